@@ -6,7 +6,7 @@ import signal
 
 _ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
-    # While modules are imported there is nothing to tidy up, so that Ctrl-C just ends the command.
+    # During imports there is nothing to clean up, so that Ctrl-C may end the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import sys
@@ -25,10 +25,10 @@ from report.commands.arguments import parse, request_of
 from report.commands.console import announcer, clear_line
 from report.core.errors import RidgepointError, UsageError
 from report.engine import pipeline
+from report.engine.plan import plan
 
-#: What is asked for instead of a build → the module of report.commands that is then imported, and
-#: its function.
-_INSTEAD: Final = {
+#: Command → its module in report.commands, imported only then, and its function.
+_COMMANDS: Final = {
     "list": "summary.list_studies",
     "check": "check.check",
     "accept": "check.accept",
@@ -38,12 +38,12 @@ _INSTEAD: Final = {
     "serve": "serve.serve",
     "watch": "serve.watch",
 }
-#: Those whose result is what they print; a build has made its papers whoever reads of it.
-_RESULTS: Final = ("list", "dry_run", "check", "diff", "verify")
+#: Commands whose result is their output, so that they fail if it cannot be written.
+_PRINTING: Final = ("list", "dry_run", "check", "diff", "verify")
 
 
 def make(options: Namespace) -> int:
-    """Build, and print what was made and what failed; returns the exit code."""
+    """Build the papers, and print a summary and the failures; return the exit code."""
     request, start = request_of(options), time.monotonic()
     done = pipeline.build(request, announcer(quiet=options.quiet, explain=options.explain))
     clear_line()
@@ -53,31 +53,35 @@ def make(options: Namespace) -> int:
             print(failure.trace, end="", file=sys.stderr)
     if not options.quiet:
         seconds = time.monotonic() - start
-        print(*summary.lines(request, done, seconds, explain=options.explain), sep="\n")
+        for line in summary.summary_lines(request, done, seconds, explain=options.explain):
+            print(line)
     return 1 if done.failed else 0
 
 
 def dry_run(options: Namespace) -> int:
-    """Print what a build would run, and why."""
-    stale = pipeline.look(request_of(options)).stale()
-    print("\n".join(f"{step}: {why}" for step, why in stale.items()) or "Nothing to do.")
+    """Print the steps that a build would run, and why; return the exit code."""
+    stale = plan(request_of(options)).stale()
+    for step, reason in stale.items():
+        print(f"{step}: {reason}")
+    if not stale:
+        print("Nothing to do.")
     return 0
 
 
-def act(options: Namespace) -> int:
-    """Do what the options ask for; returns the exit code."""
-    if options.action in _INSTEAD:
-        module, _, function = _INSTEAD[options.action].partition(".")
+def run_command(options: Namespace) -> int:
+    """Run the requested command, or build; return the exit code."""
+    if options.action in _COMMANDS:
+        module, _, function = _COMMANDS[options.action].partition(".")
         return int(getattr(import_module(f"report.commands.{module}"), function)(options))
     return dry_run(options) if options.action == "dry_run" else make(options)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
+    """Read the command line and run it; return the exit code."""
     try:
         options = parse(arguments)
-        code = act(options)
-        if options.action in _RESULTS:
+        code = run_command(options)
+        if options.action in _PRINTING:
             check_output()
         return code
     except RidgepointError as error:
@@ -86,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         print("error:", error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return 130  # as a shell says of a command that was interrupted
+        return 130  # a shell's exit code of an interrupted command
 
 
 if __name__ == "__main__":

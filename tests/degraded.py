@@ -14,7 +14,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Measured, Record, Sample
 from report.core.records.store import Stored, StoredImport
 from report.engine.gather import choose
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.paper.findings import Inputs
 
 _changed = msgspec.structs.replace

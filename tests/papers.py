@@ -19,8 +19,8 @@ from report.core.records.record import Record
 from report.core.records.reported import Reported, read_reported
 from report.core.statistics.estimates import Estimate
 from report.engine import actions
-from report.engine.actions import Task
-from report.engine.pipeline import ROOT
+from report.engine.actions import StepTask
+from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.paper.latex_table import to_latex
 from report.paper.manuscript import Manuscript, render_manuscript
@@ -63,7 +63,7 @@ def inputs_of(study: str, *records: Record, source: Reported | None = None) -> I
 
 def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
     """Compute a study and write its source folder, as a build does in steps; returns that."""
-    task = Task(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
+    task = StepTask(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
     for step in (actions.study, actions.figures, actions.write_source):
         step(task)
     return task.source

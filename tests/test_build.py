@@ -15,9 +15,10 @@ from report.commands.new import new_study
 from report.core.errors import RenderError
 from report.core.records.store import write_record
 from report.engine import cache
-from report.engine.cache import Entry, Index
+from report.engine.cache import Index, StepEntry
 from report.engine.gather import choose
-from report.engine.pipeline import ROOT, choose_engine
+from report.engine.plan import choose_engine
+from report.engine.steps import ROOT
 from tests import factory, tiny
 from tests.factory import until
 from tests.test_builds import built, project, slower
@@ -34,10 +35,15 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
     ended = tiny.build(project, TEMPLATE, "second", "--html")
     written, *records, noted, closing = ended.said.splitlines()
-    assert ended.code == 0 and "wrote html" in written and noted.startswith(note)
-    used = f"{STUDY}: 1 record, 1 used; --explain lists them."
-    assert records == [used, "second: 0 records, 0 used."]
-    assert "2 papers: 2 made, 0 current, 0 errors, 1 note" in closing
+    assert (
+        ended.code == 0
+        and "Wrote " in written
+        and "index.html" in written
+        and noted.startswith(note)
+    )
+    used = f"{STUDY}: 1 of 1 record used (see --explain)"
+    assert records == [used, "second: 0 of 0 records used"]
+    assert "2 papers: 2 built, 0 unchanged, 0 errors, 1 note" in closing
     assert note in tiny.build(project, "--html").said, "nothing to do"
     assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").said
     assert tiny.build(project, "-q").said == ""
@@ -52,7 +58,7 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     ended = tiny.build(project, "--html")
     error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
     assert ended.code == 1 and error in ended.said and "Traceback" not in ended.said
-    assert "2 papers: 1 made, 0 current, 1 error" in ended.said
+    assert "2 papers: 1 built, 0 unchanged, 1 error" in ended.said
     assert tiny.digests(project, f"out/html/{STUDY}") == before
 
 
@@ -77,7 +83,7 @@ def test_altered_records_are_left_out(moment: str, old: str, new: str, tmp_path:
 
 @pytest.mark.parametrize(
     ("file", "line"),
-    [("actions", "return chosen.notices"), ("run", "done: dict[str, Entry] = {}")],
+    [("actions", "return chosen.notices"), ("run", "finished: dict[str, StepEntry] = {}")],
     ids=["of a step", "between steps"],
 )
 def test_a_defect_is_one_sentence_without_debug(file: str, line: str, project: Path) -> None:
@@ -252,7 +258,7 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
     outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
     factory.write_files(project / "out", dict.fromkeys([*outputs, "pdf/lost.pdf"], b""))
     manifest = cache.read_manifest(str(project / "out"))
-    gone = {"gone/pdf": Entry({}, outputs), "lost/pdf": Entry({}, {"pdf/lost.pdf": ""})}
+    gone = {"gone/pdf": StepEntry({}, outputs), "lost/pdf": StepEntry({}, {"pdf/lost.pdf": ""})}
     cache.write_manifest({**manifest, **gone}, str(project / "out"))
     slower(project)
     assert "\ngone is stale: no step makes some of its files" in tiny.build(project, "--check").said

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 import build
-from report.commands.arguments import PROJECT
+from report.commands.arguments import PROJECT, named_records
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
-from report.commands.use import named_records
 from report.core.errors import RecordError, StudyError
 from report.core.records.editions import Edition, read_editions
 from report.core.records.record import Attachment, Record
 from report.core.records.store import digest, record_name, write_record
 from report.engine.gather import accept_records, choose
-from report.engine.pipeline import ROOT, Request
+from report.engine.steps import ROOT, BuildRequest
 from report.paper.pins import Pins, moves
 from report.studies import STUDIES
 from tests import factory
@@ -61,10 +60,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("line", "code", "told"), [
     ("--list", 0, "conv_scaling       How glibc"),
     ("conv_scalin --debug", 2, "did you mean conv_scaling?"),
-    ("--jobs 0", 2, "'0' is not a whole number from 1 on"),
+    ("--jobs 0", 2, "'0' is not a whole number of 1 or more"),
     ("--engine word", 2, "typst"),
-    ("--check --verify", 2, "--verify is not possible together with --check"),
-    ("--watch --diff HEAD", 2, "--watch is not possible together with --diff"),
+    ("--check --verify", 2, "--check and --verify cannot be combined"),
+    ("--watch --diff HEAD", 2, "--diff and --watch cannot be combined"),
     *(
         (f"--use x {other}", 2, f"leave it out with {other.split()[0]}.")
         for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
@@ -125,7 +124,7 @@ def test_a_record_that_cannot_be_meant_is_refused(data: Path, tmp_path: Path) ->
     for text, study, told in (
         *((text, STUDY, "no such record in") for text in ("nothing", "devices.yaml", "other.json")),
         ("latest", "gpu_survey", "no record of these studies in"),
-        ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} have this in their names"),
+        ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} both contain this"),
         (file_of(ELSEWHERE), STUDY, f"a record of {OTHER}, which this build does not make"),
     ):
         with pytest.raises(RecordError) as caught:
@@ -138,21 +137,21 @@ def test_use_lasts_for_one_build(folder: Path, capsys: pytest.CaptureFixture[str
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
     use, plain = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
     assert build.main(words(folder, *use, "--dry-run")) == 0
-    change = f"{STUDY}/study: what --use names changed from none to {file_of(QUICK)}"
+    change = f"{STUDY}/study: the records of --use changed from none to {file_of(QUICK)}"
     assert change in capsys.readouterr().out
     assert build.main(words(folder, *use)) == 0
     told = capsys.readouterr().out
     values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
     assert values["records"] == values["asked"] == [file_of(QUICK)]
     assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in plain[0]
-    assert f"{STUDY}: 2 records, 1 used" in told and file_of(QUICK) not in told
+    assert f"{STUDY}: 1 of 2 records used" in told and file_of(QUICK) not in told
     assert build.main(words(folder, *use, "--explain")) == 0
     told = capsys.readouterr().out
     assert "Nothing to do" in told
     assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in told
     assert f"data/{file_of(FULL)}: not used, --use names another" in told
     assert build.main(words(folder, "--check")) == 1
-    change = f"{STUDY}/study is stale: what --use names changed from {file_of(QUICK)} to none."
+    change = f"{STUDY}/study is stale: the records of --use changed from {file_of(QUICK)} to none."
     assert change in capsys.readouterr().out
     assert build.main(words(folder)) == 0
     assert (page.read_bytes(), manifest.read_bytes()) == plain
@@ -211,7 +210,7 @@ def test_every_other_verdict_and_every_new_failure_is_told() -> None:
     assert list(verdict_changes(STUDY, old, new)) == [
         f"{STUDY}: the claim b is undecided; it was refuted.",
         f"{STUDY}: the claim c is no longer made; it was supported.",
-        f"{STUDY}: a reported value fails its audit newly: y.",
+        f"{STUDY}: a reported value newly fails its audit: y.",
     ]
     assert list(verdict_changes(STUDY, new, new)) == []
 
@@ -241,7 +240,7 @@ def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_s
 
 def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(folder: Path) -> None:
     data, out = folder / "data", folder / "out"
-    request = Request((STUDY,), ("html",), out, "typst", data=data)
+    request = BuildRequest((STUDY,), ("html",), out, "typst", data=data)
     faults, notes = review(request)
     assert faults == (), "without pinned numbers only what is stale counts"
     assert f"build.py {STUDY} --accept" in notes[0]
@@ -303,7 +302,7 @@ def test_what_cannot_be_a_study_is_refused() -> None:
         ("layer", "two\nlines", "one line"),
         ("layer", "{% raw %}", "braces"),
         ("layer", " ", "one line"),
-        ("conv_scaling", TITLE, "is there already"),
+        ("conv_scaling", TITLE, "exists already"),
     ):
         with pytest.raises(StudyError, match=complaint):
             new_study(slug, title)

@@ -22,7 +22,7 @@ from report.core.errors import RecordError
 from report.core.missing import Missing
 from report.core.records.store import write_record
 from report.core.statistics.estimates import Estimate
-from report.engine.pipeline import Request
+from report.engine.steps import BuildRequest
 from report.paper.values import Value
 from tests import factory
 from tests.test_conv_scaling import record as whole_record
@@ -103,7 +103,7 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     old = factory.data_folder(tmp_path / "old", whole_record())
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
     data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
-    request = Request((STUDY, "conv_profiling"), ("html",), out, data=data)
+    request = BuildRequest((STUDY, "conv_profiling"), ("html",), out, data=data)
     origins, (own, other) = difference(request, str(old), lambda words, share, why: None)
     changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
     assert "gain" in changed["numbers"] and "cliff" in changed["figures"]
@@ -123,7 +123,7 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
 
 def test_the_first_records_of_a_study_are_shown_beside_nothing(data: Path, tmp_path: Path) -> None:
     new = factory.data_folder(tmp_path / "new", whole_record())
-    request = Request((STUDY,), ("html",), tmp_path / "out", data=new)
+    request = BuildRequest((STUDY,), ("html",), tmp_path / "out", data=new)
     _, (own,) = difference(request, str(data), lambda words, share, why: None)
     assert {change.old for change in own.parts["figures"]} == {""}
     page = (tmp_path / "out" / "diff" / "index.html").read_text("utf-8")

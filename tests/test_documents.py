@@ -18,7 +18,7 @@ from report.core.records.filed import json_schema
 from report.core.records.record import SCHEMA_VERSION
 from report.core.records.store import read_record
 from report.core.statistics.estimates import Estimate, binomial_rank
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.evidence.runs import Run
 from report.quantity.evaluation import estimate
 

@@ -11,20 +11,21 @@ import pytest
 from report.core.records import OPERATORS
 from report.core.system.exchange import install
 from report.engine import actions, cache, run
-from report.engine.cache import INDEX, MANIFEST, Entry, Index, file_digest, files_below
-from report.engine.pipeline import ROOT, Request, World, changes, look
-from report.engine.steps import READ, SITE, Step, make_step
+from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest, files_below
+from report.engine.plan import BuildPlan, changes
+from report.engine.plan import plan as make_plan
+from report.engine.steps import READ, ROOT, SITE, BuildRequest, BuildStep, make_step
 from report.studies import STUDIES, module_of
 from tests.factory import printed
 
 STUDY = "conv_profiling"
-REQUEST = Request((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
+REQUEST = BuildRequest((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
 
 
-def all_steps() -> list[Step]:
-    world = World(REQUEST)
-    shared = [make_step(SITE, kind, [STUDY], world.files, {}) for kind in ("quarto", "index")]
-    return [*world.study_steps(STUDY), *shared]
+def all_steps() -> list[BuildStep]:
+    plan = BuildPlan(REQUEST)
+    shared = [make_step(SITE, kind, [STUDY], plan.files, {}) for kind in ("quarto", "index")]
+    return [*plan.study_steps(STUDY), *shared]
 
 
 def test_touched_and_new_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def test_touched_and_new_files_are_read(tmp_path: Path, monkeypatch: pytest.Monk
         index.files[str(file)] = [*(v + (n == part) for n, v in enumerate(seen)), "as known"]
         known = part is None
         assert index.digest(str(file)) == ("as known" if known else file_digest(str(file)))
-        assert index.learned is not known
+        assert index.changed is not known
     for age_s, kept in ((0, False), (1.9, False), (2.1, True)):
         now = found.st_ctime_ns + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
@@ -47,10 +48,10 @@ def test_touched_and_new_files_are_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
-    out, entry = str(tmp_path), Entry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
+    out, entry = str(tmp_path), StepEntry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
     cache.write_manifest({"s/study": entry}, out)
     index = Index(out)
-    index.files, index.learned = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
+    index.files, index.changed = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
     index.save()
     assert cache.read_manifest(out) == {"s/study": entry}
     assert Index(out).files == {out: [1, 2, 3, 4, "5"]}
@@ -93,7 +94,9 @@ def imported_by(function: str) -> set[str]:
 
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
-def test_a_step_depends_on_whatever_code_it_imports(step: Step, imports: grimp.ImportGraph) -> None:
+def test_a_step_depends_on_whatever_code_it_imports(
+    step: BuildStep, imports: grimp.ImportGraph
+) -> None:
     """On the rooms of one study alone, so that an edit of it makes no other paper anew."""
     action = step.id.partition("/")[2]
     found = {"figures.characters", "report.engine.steps", "report.core.records.files"}
@@ -130,24 +133,24 @@ def test_a_step_reads_what_comes_before_it() -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def plan(tmp_path: Path) -> BuildPlan:
     """A project with one record; ``data`` and ``out`` lie below it."""
     for name in (f"data/{STUDY}/a.json", "report/engine/run.py", "out/html/a"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)
     request = REQUEST._replace(out=tmp_path / "out", data=tmp_path / "data")
-    return World(request, root=str(tmp_path))
+    return BuildPlan(request, root=str(tmp_path))
 
 
-def test_reasons_name_what_changed(world: World) -> None:
-    step = world.study_steps(STUDY)[0]
-    now = world.inputs(step, {})
+def test_reasons_name_what_changed(plan: BuildPlan) -> None:
+    step = plan.study_steps(STUDY)[0]
+    now = plan.inputs(step, {})
     assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= now.keys()
-    assert world.reasons(step, now) == "it has not been made yet"
-    right = str(file_digest(world.output("html/a")))
+    assert plan.reasons(step, now) == "not built yet"
+    right = str(file_digest(plan.output("html/a")))
     for made, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
-        world.made[step.id] = Entry(now, {"html/a": right, **made})
-        assert world.reasons(step, now).endswith(why)
+        plan.built[step.id] = StepEntry(now, {"html/a": right, **made})
+        assert plan.reasons(step, now).endswith(why)
     old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "formats": "page", "use": ""}
     new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "formats": "page print", "use": "x"}
     assert list(changes(old, new)) == [
@@ -156,29 +159,29 @@ def test_reasons_name_what_changed(world: World) -> None:
         "a/new is new",
         "the formats changed from page to page, print",
         "msgspec changed from 0.1 to 0.2",
-        "what --use names changed from none to x",
+        "the records of --use changed from none to x",
     ]
 
 
 def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here LaTeX was installed after Typst had made the PDF."""
     monkeypatch.setattr(Index, "find_tex", lambda index: index.tex.update(version="1", lacking=""))
-    cache.write_manifest({f"{STUDY}/pdf": Entry({"engine": "typst"}, {})}, str(tmp_path))
-    request = Request((STUDY,), ("pdf",), tmp_path)
+    cache.write_manifest({f"{STUDY}/pdf": StepEntry({"engine": "typst"}, {})}, str(tmp_path))
+    request = BuildRequest((STUDY,), ("pdf",), tmp_path)
     for asked, as_built, engine in (
         (request, True, "typst"),
         (request, False, "latex"),
         (request._replace(engine="latex"), True, "latex"),
     ):
-        *_, step = look(asked, as_built=as_built).study_steps(STUDY)
+        *_, step = make_plan(asked, as_built=as_built).study_steps(STUDY)
         assert step.settings["engine"] == engine
 
 
-def test_what_all_share_waits_for_a_study_that_is_written_whole(world: World) -> None:
+def test_what_all_share_waits_for_a_study_that_is_written_whole(plan: BuildPlan) -> None:
     for missing in (None, *READ):
         made = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
-        world.made = dict.fromkeys(made, Entry({"formats": "page"}, {}, ()))
-        assert bool(world.shared_steps()) is (missing is None)
+        plan.built = dict.fromkeys(made, StepEntry({"formats": "page"}, {}, ()))
+        assert bool(plan.shared_steps()) is (missing is None)
 
 
 def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,15 +189,15 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
         actions, "link", lambda task: (task.stage / "a").write_text(""), raising=False
     )
     monkeypatch.setattr(run, "file_digest", lambda path: None)
-    task = actions.Task(f"{STUDY}/link", tmp_path / STUDY / "link", tmp_path, tmp_path, {})
-    with pytest.raises(run.FailedStepError, match="out/a: it could not be read back"):
-        run.do(task, {})
+    task = actions.StepTask(f"{STUDY}/link", tmp_path / STUDY / "link", tmp_path, tmp_path, {})
+    with pytest.raises(run.FailedStepError, match="out/a: cannot be read back"):
+        run.run_step(task, {})
 
 
-def test_what_a_folder_of_records_lacks_is_the_project_s_own(world: World) -> None:
+def test_what_a_folder_of_records_lacks_is_the_project_s_own(plan: BuildPlan) -> None:
     for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
-        assert world.source(f"data/{shared}") == f"{world.root}/data/{shared}"
-    assert world.source("data/editions.yaml") == f"{world.request.data}/editions.yaml"
+        assert plan.source(f"data/{shared}") == f"{plan.root}/data/{shared}"
+    assert plan.source("data/editions.yaml") == f"{plan.request.data}/editions.yaml"
 
 
 def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

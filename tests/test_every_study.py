@@ -16,7 +16,7 @@ from report.core.errors import StudyError
 from report.core.records.layers import at_batch
 from report.core.statistics.estimates import Estimate
 from report.engine.gather import compute, compute_usable
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of

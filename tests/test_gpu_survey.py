@@ -29,7 +29,7 @@ from report.core.records.network_operators import (
 )
 from report.core.records.record import Case
 from report.core.statistics.estimates import Estimate
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.paper.findings import Findings
 from report.studies import find_study
 from report.studies.gpu_survey.results import _in_both

@@ -11,7 +11,7 @@ from report.commands.check import review
 from report.core.errors import RecordError, TemplateError
 from report.core.missing import Missing
 from report.engine.actions import copy_bibliography
-from report.engine.pipeline import ROOT, Request
+from report.engine.steps import ROOT, BuildRequest
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
@@ -105,7 +105,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     tag = '{% holds "both-slower" %}Returned memory costs time.{% endholds %}'
     template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
     data, out = data_folder(tmp_path), tmp_path / "out"
-    request = Request(("conv_scaling",), ("html",), out, data=data, papers=papers)
+    request = BuildRequest(("conv_scaling",), ("html",), out, data=data, papers=papers)
     first, *_ = review(request).faults
     place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}: "
     assert first.startswith(place) and "both-slower, which is not measured; " in first

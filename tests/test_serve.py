@@ -123,7 +123,7 @@ def test_each_change_is_built(
             heard.append(json.loads(ask(port, NEWS)[1]))
 
     monkeypatch.setattr(serve, "run_build", rebuild)
-    monkeypatch.setattr(serve, "changes", changed)
+    monkeypatch.setattr(serve, "file_changes", changed)
     assert serve.watch(options(tmp_path)) == 0
     failures = [news["failure"] for news in heard]
     assert failures == ["data/x.json: no good; correct it."] * 2 + [None] * 2

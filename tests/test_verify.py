@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from report.commands.console import announcer
-from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, where_unlike
+from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, first_difference
 from report.core.errors import OutputError, RenderError
-from report.engine.pipeline import Request
+from report.engine.steps import BuildRequest
 from tests import tiny
 from tests.factory import write_files
 from tests.render.conftest import needs_latex
@@ -46,7 +46,7 @@ def project_of(folder: Path, expression: str) -> Path:
 def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
     """What two builds of the project in ``folder`` give."""
     project = folder / "project"
-    request = Request(("study",), ("html",), folder / "out", data=data or project / "data")
+    request = BuildRequest(("study",), ("html",), folder / "out", data=data or project / "data")
     return build_twice(request, project, announcer(quiet=True))
 
 
@@ -105,13 +105,13 @@ def test_where_contents_differ(tmp_path: Path) -> None:
         (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
     ):
         write_files(tmp_path, {"first": one, "second": other})
-        assert where_unlike(first, second) == where
-    assert where_unlike(first, tmp_path / "none") == "only the first build has it"
+        assert first_difference(first, second) == where
+    assert first_difference(first, tmp_path / "none") == "only the first build has it"
 
 
 @needs_latex
 def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
     project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
-    request = Request((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
+    request = BuildRequest((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
     files, differences = build_twice(request, project, announcer(quiet=True))
     assert files and not differences

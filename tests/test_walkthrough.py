@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from report.commands.new import NEXT
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.studies import STUDIES
 from tests.factory import commit, printed
 

@@ -23,7 +23,7 @@ from report.core.records.layers import Linear
 from report.core.records.record import Case
 from report.core.records.store import write_record
 from report.engine.cache import INDEX
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from tests import factory
 
 STUDY = "tiny"

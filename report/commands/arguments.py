@@ -1,87 +1,57 @@
-"""The command line of ``build.py``: what may be asked, and what was."""
+"""The command line of ``build.py``: read it, and turn it into a request for a build."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
-from report.core.system.commandline import Parser
-from report.engine.pipeline import ROOT, Output, Request
+from report.core.system.commandline import Parser, positive_count, some_path
+from report.engine.steps import ROOT, BuildRequest, Output
 from report.render import STYLES
 from report.studies import STUDIES
 
 PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
-#: What is built where none is named.
-_USUAL: Final[tuple[Output, ...]] = ("html", "pdf")
-#: The folders of the project, none of which is for outputs.
+#: The formats of a build for which none is named.
+_DEFAULT_OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
+#: Folders of the project that must not receive outputs.
 PROJECT: Final = (
     *(".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments"),
     *("figures", "report", "templates", "tests"),
 )
-#: How the names of papers' templates end.
+#: The ending of papers' templates.
 TEMPLATE: Final = ".qmd.j2"
-#: More processes than this win nothing, and open more files than some systems allow.
+#: More processes are no faster, and open more files than some systems allow.
 _JOBS: Final = min(os.cpu_count() or 1, 16)
-_OPTIONS: Final = f"""
-study  STUDY*  the studies to build, or their templates; default: all
-what is built, from what, and where
---pdf  –  make PDFs; default: PDFs and pages
---html  –  make HTML pages
---docx  –  make Word documents
---engine  auto|latex|typst|quarto [auto]  what makes the PDFs; auto takes LaTeX where it is
-  complete; quarto makes a site of its own too
---style  {"|".join(STYLES)}  print in this style instead of that of each paper
---out  DIR  where to write; default: out, beside build.py
---data  DIR  where records lie; default: data, beside build.py
---jobs  COUNT  steps run at a time; default: as many as there are cores, at most 16
---use  RECORD...  build with this record in the role that fits its machine, this time only: latest,
-  a path, or a part of its file name; may be repeated; with --accept it becomes the edition
-what is said
--v, --explain  –  say why each step is run, and what became of each record
--q, --quiet  –  say nothing but errors and what was asked for
---debug  –  show the traceback of an error
-instead of a build, one of
---list  –  list the studies and stop
---dry-run  –  say what would be run and why; write nothing
---check  –  exit with 1 if anything is stale, a verdict or an audit is not the pinned one, a number
-  moved though the records are the same, or a result is typed by hand; write nothing
---accept  –  pin the numbers of today in expected/STUDY.json of the data directory, and write the
-  records of --use to editions.yaml
---verify  –  build twice from nothing and compare every byte
---diff  REV? [expected]  what a git revision, or another data directory, changes; without one, all
-  numbers that are not the pinned ones
---watch  –  rebuild on change and reload the page (see --serve)
---serve  PORT? [{PORT}]  show the pages on 127.0.0.1; 0 takes any free port
---new  SLUG,TITLE  write the files of a study that measures, builds and passes its tests
-"""
+#: In --use, the newest record of each study.
+LATEST: Final = "latest"
 _EXAMPLES: Final = """\
 examples:
   python build.py conv_scaling --html --explain
   python build.py --check && python build.py --pdf --out print
 """
-#: What is done instead of a plain build; --serve may also say where --watch shows the pages.
+#: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
     *("list", "dry_run", "check", "accept", "verify", "diff", "new", "watch", "serve"),
 )
-#: What --use applies to beside a build; all else tells of the data as they are.
+#: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
-    """The command line, with what it asks to do as ``action``; raises ``UsageError``."""
+    """Read the command line; ``action`` names the command.  Raises ``UsageError``."""
     options = _parser().parse_args(arguments)
-    options.study = [_study(word) for word in options.study]
-    given = [name for name in _ACTIONS if getattr(options, name) is not None]
-    options.action = given[0] if given else "build"
-    words = [f"--{name.replace('_', '-')}" for name in given]
-    if given[1:] and given != ["watch", "serve"]:
-        raise UsageError(f"{words[1]} is not possible together with {words[0]}; give one of them.")
+    options.study = [_study(text) for text in options.study]
+    actions = [name for name in _ACTIONS if getattr(options, name) is not None]
+    options.action = actions[0] if actions else "build"
+    words = [f"--{name.replace('_', '-')}" for name in actions]
+    if actions[1:] and actions != ["watch", "serve"]:
+        raise UsageError(f"{words[0]} and {words[1]} cannot be combined; use one of them.")
     if options.use and options.action not in _USING:
         raise UsageError(f"--use chooses records for a build; leave it out with {words[0]}.")
     return options
@@ -90,25 +60,169 @@ def parse(arguments: Sequence[str]) -> Namespace:
 def _parser() -> Parser:
     parser = Parser(
         prog="build.py",
-        description="Build the papers from the records in the data directory; only what changed.",
+        description="Build the papers from the records in the data directory. Only what is out of "
+        "date is built.",
         epilog=_EXAMPLES,
     )
-    parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
-    parser.set_defaults(out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
+    parser.add_argument(
+        "study", nargs="*", metavar="STUDY", help="study, or its template (default: all studies)"
+    )
+    _add_outputs(parser)
+    _add_messages(parser)
+    _add_commands(parser)
     parser.set_defaults(**dict.fromkeys(_ACTIONS))
     return parser
 
 
-def _study(word: str) -> str:
-    """The study that ``word`` means, its name or the path of its template."""
-    study = Path(word).name.removesuffix(TEMPLATE) if word.endswith(TEMPLATE) else word
+def _add_outputs(parser: Parser) -> None:
+    add = parser.add_argument_group("inputs and outputs").add_argument
+    add("--pdf", action="store_true", help="Make PDFs. Without a format: PDFs and pages.")
+    add("--html", action="store_true", help="Make HTML pages.")
+    add("--docx", action="store_true", help="Make Word documents.")
+    add(
+        "--engine",
+        choices=("auto", "latex", "typst", "quarto"),
+        default="auto",
+        help="Make the PDFs with this program. auto is LaTeX if it is complete, else Typst; quarto "
+        "also makes a website.",
+    )
+    add("--style", choices=STYLES, help="Print in this style instead of the style of each paper.")
+    add(
+        "--out",
+        type=some_path,
+        default=ROOT / "out",
+        metavar="DIR",
+        help="Write to this folder (default: out, beside build.py).",
+    )
+    add(
+        "--data",
+        type=some_path,
+        default=ROOT / "data",
+        metavar="DIR",
+        help="Read records from this folder (default: data, beside build.py).",
+    )
+    add(
+        "--jobs",
+        type=positive_count,
+        default=_JOBS,
+        metavar="COUNT",
+        help="Run up to this many steps at a time (default: one per core, at most 16).",
+    )
+    add(
+        "--use",
+        action="append",
+        default=[],
+        metavar="RECORD",
+        help="Use this record in this build, in the role of its machine: latest, a path, or a part "
+        "of the file name. May be repeated. With --accept the record becomes part of the edition.",
+    )
+
+
+def _add_messages(parser: Parser) -> None:
+    add = parser.add_argument_group("messages").add_argument
+    add(
+        "-v",
+        "--explain",
+        action="store_true",
+        help="Explain why each step runs, and how each record is used.",
+    )
+    add("-q", "--quiet", action="store_true", help="Print errors and requested results only.")
+    add("--debug", action="store_true", help="Print the traceback of an error.")
+
+
+def _add_commands(parser: Parser) -> None:
+    group = parser.add_argument_group("commands", "Each replaces the build; use one of them.")
+    add = group.add_argument
+    add("--list", action="store_true", help="List the studies.")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="Print the steps that a build would run, and why. Writes nothing.",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="Exit with 1 if an output is stale, a verdict or an audit differs from the pinned "
+        "one, a number differs although the records are the same, or a result is typed by hand. "
+        "Writes nothing.",
+    )
+    add(
+        "--accept",
+        action="store_true",
+        help="Pin the present numbers in expected/STUDY.json of the data directory, and write the "
+        "records of --use to editions.yaml.",
+    )
+    add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
+    add(
+        "--diff",
+        nargs="?",
+        const="expected",
+        metavar="REV",
+        help="Compare the papers with those from a git revision or another data directory; without "
+        "REV, compare the numbers with the pinned ones.",
+    )
+    add(
+        "--watch",
+        action="store_true",
+        help="Build again and reload the page whenever a file changes (see --serve).",
+    )
+    add(
+        "--serve",
+        nargs="?",
+        type=int,
+        const=PORT,
+        metavar="PORT",
+        help=f"Serve the pages on 127.0.0.1 (default: {PORT}; 0: any free port).",
+    )
+    add(
+        "--new",
+        nargs=2,
+        metavar=("SLUG", "TITLE"),
+        help="Write the files of a new study that measures, builds and passes its tests.",
+    )
+
+
+def _study(text: str) -> str:
+    """Return the study that ``text`` names or whose template it is; raises ``UsageError``."""
+    study = Path(text).name.removesuffix(TEMPLATE) if text.endswith(TEMPLATE) else text
     if study in STUDIES:
         return study
     from difflib import get_close_matches
 
-    near = get_close_matches(study, STUDIES, n=1)
-    meant = f"did you mean {near[0]}? The" if near else "the"
-    raise UsageError(f"No study {study!r}; {meant} studies are {', '.join(STUDIES)}.")
+    similar = get_close_matches(study, STUDIES, n=1)
+    question = f"did you mean {similar[0]}? The" if similar else "the"
+    raise UsageError(f"No study {study!r}; {question} studies are {', '.join(STUDIES)}.")
+
+
+def request_of(options: Namespace) -> BuildRequest:
+    """Turn the command line into a request: of all studies with records unless some are named.
+
+    Raises ``RecordError`` for missing data or records, and ``UsageError`` for a folder that must
+    not receive outputs.
+    """
+    data, out = _resolved("--data", options.data), _resolved("--out", options.out)
+    studies = tuple(dict.fromkeys(options.study))
+    if data != ROOT / "data":
+        studies = _studies_with_records(studies, data)
+    for folder in (*(ROOT / name for name in PROJECT), data):
+        inside = out.is_relative_to(folder)
+        if inside or folder.is_relative_to(out):
+            raise UsageError(
+                f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which "
+                "holds no outputs; name a folder of its own, such as out."
+            )
+    use = named_records(options.use, studies or STUDIES, data, Path.cwd()) if options.use else {}
+    outputs = tuple(output for output in OUTPUTS if getattr(options, output))
+    return BuildRequest(
+        studies=studies or STUDIES,
+        outputs=outputs or _DEFAULT_OUTPUTS,
+        out=out,
+        engine=options.engine,
+        jobs=options.jobs,
+        data=data,
+        use=use,
+        style=options.style,
+    )
 
 
 def _resolved(option: str, folder: Path) -> Path:
@@ -120,52 +234,76 @@ def _resolved(option: str, folder: Path) -> Path:
         ) from None
 
 
-def _measured(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
-    """The ``studies`` that a folder of records is for, by default all that it has records of.
+def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
+    """Return the ``studies``, by default all that have records in ``data``.
 
-    Raises ``RecordError`` where it has none: an empty paper must not replace a full one.
+    Raises ``RecordError`` for a study without records: an empty paper must not replace a full one.
     """
     if not data.is_dir():
         raise RecordError(f"--data {data}: is no folder; name the folder that holds the records.")
-    folders = {study: (data / study, data / study / IMPORTED) for study in STUDIES}
-    measured = [s for s in STUDIES if any(any(f.glob(f"*{ENDING}")) for f in folders[s])]
-    if lacking := [study for study in studies or measured or STUDIES if study not in measured]:
+    measured = []
+    for study in STUDIES:
+        folders = (data / study, data / study / IMPORTED)
+        if any(any(folder.glob(f"*{ENDING}")) for folder in folders):
+            measured.append(study)
+    missing = [study for study in studies or measured or STUDIES if study not in measured]
+    if missing:
         raise RecordError(
-            f"--data {data}: holds no record of {', '.join(lacking)}; name a folder of records, "
+            f"--data {data}: holds no record of {', '.join(missing)}; name a folder of records, "
             "which holds a folder for each study."
         )
     return studies or tuple(measured)
 
 
-def request_of(options: Namespace) -> Request:
-    """What the command line asks to build; PDFs and pages when no format is named.
+def named_records(
+    texts: Iterable[str], studies: Sequence[str], data: Path, folder: Path
+) -> dict[str, tuple[str, ...]]:
+    """Look up the records of --use: study → files relative to ``data``.
 
-    Raises ``RecordError`` for data or a record that are not there, and ``UsageError`` for a folder
-    that is no output.
+    A text is a path relative to ``folder`` or to ``data``, a part of the file name of one record,
+    or ``latest``: the newest record of each of the ``studies``.  Raises ``RecordError`` for a text
+    that fits no record, several, or a record of another study.
     """
-    data, out, use = _resolved("--data", options.data), _resolved("--out", options.out), {}
-    asked = tuple(dict.fromkeys(options.study))
-    studies = asked or STUDIES
-    if data != ROOT / "data":
-        studies = _measured(asked, data)
-    for folder in (*(ROOT / name for name in PROJECT), data):
-        inside = out.is_relative_to(folder)
-        if inside or folder.is_relative_to(out):
-            raise UsageError(
-                f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which holds "
-                "no outputs; name a folder of its own, such as out."
-            )
-    if options.use:
-        from report.commands.use import named_records
+    records: dict[str, dict[str, None]] = {}
+    for text in texts:
+        is_latest = text == LATEST
+        for file in _newest(studies, data) if is_latest else [_record(text, studies, data, folder)]:
+            records.setdefault(file.partition("/")[0], {})[file] = None
+    return {study: tuple(files) for study, files in records.items()}
 
-        use = named_records(options.use, studies, data, Path.cwd())
-    return Request(
-        studies=studies,
-        outputs=tuple(output for output in OUTPUTS if getattr(options, output)) or _USUAL,
-        out=out,
-        engine=options.engine,
-        jobs=options.jobs,
-        data=data,
-        use=use,
-        style=options.style,
-    )
+
+def _newest(studies: Iterable[str], data: Path) -> list[str]:
+    """List the newest record of each study that has any, by the time in its name."""
+    newest = [files[-1] for files in (_records(study, data) for study in studies) if files]
+    if newest:
+        return newest
+    raise RecordError(f"--use {LATEST}: no record of these studies in {data}; measure one first.")
+
+
+def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:
+    """Find the record that ``text`` names, preferring records of ``studies``."""
+    # The folder may be reached through links; a record may itself be a link.
+    paths = (path.parent.resolve() / path.name for path in (folder / text, data / text))
+    path = next((path for path in paths if path.is_file()), None)
+    matches = []
+    for study in STUDIES:
+        for file in _records(study, data):
+            if data / file == path if path else text in file:
+                matches.append(file)
+    requested = [file for file in matches if file.partition("/")[0] in studies]
+    if len(requested) == 1:
+        return requested[0]
+    if requested:
+        reason = f"{requested[0]} and {requested[1]} both contain this; give a longer part"
+    elif matches:
+        study = matches[0].partition("/")[0]
+        reason = f"this is a record of {study}, which this build does not make; name that study too"
+    else:
+        reason = f"no such record in {data}; give its path, or a unique part of its file name"
+    raise RecordError(f"--use {text}: {reason}.")
+
+
+def _records(study: str, data: Path) -> list[str]:
+    """List the records of a study, relative to ``data``, oldest first."""
+    names = sorted(path.name for path in (data / study).glob(f"*{ENDING}"))
+    return [f"{study}/{name}" for name in names if not name.startswith(".")]

@@ -1,4 +1,4 @@
-"""``python build.py`` as a process of its own, which has today's code, or other folders."""
+"""Run ``build.py`` in a process of its own: with code that just changed, or in another folder."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from report.core.system.processes import started
-from report.engine.pipeline import Request
+from report.engine.steps import BuildRequest
 
 
 def run_build(
-    request: Request,
+    request: BuildRequest,
     project: Path,
     environment: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str | None:
-    """Build what is asked for with the code of ``project``.
+    """Run a build with the code of ``project``; return its errors, a line each, or None.
 
-    Returns what went wrong, a line for each thing, None if nothing did.
+    The process leaves the terminal's group, so that Ctrl-C reaches only its parent.
     """
-    # Not in the terminal's group, so that Ctrl-C reaches only what has started it.
     with started(
-        [sys.executable, str(project / "build.py"), *_words(request), "--quiet"],
+        [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
         cwd=project,
         env=os.environ if environment is None else environment,
         stdin=subprocess.DEVNULL,
@@ -34,18 +33,25 @@ def run_build(
         errors="replace",
         umask=umask,
     ) as process:
-        _, said = process.communicate()
-    errors = f"\n{said.strip()}".replace("\nerror: ", "\n").strip()
+        _, output = process.communicate()
     if process.returncode == 0:
         return None
-    return errors or f"build.py ended with the exit code {process.returncode}."
+    errors = [line.removeprefix("error: ") for line in output.strip().splitlines()]
+    return "\n".join(errors) or f"build.py ended with the exit code {process.returncode}."
 
 
-def _words(request: Request) -> list[str]:
-    """The command line that asks for the same."""
-    named = [f"--{output}" for output in request.outputs]
-    use = [f"--use={request.data / file}" for files in request.use.values() for file in files]
-    style = [f"--style={request.style}"] if request.style else []
-    places = [f"--out={request.out}", f"--data={request.data}"]
-    how = [f"--engine={request.engine}", f"--jobs={request.jobs}"]
-    return [*request.studies, *named, *how, *places, *style, *use]
+def _arguments(request: BuildRequest) -> list[str]:
+    """Turn a request back into the arguments of ``build.py``."""
+    arguments = [
+        *request.studies,
+        f"--out={request.out}",
+        f"--data={request.data}",
+        f"--engine={request.engine}",
+        f"--jobs={request.jobs}",
+    ]
+    arguments += [f"--{output}" for output in request.outputs]
+    if request.style:
+        arguments.append(f"--style={request.style}")
+    for files in request.use.values():
+        arguments += [f"--use={request.data / file}" for file in files]
+    return arguments

@@ -1,4 +1,4 @@
-"""What all commands say on a terminal or in a log: lines at once, and how far a build is."""
+"""Output to a terminal or a log: lines of text, and the progress of a build."""
 
 from __future__ import annotations
 
@@ -6,40 +6,47 @@ import sys
 import time
 from pathlib import Path
 
-from report.engine.pipeline import Announce
+from report.engine.steps import Announce
 
 
 def announcer(*, quiet: bool, explain: bool = False) -> Announce:
-    """Shows each step with the time left, on the standard error, if that is a terminal.
+    """Return a function that shows the running step and the remaining time on a terminal.
 
-    ``explain`` prints why each one runs.
+    With ``explain`` it also prints why each step runs.
     """
     live, start = sys.stderr.isatty() and not quiet, time.monotonic()
 
-    def announce(words: str, share: float, why: str) -> None:
-        if explain and why:
-            print(f"{words}: {why}")
+    def announce(step: str, share: float, reason: str) -> None:
+        if explain and reason:
+            print(f"{step}: {reason}")
         elapsed = time.monotonic() - start
-        known = 0 < share < 1 and elapsed >= 1
-        left = f", about {elapsed * (1 - share) / share:.0f} s left" if known else ""
+        remaining = ""
+        if 0 < share < 1 and elapsed >= 1:
+            remaining = f", about {elapsed * (1 - share) / share:.0f} s left"
         if live:
-            print(f"\r\x1b[K[{share:4.0%}] {words}{left}", end="", file=sys.stderr, flush=True)
+            line = f"\r\x1b[K[{share:4.0%}] {step}{remaining}"
+            print(line, end="", file=sys.stderr, flush=True)
 
     return announce
 
 
 def clear_line() -> None:
-    """Take away the line of progress."""
+    """Erase the line of progress."""
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
 
 
 def say(text: str) -> None:
-    """Print a line in place of that of progress, at once, also into a pipe."""
+    """Print a line instead of the progress, at once even into a pipe."""
     clear_line()
     print(text, flush=True)
 
 
 def shown(path: Path) -> str:
-    """A path as short as it may be typed here."""
+    """Return a path relative to the current folder where it lies in it."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 paper`` or ``2 papers``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

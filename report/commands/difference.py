@@ -1,6 +1,6 @@
-"""What the papers would say differently from other data: ``python build.py --diff REV``.
+"""Compare the papers with those from other data: ``python build.py --diff REV``.
 
-Two builds of a study are compared by their ``values/<study>.json``, manuscripts and figures.
+Both versions of a study are built, and their values, manuscripts and figures are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,22 +24,24 @@ from report.commands.console import announcer, say, shown
 from report.core.errors import RecordError, unwritable
 from report.core.text.format import NO_BREAK, Style, quantity_text
 from report.engine.cache import file_digest
-from report.engine.pipeline import Announce, Failure, Request, World, build
+from report.engine.pipeline import build
 from report.engine.place import only_build, put_folder, stage_in
+from report.engine.plan import BuildPlan
+from report.engine.steps import Announce, BuildRequest, Failure
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 
 #: A number of the prose with the link to its line in the list of provenance.
 _LINKED: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
-#: How many changes of each kind are printed of one study.
+#: The most changes of each kind that are printed for a study.
 LIMIT: Final = 12
 
 
 class Change(NamedTuple):
-    """Something that differs: both sides as they are printed, empty where a side has none.
+    """A difference: its old and new text as printed, empty where one does not exist.
 
-    Of files and figures the sides are digests.
+    Of files and figures ``old`` and ``new`` are digests.
     """
 
     name: str
@@ -49,26 +50,26 @@ class Change(NamedTuple):
     note: str = ""
 
 
-class Studied(NamedTuple):
-    """What a study has otherwise, by kind, and by side why it cannot be built."""
+class StudyDifference(NamedTuple):
+    """The changes of a study by kind, and the failures of the builds from old and new data."""
 
     study: str
     parts: Mapping[str, Sequence[Change]]
-    refused: Mapping[str, Failure]
+    failures: Mapping[str, Failure]
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         """The outcome in a sentence."""
-        if self.refused:
-            return f"it cannot be built from the {' and the '.join(self.refused)} data."
-        counts = [f"{len(found):,} {kind}" for kind, found in self.parts.items() if found]
+        if self.failures:
+            return f"it cannot be built from the {' and the '.join(self.failures)} data."
+        counts = [f"{len(changes):,} {kind}" for kind, changes in self.parts.items() if changes]
         return f"{', '.join(counts)} differ." if counts else "its data are the same."
 
 
 def diff(options: Namespace) -> int:
-    """Print what other data would make the papers say, and write the page that shows it.
+    """Print how the papers differ from those from other data, and write a page that shows it.
 
-    Compared with the pinned numbers it prints all that moved, and writes nothing.
+    Without other data it lists numbers that differ from the pinned ones, and writes nothing.
     Returns 1 if a study cannot be built from today's data.
     """
     if options.diff == EXPECTED:
@@ -78,25 +79,25 @@ def diff(options: Namespace) -> int:
     page = shown(request.out / "diff" / "index.html")
     say("\n".join(lines(origins, studies, page)).replace(NO_BREAK, " "))
     if options.debug:
-        traces = (side.trace for each in studies for side in each.refused.values())
-        print("".join(traces), end="", file=sys.stderr)
-    return int(any("new" in each.refused for each in studies))
+        for study in studies:
+            for failure in study.failures.values():
+                print(failure.trace, end="", file=sys.stderr)
+    return int(any("new" in study.failures for study in studies))
 
 
 def difference(
-    request: Request, against: str, announce: Announce
-) -> tuple[dict[str, str], tuple[Studied, ...]]:
-    """Compare the papers from ``against``, a git revision or a directory, with those of today.
+    request: BuildRequest, against: str, announce: Announce
+) -> tuple[dict[str, str], tuple[StudyDifference, ...]]:
+    """Compare the papers from ``against``, a git revision or a directory, with today's.
 
-    Returns which data the old and the new ones are, and the outcome of each study.  Writes
-    ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no data to
-    compare with, or the page cannot be written.
+    Returns the names of the old and the new data, and the outcome of each study.  Writes ``diff/``
+    below ``request.out`` at once.  Raises ``RidgepointError`` if there are no data to compare with,
+    or the page cannot be written.
     """
-    waiting = partial(announce, "waiting for a build to end", 0.0, "")
-    with only_build(request.out, waiting), stage_in(request.out) as scratch:
-        data, words = find_data(against, request.data, scratch)
-        origins = {"old": words, "new": shown(request.data)}
-        studies = tuple(_study_all(request, data, scratch, announce))
+    with only_build(request.out, announce), stage_in(request.out) as scratch:
+        data, name = find_data(against, request.data, scratch)
+        origins = {"old": name, "new": shown(request.data)}
+        studies = tuple(_compare_studies(request, data, scratch, announce))
         try:
             _write_page(origins, studies, scratch)
             put_folder("diff", request.out, scratch)
@@ -105,128 +106,181 @@ def difference(
     return origins, studies
 
 
-def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -> Iterator[Studied]:
-    """Build what differs from the data of both sides, in the folders ``old`` and ``new``."""
+def _compare_studies(
+    request: BuildRequest, old_data: Path, scratch: Path, announce: Announce
+) -> Iterator[StudyDifference]:
+    """Build the studies whose data differ in the folders ``old`` and ``new``; compare both."""
     today = request._replace(outputs=(), engine="typst")
-    sides = {"old": today._replace(data=old), "new": today}
-    files = {s: differing(*(_inputs(s, side) for side in sides.values())) for s in request.studies}
+    requests = {"old": today._replace(data=old_data), "new": today}
+    files: dict[str, list[Change]] = {}
+    for study in request.studies:
+        old, new = (_data_files(study, version) for version in requests.values())
+        files[study] = differing(old, new)
     changed = tuple(study for study in files if files[study])
-    failed: dict[str, tuple[Failure, ...]] = {}
-    for age, side in sides.items() if changed else ():
-        failed[age] = build(side._replace(studies=changed, out=scratch / age), announce).failed
-    for study, found in files.items():
-        refused = {age: each for age in failed for each in failed[age] if each.study == study}
-        built = found and not refused
-        parts = changes(study, scratch / "old", scratch / "new") if built else {}
-        yield Studied(study, {"files of the data": found, **parts}, refused)
+    failures: dict[str, dict[str, Failure]] = {study: {} for study in files}
+    for age, version in requests.items() if changed else ():
+        for failure in build(version._replace(studies=changed, out=scratch / age), announce).failed:
+            failures.setdefault(failure.study, {})[age] = failure
+    for study, file_changes in files.items():
+        parts = {"files of the data": file_changes}
+        if file_changes and not failures[study]:
+            parts |= changes(study, scratch / "old", scratch / "new")
+        yield StudyDifference(study, parts, failures[study])
 
 
-def _inputs(study: str, request: Request) -> dict[str, str]:
-    """The files of the data that ``study`` is computed from, with their digests."""
-    world = World(request)
-    files = {name for step in world.study_steps(study) for name in step.files}
-    paths = {name: world.source(name) for name in sorted(files) if name.startswith("data/")}
-    return {n.removeprefix("data/"): d for n, p in paths.items() if (d := file_digest(p))}
+def _data_files(study: str, request: BuildRequest) -> dict[str, str]:
+    """Map the data files that ``study`` is computed from to their digests."""
+    plan = BuildPlan(request)
+    names = {name for step in plan.study_steps(study) for name in step.files}
+    digests: dict[str, str] = {}
+    for name in sorted(names):
+        if name.startswith("data/") and (digest := file_digest(plan.source(name))):
+            digests[name.removeprefix("data/")] = digest
+    return digests
 
 
-def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch: Path) -> None:
-    """Write ``diff/`` below ``scratch``: the page, its style and the figures of both sides."""
+def _write_page(
+    origins: Mapping[str, str], studies: Sequence[StudyDifference], scratch: Path
+) -> None:
+    """Write ``diff/`` below ``scratch``: the page, its style, and the old and new figures."""
     folder = scratch / "diff"
     write_assets(folder)
-    for study in (each.study for each in studies if "figures" in each.parts):
-        for age in origins:
-            drawn, others = scratch / age / "qmd" / study / "figures", ("*.pdf", "*.csv")
-            if drawn.is_dir():  # without records a study has no figures
-                shutil.copytree(drawn, folder / study / age, ignore=shutil.ignore_patterns(*others))
+    vectors_only = shutil.ignore_patterns("*.pdf", "*.csv")
+    for compared in studies:
+        for age in origins if "figures" in compared.parts else ():
+            figures = scratch / age / "qmd" / compared.study / "figures"
+            if figures.is_dir():  # without records a study has no figures
+                shutil.copytree(figures, folder / compared.study / age, ignore=vectors_only)
     content = {"origins": origins, "studies": studies}
     page = render_template("diff.html.j2", Settings(), root="", scripts=PAPER_SCRIPTS, **content)
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
 
 
-def lines(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> Iterator[str]:
-    """The difference for a terminal or a log; of long lists the beginning."""
-    yield from (f"{age}: {words}" for age, words in origins.items())
-    yield "The code and the prose are today's on both sides; only the data differ."
-    for studied in studies:
-        yield f"\n{studied.study}: {studied.says}"
-        yield from (f"  {age} data: {each.sentence}" for age, each in studied.refused.items())
-        for kind, found in studied.parts.items():
-            yield from (f"  {kind}" for _ in found[:1])
-            for change in found[:LIMIT]:
+def lines(
+    origins: Mapping[str, str], studies: Sequence[StudyDifference], page: str
+) -> Iterator[str]:
+    """Describe the differences for a terminal, at most ``LIMIT`` of each kind."""
+    for age, name in origins.items():
+        yield f"{age}: {name}"
+    yield "Both sides are built by today's code and prose; only the data differ."
+    for compared in studies:
+        yield f"\n{compared.study}: {compared.sentence}"
+        for age, failure in compared.failures.items():
+            yield f"  {age} data: {failure.sentence}"
+        for kind, kind_changes in compared.parts.items():
+            if kind_changes:
+                yield f"  {kind}"
+            for change in kind_changes[:LIMIT]:
                 yield f"    {' '.join((change.name, change.note))}".rstrip()
-                if kind not in ("files of the data", "figures"):
-                    yield from (f"      {age}: {getattr(change, age) or 'none'}" for age in origins)
-            if len(found) > LIMIT:
-                yield f"    … and {len(found) - LIMIT:,} more, which the page lists"
-    yield f"\nEverything, with the figures side by side: {page}"
+                for age in origins if kind not in ("files of the data", "figures") else ():
+                    yield f"      {age}: {getattr(change, age) or 'none'}"
+            if len(kind_changes) > LIMIT:
+                yield f"    … and {len(kind_changes) - LIMIT:,} more, see the page"
+    yield f"\nAll changes, with the figures side by side: {page}"
 
 
 def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
-    """What is not equal on both sides, in today's order, then what is gone."""
-    sides = ((name, old.get(name, ""), new.get(name, "")) for name in {**new, **old})
-    return [Change(*side) for side in sides if side[1] != side[2]]
+    """List the names whose texts differ, in today's order, then those that are gone."""
+    differences = []
+    for name in {**new, **old}:
+        before, now = old.get(name, ""), new.get(name, "")
+        if before != now:
+            differences.append(Change(name, before, now))
+    return differences
 
 
 def changes(study: str, old: Path, new: Path) -> dict[str, list[Change]]:
-    """What differs in ``study`` between two folders that it was built in, by kind."""
-    files = (out / f"values/{study}.json" for out in (old, new))
-    one, other = (json.loads(file.read_text("utf-8")) for file in files)
-    claims = [{c["sentence"]: c["verdict"] for c in x["claims"].values()} for x in (one, other)]
-    texts = ((out / f"qmd/{study}/{study}.qmd").read_text("utf-8") for out in (old, new))
-    drawn = ((out / f"qmd/{study}/figures").glob("*.svg") for out in (old, new))
-    figures = ({path.stem: file_digest(str(path)) or "" for path in sorted(p)} for p in drawn)
+    """List the changes of ``study`` between two folders with its outputs, by kind."""
+    old_values, new_values = _values(study, old), _values(study, new)
     return {
-        "claims": differing(*claims),
-        "numbers": value_changes(one["values"], other["values"]),
-        "places in the text": text_changes(*texts),
-        "figures": differing(*figures),
+        "claims": differing(_verdicts(old_values), _verdicts(new_values)),
+        "numbers": value_changes(old_values["values"], new_values["values"]),
+        "places in the text": text_changes(_manuscript(study, old), _manuscript(study, new)),
+        "figures": differing(_figures(study, old), _figures(study, new)),
     }
 
 
+def _values(study: str, out: Path) -> Mapping[str, Any]:
+    values: Mapping[str, Any] = json.loads((out / f"values/{study}.json").read_text("utf-8"))
+    return values
+
+
+def _verdicts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {claim["sentence"]: claim["verdict"] for claim in values["claims"].values()}
+
+
+def _manuscript(study: str, out: Path) -> str:
+    return (out / f"qmd/{study}/{study}.qmd").read_text("utf-8")
+
+
+def _figures(study: str, out: Path) -> dict[str, str]:
+    """Map the figures of ``study`` to the digests of their SVGs."""
+    paths = sorted((out / f"qmd/{study}/figures").glob("*.svg"))
+    return {path.stem: file_digest(str(path)) or "" for path in paths}
+
+
 def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The numbers that print otherwise, those first whose intervals have no number in common."""
-    sides = ({id: _value(side[id]) for id in side} for side in (old, new))
-    found = (each._replace(note=_note(each.name, old, new)) for each in differing(*sides))
-    return sorted(found, key=lambda change: not change.note)
+    """List the numbers that print differently, first those whose intervals do not overlap."""
+    old_texts = {id: _value_text(value) for id, value in old.items()}
+    new_texts = {id: _value_text(value) for id, value in new.items()}
+    apart, others = [], []
+    for change in differing(old_texts, new_texts):
+        if _intervals_apart(old.get(change.name), new.get(change.name)):
+            apart.append(change._replace(note="intervals apart"))
+        else:
+            others.append(change)
+    return apart + others
 
 
-def _note(id: str, *sides: Mapping[str, Any]) -> str:
-    intervals = [side[id]["interval"] for side in sides if id in side and side[id]["interval"]]
-    apart = len(intervals) == 2 and max(low for low, _ in intervals) > min(h for _, h in intervals)
-    return "intervals apart" if apart else ""
+def _intervals_apart(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
+    if not (old and new and old["interval"] and new["interval"]):
+        return False
+    (old_low, old_high), (new_low, new_high) = old["interval"], new["interval"]
+    return bool(old_high < new_low or new_high < old_low)
 
 
-def _value(value: Mapping[str, Any]) -> str:
-    """A number as the paper prints it, with its interval and samples, or why it is missing."""
+def _value_text(value: Mapping[str, Any]) -> str:
+    """Print a number as the paper does, with interval and samples, or why it is missing."""
     text, interval = str(value["printed"]), value["interval"]
     if interval and interval[0] != interval[1]:
         style: Style = "percent" if text.endswith("%") else "measured"
         text += f" [{', '.join(quantity_text(end, value['unit'], style) for end in interval)}]"
-    details = (value["reason"], value["n"] and f"n = {value['n']:,}")
-    return text + "".join(f" ({each})" for each in details if each)
+    if value["reason"]:
+        text += f" ({value['reason']})"
+    if value["n"]:
+        text += f" (n = {value['n']:,})"
+    return text
 
 
 def text_changes(old: str, new: str) -> list[Change]:
-    """Where two manuscripts differ, by their sentences and the rows of their tables."""
-    one, other = _sentences(old), _sentences(new)
-    codes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    places = ((one[i:j], other[k:m]) for tag, i, j, k, m in codes if tag != "equal")
-    return [Change("", " ".join(gone), " ".join(come)) for gone, come in places]
+    """List the sentences and table rows that differ between two manuscripts."""
+    before, now = _sentences(old), _sentences(new)
+    places = []
+    for tag, i, j, k, m in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+        if tag != "equal":
+            places.append(Change("", " ".join(before[i:j]), " ".join(now[k:m])))
+    return places
 
 
 def _sentences(manuscript: str) -> list[str]:
-    plain = _LINKED.sub(lambda link: link[1].replace("\\", ""), manuscript)
-    lines = (line.strip() for line in plain.splitlines() if line.strip())
-    return [sentence for line in lines for sentence in _SENTENCE.split(line)]
+    sentences: list[str] = []
+    for line in _LINKED.sub(_linked_text, manuscript).splitlines():
+        if text := line.strip():
+            sentences += _SENTENCE.split(text)
+    return sentences
+
+
+def _linked_text(link: re.Match[str]) -> str:
+    return link[1].replace("\\", "")
 
 
 def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
-    """The data directory that ``against`` names, and what a reader learns of where it is from.
+    """Find the data directory that ``against`` names; return it and its name for readers.
 
-    A git revision of the repository that holds ``data`` is unpacked below ``scratch``; else
+    A git revision of the repository that holds ``data`` is unpacked below ``scratch``; otherwise
     ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
     """
-    commit, reason = _unpacked(against, data, scratch / "revision")
+    commit, reason = _unpack(against, data, scratch / "revision")
     if commit:
         return scratch / "revision", f"revision {against}, commit {commit[:12]}"
     if against and any((Path(against) / name).is_dir() for name in ("reported", *STUDIES)):
@@ -237,22 +291,19 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
     )
 
 
-def _unpacked(revision: str, data: Path, target: Path) -> tuple[str, str]:
-    """Unpack ``data`` as it was at a git revision.
-
-    Returns the commit; or an empty text, and the reason as git gives it.
-    """
+def _unpack(revision: str, data: Path, target: Path) -> tuple[str, str]:
+    """Unpack ``data`` of a git revision; return the commit, or an empty text and git's reason."""
     # A hook's variables would lead git elsewhere, and a name with a dash is an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
-    archive, words = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
+    archive, names = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
     # git packs the folder that it is run in, and not the whole repository.
-    command = ["git", "archive", "--format=zip", f"--output={archive}", *words, "--", "."]
+    command = ["git", "archive", "--format=zip", f"--output={archive}", *names, "--", "."]
     try:
         subprocess.run(command, cwd=data, env=environment, capture_output=True, check=True)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error).encode()
-        return "", " ".join(said.decode("utf-8", "replace").split())
-    with zipfile.ZipFile(archive) as files:  # which lets no name lead out, and makes no link
+        reason = getattr(error, "stderr", None) or str(error).encode()
+        return "", " ".join(reason.decode("utf-8", "replace").split())
+    with zipfile.ZipFile(archive) as files:  # extracts nothing outside, and makes no link
         try:
             files.extractall(target)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""``--new SLUG "TITLE"``: the files of a study that measures, builds and passes its tests."""
+"""Write a new study that measures, builds and passes its tests: ``--new SLUG "TITLE"``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from report.commands.console import shown
 from report.core.errors import StudyError, unwritable
 from report.engine.steps import ROOT, SITE
 
-#: What is written → the file that it is made of, in templates/study.
+#: Written file → its template in templates/study.
 _FILES: Final = {
     "experiments/SLUG.py": "experiment.py.txt",
     "report/studies/SLUG/__init__.py": "package.py.txt",
@@ -20,42 +20,42 @@ _FILES: Final = {
     "templates/papers/SLUG.qmd.j2": "paper.qmd.j2.txt",
     "tests/test_SLUG.py": "test.py.txt",
 }
-#: What its author runs next.
+#: The next commands for the author of a study.
 NEXT: Final = (
     "python -m experiments run SLUG --quick",
     "python build.py SLUG",
     "python -m pytest tests/test_SLUG.py",
 )
-#: A word that Python, the file system and LaTeX take as a name.
+#: A valid name for Python, the file system and LaTeX.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-#: Names that folders of the data or of the site have already.
+#: Names of other folders of the data or of the site.
 _TAKEN: Final = (SITE, "assets", "expected", "reported")
 #: A title of one line of code, without numbers and without the characters of markup.
 _TITLE: Final = re.compile(r"[^\W\d_][^\\\"'{}<@`$^~\[\]\d]{0,71}")
 
 
 def new(options: Namespace) -> int:
-    """Write the files of a study, and say what to run next."""
+    """Write the files of a study, and print the next commands."""
     slug, title = options.new
     print(*map(shown, new_study(slug, title)), "", "Next:", sep="\n")
-    print(*(f"  {command.replace('SLUG', slug)}" for command in NEXT), sep="\n")
+    for command in NEXT:
+        print(f"  {command.replace('SLUG', slug)}")
     return 0
 
 
 def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
-    """Write the files of a study.
+    """Write the files of a study and return them; on an error, remove those written.
 
-    Raises ``StudyError`` for a name that cannot be one, or one that is taken, and ``OutputError``
-    where nothing can be written; what was written before is then removed.
+    Raises ``StudyError`` for a name that is invalid or taken, and ``OutputError``.
     """
     if not _SLUG.fullmatch(slug) or len(slug) > 40:
         raise StudyError(
-            f"{slug!r} cannot be the name of a study; take a word such as layer_width: small "
-            "letters and digits, joined by single underscores, at most 40."
+            f"{slug!r} cannot be the name of a study; use a word such as layer_width: at most 40 "
+            "small letters and digits, joined by single underscores."
         )
     package = (root / "experiments" / slug).exists()
     if package or slug in _TAKEN or iskeyword(slug):
-        raise StudyError(f"{slug!r} has another meaning here; choose another name.")
+        raise StudyError(f"{slug!r} has another meaning in this project; choose another name.")
     if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(
             "The title must be one line of at most 72 characters that begins with a letter, "
@@ -66,16 +66,16 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
     for target in targets:
         if target.exists():
             place = target.relative_to(root)
-            raise StudyError(f"{place} is there already; choose another name than {slug}.")
-    made: list[Path] = []
+            raise StudyError(f"{place} exists already; choose another name than {slug}.")
+    written: list[Path] = []
     try:
         for target, source in targets.items():
             text = (root / "templates" / "study" / source).read_text("utf-8")
             target.parent.mkdir(exist_ok=True)
-            made.append(target)
+            written.append(target)
             target.write_text(text.replace("SLUG", slug).replace("TITLE", title.strip()), "utf-8")
     except OSError as error:
-        for path in made:
+        for path in written:
             path.unlink(missing_ok=True)
-        raise unwritable(error, place=made[-1] if made else root) from error
-    return made
+        raise unwritable(error, place=written[-1] if written else root) from error
+    return written

@@ -1,7 +1,7 @@
-"""``--serve`` and ``--watch``: the site and nothing else, for browsers on this machine alone.
+"""Serve the pages to browsers on this machine: ``--serve``, and ``--watch``, which also rebuilds.
 
-While files are watched, pages get a small script on the way that asks for news and reloads them.
-No file in ``out/`` is changed by that.
+``--watch`` adds a script to the pages that it sends, which reloads them after a build.  The files
+in ``out/`` stay as they are.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from report.commands.console import say
 from report.core.errors import OutputError, RidgepointError
 from report.core.system.processes import leave_on_signals
 from report.engine.cache import MANIFEST, SCRATCH, file_digest
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
-#: No page has these addresses, so that they hide no file.
+#: Addresses that no page has.
 NEWS: Final = "/-/news"
 SCRIPT: Final = "/-/reload.js"
 
 _RELOAD: Final = ROOT / "templates" / "serve" / "reload.js"
 _LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
-#: What papers are made from.
+#: Files and folders that papers are built from, beside the data.
 _SOURCES: Final = ("build.py", "report", "figures", "templates")
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Answers one request a connection, as HTTP/1.0 does: no body can pass for the next request."""
+    """Answers one request per connection (HTTP/1.0), so that no body is read as a request."""
 
     server_version, sys_version, timeout = "ridgepoint", "", 60
     server: Server
 
     def send_head(self) -> Any:
-        """Send the head of an answer; returns the stream of its body, None where it is sent."""
-        # A page from elsewhere whose name suddenly leads here could read the site otherwise.
+        """Send the head of an answer; return the stream of its body, None if none follows."""
+        # Otherwise a foreign page could read the site by DNS rebinding.
         if not all(map(_LOCAL.fullmatch, self.headers.get_all("Host", []))):
             return self.send_error(403, f"This server answers to {HOST} and localhost only")
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """What is sent of the news of builds, and pages with the script that asks for them."""
-        # Taken first: a page is never older than what it compares itself with.
+        """Send news of the last build, its script, or a page with the script; None for others."""
+        # The digest is read before the page, so that the page is at least as new.
         build, page = self.server.build(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
             page /= "index.html"
@@ -76,41 +76,42 @@ class Handler(SimpleHTTPRequestHandler):
         return BytesIO(body)
 
     def guess_type(self, path: Any) -> str:
-        """What kind of file it is; all texts of the site are in UTF-8."""
+        """Return the media type of a file; all texts of the site are UTF-8."""
         kind = super().guess_type(path)
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
     def translate_path(self, path: str) -> str:
-        """The file or folder of an address, or a file that is not there.
+        """Return the file or folder of an address.
 
-        Only what lies in the site, also after links have been followed, and nothing hidden.
+        The name of a missing file stands for hidden files, and for files outside the site, also
+        those that links lead to.
         """
-        site, found = Path(self.directory).resolve(), super().translate_path(path)
-        read = Path(found, "index.html") if found.endswith("/") else Path(found)
+        site, target = Path(self.directory).resolve(), super().translate_path(path)
+        page = Path(target, "index.html") if target.endswith("/") else Path(target)
         with suppress(OSError, RuntimeError, ValueError):  # RuntimeError: links in a ring
-            parts = read.resolve(strict=True).relative_to(site).parts
+            parts = page.resolve(strict=True).relative_to(site).parts
             if not any(part.startswith(".") for part in parts):
-                return found
+                return target
         return str(site / ".nothing")
 
     def list_directory(self, path: Any) -> None:
-        """A folder without a page is no address."""
+        """Refuse a folder without a page."""
         self.send_error(404)
 
     def end_headers(self) -> None:
-        """Keep browsers from showing what an earlier build has made."""
+        """Keep browsers from showing pages of an earlier build."""
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: the terminal shows the builds."""
+        """Print nothing, since the terminal shows the builds."""
 
 
 class Server(ThreadingTCPServer):
-    """Serves the site in ``out``.
+    """Serves the site in ``out``; pages of a ``live`` server reload themselves.
 
-    Where it is not ``live``, pages are sent as they are; ``failure`` is why the last build failed.
-    Raises ``RidgepointError`` for a port that cannot be used; 0 takes any free one.
+    ``failure`` is the reason why the last build failed.  Port 0 is any free one.  Raises
+    ``RidgepointError`` for a port that cannot be used.
     """
 
     allow_reuse_address = daemon_threads = True
@@ -128,26 +129,25 @@ class Server(ThreadingTCPServer):
         self.address = f"http://{HOST}:{self.server_address[1]}/"
 
     def build(self) -> str:
-        """A digest of what ``out`` holds; it changes with every build that makes something."""
+        """Return a digest of the outputs, which changes with every build that writes."""
         return file_digest(str(self.out / MANIFEST)) or "none"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away, or a file that a build has just replaced, is no error."""
+        """Ignore browsers that disconnect, and files that a build has just replaced."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 def serve(options: Namespace) -> int:
-    """Serve what was built until Ctrl-C.
+    """Serve the built pages until Ctrl-C.
 
-    Raises ``RidgepointError`` if nothing was built, or the port cannot be used.
+    Raises ``RidgepointError`` if no pages were built, or the port cannot be used.
     """
     out = request_of(options).out
     home = out / "html" / "index.html"
     if not home.is_file():
         raise OutputError(
-            f"{home}: there are no pages to serve yet; run 'python build.py --html' first, or take "
-            "--watch."
+            f"{home}: no pages were built yet; run 'python build.py --html' first, or use --watch."
         )
     with Server(out, options.serve) as server, suppress(KeyboardInterrupt):
         say(f"Serving {out / 'html'} at {server.address} until Ctrl-C.")
@@ -158,34 +158,38 @@ def serve(options: Namespace) -> int:
 def watch(options: Namespace) -> int:
     """Build, serve the pages, and build again whenever a file changes, until Ctrl-C.
 
-    What goes wrong in a build is printed and shown, and ends nothing.  Raises ``RidgepointError``
+    The terminal and the pages show errors of a build; serving goes on.  Raises ``RidgepointError``
     if the port cannot be used.
     """
     request = request_of(options)
     out, port = request.out, PORT if options.serve is None else options.serve
-    ending = leave_on_signals(lambda: out.glob(f"{SCRATCH}*"))
-    with ending, Server(out, port, live=True) as server:
+    leaving = leave_on_signals(partial(out.glob, f"{SCRATCH}*"))
+    with leaving, Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
-        for turn, files in enumerate(changes(*(ROOT / name for name in _SOURCES), request.data)):
-            if files or turn == 0:
-                server.failure = run_build(request, ROOT)  # a new process has today's code
-                said = f"error: {server.failure}" if server.failure else "Built"
-                say(f"{time.strftime('%H:%M:%S')} {said}")
+        is_first = True
+        for changes in file_changes(*(ROOT / name for name in _SOURCES), request.data):
+            if changes or is_first:
+                server.failure = run_build(request, ROOT)  # a new process imports the new code
+                outcome = f"error: {server.failure}" if server.failure else "Built"
+                say(f"{time.strftime('%H:%M:%S')} {outcome}")
+            is_first = False
     return 0
 
 
-def changes(*paths: Path) -> Iterator[object]:
-    """What changed below ``paths``, whenever it is quiet again, and now and then nothing.
+def file_changes(*paths: Path) -> Iterator[object]:
+    """Yield the changes below ``paths`` once they pause, and nothing at regular times.
 
-    What changes during a build is in the next answer.  Raises ``RidgepointError`` where the system
-    cannot watch so many files.
+    Changes during a build are yielded after it.  Raises ``RidgepointError`` where the system cannot
+    watch that many files.
     """
-    from watchfiles import watch as watched
+    from watchfiles import watch as watch_files
 
-    there = [path for path in paths if path.exists()]
+    existing = [path for path in paths if path.exists()]
     try:
-        yield from watched(*there, step=200, debounce=5000, rust_timeout=500, yield_on_timeout=True)
+        yield from watch_files(
+            *existing, step=200, debounce=5000, rust_timeout=500, yield_on_timeout=True
+        )
     except OSError as error:
         raise RidgepointError(
             f"--watch: files cannot be watched ({error}); set WATCHFILES_FORCE_POLLING=true."

@@ -1,11 +1,10 @@
-"""``--verify``: building twice from nothing, in unlike environments, and comparing every byte."""
+"""Build twice from nothing in different environments, and compare every byte: ``--verify``."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,21 +14,19 @@ from report.commands.console import announcer, say
 from report.core.errors import RenderError, unwritable
 from report.core.system.exchange import install
 from report.engine.cache import INDEX, file_digest
-from report.engine.pipeline import ROOT, Announce, Request
 from report.engine.place import only_build, put_folder, stage_in
+from report.engine.steps import ROOT, Announce, BuildRequest
 
-#: In the format of ``sha256sum``, for ``cd out && sha256sum -c MANIFEST.sha256``.
+#: Digests for ``cd out && sha256sum -c MANIFEST.sha256``.
 MANIFEST: Final = "MANIFEST.sha256"
-#: Where both builds are kept if they differ.
+#: The folder that keeps both builds if they differ.
 BOTH: Final = "verify"
-#: What a build needs of the project.
+#: Files and folders of the project that a build needs.
 _NEEDED: Final = ("build.py", "report", "figures", "templates", "data")
-#: How many bytes are printed of what differs.
+#: Bytes that are printed around the first difference.
 _BYTES: Final = 60
-
-
-#: Two environments that differ in all that papers must not depend on: the folder, relative to that
-#: of both, the umask, and variables.  Python takes the locale C for UTF-8 unless it is told not to.
+#: Two environments that differ in everything that papers must not depend on: the folder, the umask,
+#: and variables.  The first turns off UTF-8, which Python would use in the locale C.
 ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
     "first": (
         "first",
@@ -46,42 +43,41 @@ ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
 
 
 def verify(options: Namespace) -> int:
-    """Build twice from nothing, and print whether the bytes are the same."""
+    """Build twice from nothing, and print the files that differ; return 1 if any does."""
     request = request_of(options)
     files, differences = build_twice(request, ROOT, announcer(quiet=options.quiet))
     if differences:
         say(f"Files that differ: {len(differences)}")
-        print(*(f"  {name}: {where}" for name, where in differences.items()), sep="\n")
+        for name, difference in differences.items():
+            print(f"  {name}: {difference}")
         print(f"Both builds are kept in {request.out / BOTH}; {MANIFEST} was not written.")
     else:
         say(
-            f"The same bytes: {len(files)} files, built twice from nothing, each time in another "
-            f"folder, time zone, locale, hash seed and umask.\n{request.out / MANIFEST}"
+            f"The same bytes: {len(files)} files, built twice from nothing, with another folder, "
+            f"time zone, locale, hash seed and umask.\n{request.out / MANIFEST}"
         )
     return 1 if differences else 0
 
 
 def build_twice(
-    request: Request, project: Path, announce: Announce
+    request: BuildRequest, project: Path, announce: Announce
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Build what ``request`` asks for twice from nothing and compare the bytes.
+    """Build ``request`` twice from nothing, in two copies of ``project``, and compare the bytes.
 
-    Each build is a process of its own in a fresh copy of ``project``.  If they are the same,
-    ``MANIFEST.sha256`` is written to ``request.out``, else both are kept there.  Returns the digest
-    of each file, and where those that differ do so first.
+    Writes ``MANIFEST.sha256`` to ``request.out`` if all are equal, else keeps both builds there.
+    Returns the digest of each file, and the first difference of each file that differs.
 
-    Raises ``RenderError`` if a build fails, and ``OutputError`` if copies or manifest cannot be
-    written.
+    Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
-    waiting = partial(announce, "waiting for a build to end", 0.0, "")
-    with only_build(request.out, waiting), stage_in(request.out) as stage:
+    with only_build(request.out, announce), stage_in(request.out) as stage:
         outs = [stage / BOTH / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
-        for turn, name in enumerate(ENVIRONMENTS):
-            announce(f"the {name} build", turn / 2, "")
-            _build(name, request._replace(out=outs[turn]), project)
-        files, others = map(files_of, outs)
-        differ = sorted({name for name, _ in files.items() ^ others.items()})
-        differences = {name: where_unlike(*(out / name for out in outs)) for name in differ}
+        for number, name in enumerate(ENVIRONMENTS):
+            announce(f"the {name} build", number / 2, "")
+            _build(name, request._replace(out=outs[number]), project)
+        files, others = map(digests_of, outs)
+        differences: dict[str, str] = {}
+        for name in sorted({name for name, _ in files.items() ^ others.items()}):
+            differences[name] = first_difference(outs[0] / name, outs[1] / name)
         digests = "".join(f"{digest}  {name}\n" for name, digest in files.items())
         try:
             (stage / MANIFEST).write_text(digests, "utf-8", newline="\n")
@@ -94,45 +90,54 @@ def build_twice(
     return files, differences
 
 
-def _build(name: str, request: Request, project: Path) -> None:
-    """Build in a copy of the project, beside ``request.out``, and of other data than its own."""
+def _build(name: str, request: BuildRequest, project: Path) -> None:
+    """Build in a copy of the project, and of the data, beside ``request.out``."""
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
-    copied = {folder / needed: project / needed for needed in _NEEDED} | {data: request.data}
+    copies = {folder / name: project / name for name in _NEEDED} | {data: request.data}
     hidden = shutil.ignore_patterns("__pycache__", ".*")
-    copy_all = partial(shutil.copytree, ignore=hidden, copy_function=_copy)
     try:
         folder.mkdir(parents=True)
-        for target, source in copied.items():
-            (copy_all if source.is_dir() else shutil.copyfile)(source, target)
+        for target, source in copies.items():
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=hidden, copy_function=_copy)
+            else:
+                shutil.copyfile(source, target)
     except OSError as error:
         raise unwritable(error, "copied") from error
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
-    own = {**kept, **variables, "PYTHONIOENCODING": "utf-8"}
-    if failure := run_build(request._replace(data=data), folder, own, umask):
+    environment = {**variables, "PYTHONIOENCODING": "utf-8"}
+    for variable, value in os.environ.items():
+        if not variable.startswith(("LC_", "LANG", "PYTHON")):
+            environment.setdefault(variable, value)
+    if failure := run_build(request._replace(data=data), folder, environment, umask):
         raise RenderError(f"--verify: the {name} build failed: {failure}")
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a file, or a link that leads nowhere, of which a build tells, as the link that it is."""
+    """Copy a file; copy a dangling link as a link, which the build then reports."""
     shutil.copy2(source, target, follow_symlinks=Path(source).exists())
 
 
-def files_of(out: Path) -> dict[str, str]:
-    """Each file that a build has made below ``out``, relative to it, and its SHA-256; sorted."""
-    every = sorted(path for path in out.rglob("*") if path.is_file())
-    built = (path for path in every if path.name not in (INDEX, ".lock"))
-    return {path.relative_to(out).as_posix(): file_digest(str(path)) or "" for path in built}
+def digests_of(out: Path) -> dict[str, str]:
+    """Map the outputs below ``out``, sorted, to their SHA-256."""
+    digests: dict[str, str] = {}
+    for path in sorted(out.rglob("*")):
+        if path.is_file() and path.name not in (INDEX, ".lock"):
+            digests[path.relative_to(out).as_posix()] = file_digest(str(path)) or ""
+    return digests
 
 
-def where_unlike(first: Path, second: Path) -> str:
-    """Where two unequal files differ first: the byte, and what is around it in both."""
+def first_difference(first: Path, second: Path) -> str:
+    """Describe the first difference of two files: its byte, and the text around it in both."""
     for path, name in ((second, "first"), (first, "second")):
         if not path.is_file():
             return f"only the {name} build has it"
-    both = [path.read_bytes() for path in (first, second)]
-    unlike = (place for place, (one, other) in enumerate(zip(*both, strict=False)) if one != other)
-    place = next(unlike, min(map(len, both)))
-    begin = max(0, place - _BYTES // 2)
-    shown = (each[begin : begin + _BYTES].decode("utf-8", "replace") for each in both)
-    return f"byte {place + 1}: {' and '.join(map(repr, shown))}"
+    one, other = first.read_bytes(), second.read_bytes()
+    position, end = 0, min(len(one), len(other))
+    while position < end and one[position] == other[position]:
+        position += 1
+    begin = max(0, position - _BYTES // 2)
+    one_text, other_text = (
+        content[begin : begin + _BYTES].decode("utf-8", "replace") for content in (one, other)
+    )
+    return f"byte {position + 1}: {one_text!r} and {other_text!r}"

@@ -1,8 +1,6 @@
-"""The build engine: which steps are stale and why, and how the stale ones are run.
+"""The build engine: find the stale steps and run them.
 
-``steps`` says what steps there are and what they depend on, ``cache`` what the last build found,
-``pipeline`` compares the two, ``run`` runs what is stale, ``actions`` does a step's work, and
-``place`` puts a whole paper in place.  What ``pipeline`` needs is imported on the way to «nothing
-to do», so those modules import little: tuples with names instead of dataclasses, strings instead
-of paths.
+``steps`` describes the steps and their dependencies, ``cache`` remembers the results of earlier
+builds, ``plan`` compares the two, ``pipeline`` is the build, ``run`` runs stale steps, ``actions``
+does their work, ``gather`` reads the data, and ``place`` puts finished papers into ``out/``.
 """

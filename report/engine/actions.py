@@ -49,7 +49,7 @@ _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 _QUICK, _BLOCK = 1, 2**20
 
 
-class Task(NamedTuple):
+class StepTask(NamedTuple):
     """The work of one step; ``stage`` is a folder laid out like ``out/``.
 
     It holds what the step reads, and takes what it makes.
@@ -76,7 +76,7 @@ class Task(NamedTuple):
         return self.stage / ARTIFACTS / (study or self.study)
 
 
-def study(task: Task) -> tuple[str, ...]:
+def study(task: StepTask) -> tuple[str, ...]:
     """Choose the records and compute the study; figures are described in a file of their own.
 
     What a reader may download of the records is written from the same reading.  The setting
@@ -138,7 +138,7 @@ def _copy_records(
     return copied
 
 
-def figures(task: Task) -> None:
+def figures(task: StepTask) -> None:
     """Draw the figures that the study describes, for print and for the page, with their data."""
     from dataclasses import asdict
 
@@ -163,7 +163,7 @@ def figures(task: Task) -> None:
     write_json(opened, task.artifacts() / OPENED)
 
 
-def document(task: Task) -> tuple[str, ...]:
+def document(task: StepTask) -> tuple[str, ...]:
     """Write the document, and what pandoc makes of it for each format.
 
     The setting ``formats`` names these, ``style`` a print style in place of the paper's.
@@ -197,7 +197,7 @@ def document(task: Task) -> tuple[str, ...]:
     return tuple(written["unsupported"])
 
 
-def write_source(task: Task) -> tuple[dict[str, Any], Findings]:
+def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     """Write the source folder of a study but for its figures; returns its values and findings.
 
     Every format is rendered from it.  It has ``<study>.qmd``, in ``tables/`` each table as LaTeX
@@ -270,7 +270,7 @@ def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
             yield f"figures/{figure.name}.csv", ""
 
 
-def editions(task: Task) -> None:
+def editions(task: StepTask) -> None:
     """Write the page and the sources of LaTeX around what pandoc has made of the document."""
     from report.render.latex import write_latex
     from report.render.source import read_source
@@ -282,7 +282,7 @@ def editions(task: Task) -> None:
         _write_page(task, paper)
 
 
-def _publication(task: Task, values: Mapping[str, Any]) -> Publication:
+def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     """What the page of a study says of its measurements, and what it offers."""
     from report.render.html import Publication
     from report.render.shell import read_settings
@@ -296,7 +296,7 @@ def _publication(task: Task, values: Mapping[str, Any]) -> Publication:
     )
 
 
-def _write_page(task: Task, paper: Source) -> None:
+def _write_page(task: StepTask, paper: Source) -> None:
     """Write the page with all that it offers, and what it shows of what is opened on it."""
     from report.render.html import write_page
     from report.render.shell import script_of
@@ -317,7 +317,7 @@ def _write_page(task: Task, paper: Source) -> None:
     write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
 
 
-def pdf(task: Task) -> tuple[str, ...]:
+def pdf(task: StepTask) -> tuple[str, ...]:
     """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
     from report.core.records.files import gzipped
     from report.render.bundle import bundle
@@ -342,7 +342,7 @@ def pdf(task: Task) -> tuple[str, ...]:
     return notes
 
 
-def docx(task: Task) -> None:
+def docx(task: StepTask) -> None:
     """Make the Word document of a study."""
     from report.render.docx import render_docx
     from report.render.source import read_source
@@ -353,7 +353,7 @@ def docx(task: Task) -> None:
     target.write_bytes(render_docx(read_source(task.source, task.study), text))
 
 
-def quarto(task: Task) -> None:
+def quarto(task: StepTask) -> None:
     """Write the Quarto project of the ``studies`` that the setting names."""
     from report.render.quarto import write_project
 
@@ -362,7 +362,7 @@ def quarto(task: Task) -> None:
     write_project(sources, task.stage / "quarto", entries)
 
 
-def quarto_site(task: Task) -> tuple[str, ...]:
+def quarto_site(task: StepTask) -> tuple[str, ...]:
     """Let Quarto make the website of its project."""
     from report.render.quarto import render_site
 
@@ -370,7 +370,7 @@ def quarto_site(task: Task) -> tuple[str, ...]:
     return render_site(project, project / "_site")
 
 
-def index(task: Task) -> None:
+def index(task: StepTask) -> None:
     """Write the pages over all ``studies``, of which those in ``papers`` have a PDF."""
     from report.render.shell import read_settings
     from report.render.site import write_site
@@ -379,7 +379,7 @@ def index(task: Task) -> None:
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
-def _listed(task: Task, study: str) -> Paper:
+def _listed(task: StepTask, study: str) -> Paper:
     """What lists say of a study, whose published values are put on the site."""
     from report.render.site import Paper
 

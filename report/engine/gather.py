@@ -1,11 +1,10 @@
-"""Choosing and reading all that a paper is made from, and computing it; nothing else reads data.
+"""Choose and read the data of a paper, and compute its study; no other module reads data.
 
-A record is left out with a notice, so that one bad file stops no paper, if it cannot be read (cut
-off, of another tool or study, too large), if a file that the paper needs is not beside it, if its
-cases or rates cannot be, if the study cannot be computed from it, or if its content is not what its
-experiment wrote.  So are records of others.  A record that ``editions.yaml`` or ``--use`` names is
-an error instead; so is a bad record where the study, or a machine that plays a role, has no good
-one: an empty paper must not replace a full one.
+One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read, if
+it was edited, if its cases or rates are impossible, or if the study fails with it.
+
+An empty paper must not replace a full one.  So a bad record is an error if ``editions.yaml`` or
+``--use`` names it, and if the study, or a machine with a role, has no good record.
 """
 
 from __future__ import annotations
@@ -58,35 +57,34 @@ from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
-#: All attachments that a paper is computed from (B).
+#: Limit for all attachments of a paper together (B).
 _LARGEST_ATTACHED: Final = 4 * LARGEST_ATTACHED
-_NOBODY: Final = Edition({})
+_NO_EDITION: Final = Edition({})
 _REPORT: Final = ROOT / "report"
-#: What to do where a study fails, and where it fails with this record alone.
-_OF_CODE: Final = "correct that line, or restore the data with git"
-_OF_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
+#: The remedy for a study that fails, and for one that fails with this record only.
+_FIX_CODE: Final = "correct that line, or restore the data with git"
+_FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
 _EDITED: Final = (
     f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "
     f"experiment again, or name it in data/{EDITIONS} to use it as it is."
 )
-#: The files beside each record that the paper needs, by its file.
+#: Record file → attachments that the paper needs.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 _Item = TypeVar("_Item", bound=Filed[Any])
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """All that a paper is computed from, and what it says of its records.
+    """The inputs of a paper, and the fate of every record of its study.
 
-    ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
-    ``usable`` are the own records that there are to choose from, ``choices`` what is chosen.
+    ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` are
+    made among the ``usable`` records.
 
-    ``origin`` is what the paper says of its data: ``records`` and ``reported``, files relative to
-    the data directory, ``devices``, the names of the machines, ``measured``, the day of the edition
-    or of a newer run, ``altered``, all records of the study, used or not, that are not what their
-    names say, with the way, ``asked``, those that this build alone uses, and ``imported``, the
-    attributions of what others measured.
+    ``origin`` is printed in the paper: the files ``records`` and ``reported``, relative to the data
+    directory; ``devices``, the names of the machines; ``measured``, the day of the edition or of a
+    newer run; ``altered``, all edited records of the study with the fault; ``asked``, the records
+    of ``--use``; and ``imported``, the attributions of other authors' measurements.
     """
 
     inputs: Inputs
@@ -98,19 +96,18 @@ class Chosen:
 
     @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
-        """All records that are used, as their files hold them."""
-        runs = (run for stored in self.inputs.records for run in stored.runs)
-        return (*(part for run in runs for part in run.shards), *self.inputs.imported)
-
-
-# -------------------------------------------------------------------------------------- computing
+        """All used records, as their files hold them."""
+        files: list[Stored | StoredImport] = []
+        for stored in self.inputs.records:
+            for run in stored.runs:
+                files += run.shards
+        return (*files, *self.inputs.imported)
 
 
 def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
-    """The records that are chosen for a study with all that it reads, and what it finds in that.
+    """Choose the inputs of a study and compute it, leaving out records with which it fails.
 
-    A record that the study cannot be computed from is left out.  Raises ``RidgepointError`` as
-    ``choose`` and ``compute`` do.
+    Raises ``RidgepointError`` as ``choose`` and ``compute`` do.
     """
     refused: dict[str, str] = {}
     while True:
@@ -118,36 +115,45 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
-            if not (found := _at_fault(study, chosen.inputs, str(error))):
+            faulty = _faulty_records(study, chosen.inputs, str(error))
+            if not faulty:
                 raise
-            refused |= found
+            refused |= faulty
 
 
-def _at_fault(study: str, inputs: Inputs, said: str) -> dict[str, str]:
-    """The records that a study fails with, beside those that it does not fail with, and why.
+def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
+    """Find the records that cause an error of a study, each with its reason.
 
-    That is the one which an error names, or else each with which alone the study fails.
+    These are the record that the ``error`` names, or else those with which the study fails alone.
+    If it fails with every record, none is to blame.
     """
-    place = said.partition(": ")[0]
+    place = error.partition(": ")[0]
     if (named := place.removeprefix("data/")) in inputs.files:
-        return {named: said}
+        return {named: error}
     if not place.endswith(" more"):
-        return {}  # a slip in code, or a file that all share
-    nothing = replace(inputs, records=(), imported=())
-    runs = [replace(run, others=()) for stored in inputs.records for run in stored.runs]
-    own, bad = _each(runs, lambda run: compute(study, replace(nothing, records=(run,))))
-    theirs, worse = _each(
-        inputs.imported, lambda i: compute(study, replace(nothing, imported=(i,)))
-    )
-    if not (own or theirs):
+        return {}  # an error in code, or a file that all records share
+
+    def compute_alone(run: Stored) -> Findings:
+        return compute(study, replace(inputs, records=(run,), imported=()))
+
+    def compute_import(record: StoredImport) -> Findings:
+        return compute(study, replace(inputs, records=(), imported=(record,)))
+
+    runs: list[Stored] = []
+    for stored in inputs.records:
+        runs += [replace(run, others=()) for run in stored.runs]
+    good, bad = _apply_or_refuse(runs, compute_alone)
+    good_imports, bad_imports = _apply_or_refuse(inputs.imported, compute_import)
+    if not (good or good_imports):
         return {}
-    return {file: why.replace(_OF_CODE, _OF_DATA) for file, why in (bad | worse).items()}
+    reasons = bad | bad_imports
+    return {file: reason.replace(_FIX_CODE, _FIX_DATA) for file, reason in reasons.items()}
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
-    """What ``study`` finds in its inputs; raises ``StudyError`` that names the files at fault.
+    """Compute ``study`` from its inputs; raises ``StudyError``, which names the files or the line.
 
-    What computes on numbers does not know from which file they came, so that all are named then.
+    Code that computes with numbers does not know their file, so its errors name all files.
     """
     try:
         return find_study(study)(inputs)
@@ -157,30 +163,27 @@ def compute(study: str, inputs: Inputs) -> Findings:
         place = _line(error, _REPORT / "studies") or f"report/studies/{study}"
         raise StudyError(f"{place}: {error}; correct the study.") from error
     except Exception as error:
-        said = str(error)
-        if isinstance(error, RidgepointError) and said.startswith("data/"):
+        message = str(error)
+        if isinstance(error, RidgepointError) and message.startswith("data/"):
             raise
         first, more = next(iter(inputs.files), study), len(inputs.files) - 1
         files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
         if not isinstance(error, RidgepointError):
-            what = type(error).__name__
-            said = f"{what}: {said} in {_line(error, _REPORT / 'studies', _REPORT)}; {_OF_CODE}."
-        raise StudyError(f"{files}: {said}") from error
+            line = _line(error, _REPORT / "studies", _REPORT)
+            message = f"{type(error).__name__}: {message} in {line}; {_FIX_CODE}."
+        raise StudyError(f"{files}: {message}") from error
 
 
 def _line(error: Exception, *folders: Path) -> str:
-    """The last line that led to ``error`` in the first of ``folders`` that has one, else empty."""
+    """Find the last line below the first of ``folders`` that ``error`` came through, or empty."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
-    below = ([place for place in places if folder in place[0].parents] for folder in folders)
-    for found in filter(None, below):
-        file, line = found[-1]
-        return f"{file.relative_to(ROOT).as_posix()}:{line}"
+    for folder in folders:
+        for file, line in reversed(places):
+            if folder in file.parents:
+                return f"{file.relative_to(ROOT).as_posix()}:{line}"
     return ""
-
-
-# --------------------------------------------------------------------------------------- choosing
 
 
 def choose(
@@ -190,48 +193,50 @@ def choose(
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
 ) -> Chosen:
-    """The records that the paper of ``study`` uses, and all else that it reads.
+    """Choose the records of ``study``, and read them and all other data of its paper.
 
-    ``asked`` are records that the user wants in this build, relative to ``data``; ``refused`` are
-    left out, each for its reason; ``editions`` are those of ``data`` unless others are given.
-    Raises ``RecordError`` for a named record that cannot be used, for a role without a machine, and
-    for a bad record without a good one.
+    ``asked`` names records of ``--use``, relative to ``data``; ``refused`` maps records to leave
+    out to the reason; ``editions`` replace those of ``data``.  Raises ``RecordError`` for a named
+    record that cannot be used, for a role without a machine, and for a bad record without a good
+    one in its place.
     """
     edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
-    own, bad = survey(study, data, Head)
-    theirs, bad_imports = survey(study, data, ImportedRecord)
+    measured, bad = survey(study, data, Head)
+    published, bad_imports = survey(study, data, ImportedRecord)
     bad |= {**bad_imports, **refused}
     while True:
-        usable = _usable(own, study, bad, edition or _NOBODY, asked)
-        imported = _usable(theirs, f"{study}/{IMPORTED}", bad, _NOBODY)
+        usable = _usable(measured, study, bad, edition or _NO_EDITION, asked)
+        imported = _usable(published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
         choices = choices_of(usable, edition, asked)
-        agreed, attachments, broken = _read_used(study, choices, imported, data)
-        if not broken:
+        agreed, attachments, unreadable = _read_used(study, choices, imported, data)
+        if not unreadable:
             break
-        bad |= broken
-    edited = {item.file: _EDITED.format(item.file) for item in (*own, *theirs) if item.edited}
-    kept = {item.file for item in (*usable, *imported)}
-    bad |= {file: why for file, why in edited.items() if file not in kept}
-    altered = {file: why for file, why in edited.items() if file in kept}
-    left_out = {file: f"left out: {why}" for file, why in bad.items()}
-    inputs = _inputs(study, data, agreed, imported, attachments, edition or _NOBODY)
+        bad |= unreadable
+    usable_files = {item.file for item in (*usable, *imported)}
+    altered: dict[str, str] = {}
+    for item in (*measured, *published):
+        if item.edited:
+            reasons = altered if item.file in usable_files else bad
+            reasons[item.file] = _EDITED.format(item.file)
+    left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
+    inputs = _inputs(study, data, agreed, imported, attachments, edition or _NO_EDITION)
     return Chosen(
         inputs=inputs,
         origin={
-            **_origin(inputs, agreed, edition or _NOBODY),
+            **_origin(inputs, agreed, edition or _NO_EDITION),
             "altered": [(file, EDITED) for file in altered],
             "imported": attributions(imported),
         },
         notices=(
             *left_out.values(),
             *altered.values(),
-            *_without_files(attachments),
+            *_missing_attachments(attachments),
             *strays(study, data),
-            *_noted(study, inputs),
+            *_gate_notes(study, inputs),
         ),
         listing=(
             *listing(usable, agreed, imported),
-            *(unusable(file, why) for file, why in left_out.items()),
+            *(unusable(file, reason) for file, reason in left_out.items()),
         ),
         usable=usable,
         choices=agreed,
@@ -241,93 +246,103 @@ def choose(
 def _read_used(
     study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
 ) -> tuple[tuple[Choice[Record], ...], _Attachments, dict[str, str]]:
-    """The choices less what contradicts the others, what lies beside the records, and what is bad.
+    """Read the chosen records; return the runs that agree, their attachments, and bad records.
 
-    Of runs that are pooled, the paper needs the files of the one that speaks for all.
+    Of pooled runs, only the attachments of the primary one are read.
     """
-    parts = (part for choice in choices for item in choice.used for part in item.shards)
-    whole, broken = _each(parts, lambda item: _checked(read_record(data / item.file, data)))
-    if broken:
-        return (), {}, broken
-    agreed = tuple(agreeing(choice, whole) for choice in choices)
-    speaking = (part for choice in agreed for part in choice.primary.shards)
-    wanted = attachments_of(study)
-    left = _LARGEST_ATTACHED
 
-    def beside(item: Filed[Any]) -> dict[str, bytes | Missing]:
-        nonlocal left
-        files = read_attachments(item, wanted, data, min(left, LARGEST_ATTACHED))
-        left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
+    def read_checked(item: Filed[Any]) -> Stored:
+        return _checked(read_record(data / item.file, data))
+
+    shards: list[Filed[Any]] = []
+    for choice in choices:
+        for run in choice.used:
+            shards += run.shards
+    whole, bad = _apply_or_refuse(shards, read_checked)
+    if bad:
+        return (), {}, bad
+    agreed = tuple(agreeing(choice, whole) for choice in choices)
+    patterns = attachments_of(study)
+    room = _LARGEST_ATTACHED
+
+    def attachments_of_record(item: Filed[Any]) -> dict[str, bytes | Missing]:
+        nonlocal room
+        files = read_attachments(item, patterns, data, min(room, LARGEST_ATTACHED))
+        room -= sum(len(content) for content in files.values() if isinstance(content, bytes))
         return files
 
-    attachments, broken = _each((*speaking, *imported), beside)
-    return agreed, attachments, broken
+    owners: list[Filed[Any]] = []
+    for agreed_choice in agreed:
+        owners += agreed_choice.primary.shards
+    attachments, bad = _apply_or_refuse([*owners, *imported], attachments_of_record)
+    return agreed, attachments, bad
 
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
-    """What a paper says of the records that were chosen for it."""
-    named = (item for choice in choices if choice.by == "--use" for item in choice.used)
-    days = [item.record.started[:10] for choice in choices for item in choice.used]
+    """Describe the chosen records for the paper, see ``Chosen``."""
+    days, asked = [edition.date or ""], list[str]()
+    for choice in choices:
+        for run in choice.used:
+            days.append(run.record.started[:10])
+            asked += run.files if choice.by == "--use" else ()
     return {
         "records": list(inputs.files),
         "reported": inputs.reported_file,
         "devices": labels(inputs.records),
-        "measured": max((*days, edition.date or "")) or None,
-        "asked": [file for item in named for file in item.files],
+        "measured": max(days) or None,
+        "asked": asked,
     }
 
 
 def _usable(
-    found: Sequence[_Item],
+    items: Sequence[_Item],
     folder: str,
     bad: Mapping[str, str],
     edition: Edition,
     asked: Sequence[str] = (),
 ) -> tuple[_Item, ...]:
-    """The records of a folder that are not ``bad``, less those edited unless there are no others.
+    """Return the good records of a folder; edited ones only if named, or if there are no others.
 
-    Raises ``RecordError`` for a bad record that is named, or that has no good one beside it.
+    Raises ``RecordError`` for a bad record that is named, or that no good one can replace.
     """
     named = {*edition.files, *asked}
-    good = [item for item in found if item.file not in bad]
-    roles = {who for who in edition.roles.values() if isinstance(who, str)}
-    lost = roles - {item.record.environment.key for item in good}
-    for file, why in bad.items():
-        # A key may be the beginning of another's; it stands between the time and the hash.
+    good = [item for item in items if item.file not in bad]
+    machines = {machine for machine in edition.roles.values() if isinstance(machine, str)}
+    lost = machines - {item.record.environment.key for item in good}
+    for file, reason in bad.items():
+        # The machine's key stands between the time and the hash of a file name.  It is compared
+        # whole, since it may be the beginning of another key.
         key = file.partition("-")[2].rpartition("-")[0]
         needed = file in named or key in lost or not good
         if needed and file.rpartition("/")[0] == folder:
-            raise RecordError(why)
+            raise RecordError(reason)
     return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
 
 
-def _each(
-    items: Iterable[_Item], use: Callable[[_Item], _Made]
-) -> tuple[dict[str, _Made], dict[str, str]]:
-    """What ``use`` makes of each record, by its file, and why some cannot be used after all."""
-    made: dict[str, _Made] = {}
+def _apply_or_refuse(
+    items: Iterable[_Item], function: Callable[[_Item], _Result]
+) -> tuple[dict[str, _Result], dict[str, str]]:
+    """Apply ``function`` to each record; return the results, and the reasons of those that fail."""
+    results: dict[str, _Result] = {}
     bad: dict[str, str] = {}
     for item in items:
         try:
-            made[item.file] = use(item)
+            results[item.file] = function(item)
         except Exception as error:
-            said, record = reason_of(error), item.file.removesuffix(ENDING)
-            is_named = record in said.partition(": ")[0]
-            bad[item.file] = said if is_named else f"data/{item.file}: {said}"
-    return made, bad
+            reason, record = reason_of(error), item.file.removesuffix(ENDING)
+            is_named = record in reason.partition(": ")[0]
+            bad[item.file] = reason if is_named else f"data/{item.file}: {reason}"
+    return results, bad
 
 
 def _checked(stored: Stored) -> Stored:
-    """The same record; raises ``RidgepointError`` if it says what cannot be."""
+    """Return the record; raises ``RidgepointError`` if its content is impossible."""
     if not stored.record.cases:
         raise RecordError(f"data/{stored.file}: cases: found none; measure again.")
     check_layers(stored)
-    if why := gates.problem(stored.record):
-        raise RecordError(f"data/{stored.file}: {why}, which cannot be; measure again.")
+    if problem := gates.problem(stored.record):
+        raise RecordError(f"data/{stored.file}: {problem}, which is impossible; measure again.")
     return stored
-
-
-# ---------------------------------------------------------------------------------- what is chosen
 
 
 def _inputs(
@@ -338,92 +353,100 @@ def _inputs(
     attachments: _Attachments,
     edition: Edition,
 ) -> Inputs:
-    """The inputs of ``study`` with the records that were chosen."""
-    own = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
+    """Collect the inputs of ``study`` with the chosen records."""
+    records = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
     reported = f"reported/{study}.json"
-    cast = {role: choice.primary.file for choice in choices for role in choice.roles}
+    record_by_role: dict[Role, str] = {}
+    for choice in choices:
+        record_by_role |= dict.fromkeys(choice.roles, choice.primary.file)
+    joined = {stored.file: _joined_attachments(stored.files, attachments) for stored in records}
     return Inputs(
-        records=own,
+        records=records,
         reported=read_reported(shared(reported, data)),
         reported_file=reported if os.path.lexists(shared(reported, data)) else "",
         devices=read_devices(shared("devices.yaml", data)),
-        attachments={
-            **{stored.file: _joined(stored.files, attachments) for stored in own},
-            **{item.file: attachments[item.file] for item in imported},
-        },
+        attachments=joined | {item.file: attachments[item.file] for item in imported},
         imported=imported,
         networks=partial(read_operators, shared(OPERATORS, data)),
-        roles={role: cast[role] for role in (*edition.roles, *ROLES) if role in cast},
+        roles={
+            role: record_by_role[role]
+            for role in (*edition.roles, *ROLES)
+            if role in record_by_role
+        },
     )
 
 
-def _joined(files: Sequence[str], attachments: _Attachments) -> dict[str, bytes | Missing]:
-    """The files beside a run; of a merged one, those of all its shards.
+def _joined_attachments(
+    files: Sequence[str], attachments: _Attachments
+) -> dict[str, bytes | Missing]:
+    """Join the attachments of a run's shards.
 
-    What was counted of its cases is joined; other files belong to one case, and so to one shard.
+    Logs of counters are joined; any other file belongs to one case, and so to one shard.
     """
-    found: dict[str, bytes | Missing] = {}
+    joined: dict[str, bytes | Missing] = {}
     for file in files:
         for name, content in attachments[file].items():
-            first = found.setdefault(name, content)
+            first = joined.setdefault(name, content)
             if isinstance(content, Missing):
-                found[name] = content
+                joined[name] = content
             elif not isinstance(first, Missing):
-                found[name] = joined_logs(first, content, f"{file}/{name}")
-    return found
+                joined[name] = joined_logs(first, content, f"{file}/{name}")
+    return joined
 
 
-def _without_files(attachments: _Attachments) -> Iterator[str]:
-    """A sentence for each record that lacks files that the paper needs."""
+def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
+    """Describe the missing attachments of each record."""
     for file, contents in attachments.items():
-        lacking = [name for name, content in contents.items() if isinstance(content, Missing)]
-        if lacking:
-            verb = "is" if len(lacking) == 1 else "are"
+        missing = [name for name, content in contents.items() if isinstance(content, Missing)]
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
             yield (
-                f"data/{file}: {', '.join(lacking)} {verb} not beside the record, so that what the "
-                "paper takes from there is missing; put the folder of the record's name beside it, "
-                "or restore it with git."
+                f"data/{file}: {', '.join(missing)} {verb} not beside the record, so the paper "
+                "lacks values from there; put the folder of the record's name beside it, or "
+                "restore it with git."
             )
 
 
-def _noted(study: str, inputs: Inputs) -> Iterator[str]:
-    """What the gates say of the series that a paper uses, in a sentence each after its name."""
-    counted = {
-        stored.file: sum(any(gates.bimodal_times(case)) for case in stored.record.cases)
-        for stored in inputs.records
-    }
-    if bimodal := [f"{file} ({count})" for file, count in counted.items() if count]:
+def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
+    """Describe series that are bimodal, and those that differ between runs of a machine."""
+    bimodal, apart = [], []
+    for stored in inputs.records:
+        if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
+            bimodal.append(f"{stored.file} ({count})")
+        for other in stored.others:
+            if count := gates.disagreeing(stored.record, other.record):
+                apart.append(f"{stored.file} and {other.file} ({count})")
+    if bimodal:
         yield (
             f"{study}: the processes of these cases fall into two groups, so that their medians "
             f"are printed as ranges and decide no claim: {', '.join(bimodal)}."
         )
-    apart = [
-        f"{stored.file} and {other.file} ({count})"
-        for stored in inputs.records
-        for other in stored.others
-        if (count := gates.disagreeing(stored.record, other.record))
-    ]
     if apart:
         yield (
-            f"{study}: runs of one machine are more than {gates.AGREE} times apart in so many "
+            f"{study}: runs of one machine are more than {gates.AGREE} times apart in the counted "
             f"series, which are not pooled: {', '.join(apart)}."
         )
 
 
-# ----------------------------------------------------------------------------------- the edition
+def _choice_by_role(choices: Choices) -> dict[Role, Choice[Head]]:
+    by_role: dict[Role, Choice[Head]] = {}
+    for choice in choices:
+        by_role |= dict.fromkeys(choice.roles, choice)
+    return by_role
 
 
 def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
-    """Write to ``editions.yaml`` the roles that machines have with the records ``asked`` for.
+    """Write the roles that machines have with the records ``asked`` to ``editions.yaml``.
 
-    A machine has its role by its key, so that a later run there changes the paper, unless another
-    than its newest full run was asked for.  Returns the file.  Raises ``RecordError`` for records
-    that cannot be used, and for a quick run in the role of a full one.
+    The edition names a machine by its key, so that a later run there changes the paper; it names
+    files if they are not the machine's newest full runs.  Returns the written file.  Raises
+    ``RecordError`` for records that cannot be used, and for a quick run that would replace a full
+    one.
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, asked)
-    before = {role: choice for choice in choose(study, data).choices for role in choice.roles}
-    after = {role: choice for choice in chosen.choices for role in choice.roles}
+    before = _choice_by_role(choose(study, data).choices)
+    after = _choice_by_role(chosen.choices)
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
         if old and is_full(old.primary) and not is_full(new):
@@ -431,15 +454,17 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
                 f"--use {new.file}: {kind(new)} does not replace the full run in the role {role}; "
                 "measure the full plan, or leave out --accept."
             )
-    newest = {
-        max(choice.used, key=lambda item: (item.record.started, item.file)).file
-        for choice in choose(study, data, editions={}).choices
-    }
+    newest: set[str] = set()
+    for choice in choose(study, data, editions={}).choices:
+        _, file = max((run.record.started, run.file) for run in choice.used)
+        newest.add(file)
     roles: dict[Role, str | tuple[str, ...]] = {}
-    for role in (role for role in (*(edition or _NOBODY).roles, *ROLES) if role in after):
-        files = tuple(item.file for item in after[role].used)
-        by_key = not after[role].by or (after[role].by == "--use" and newest >= {*files})
-        roles[role] = _key(after[role]) if by_key else files
+    for role in (*(edition or _NO_EDITION).roles, *ROLES):
+        if role in after:
+            accepted = after[role]
+            files = tuple(run.file for run in accepted.used)
+            by_key = not accepted.by or (accepted.by == "--use" and newest >= {*files})
+            roles[role] = _key(accepted) if by_key else files
     compared = tuple(_key(choice) for choice in chosen.choices if not choice.roles)
     date = max(choice.primary.record.started[:10] for choice in chosen.choices)
     return write_edition(study, Edition(roles, compared, date), data)

@@ -1,7 +1,7 @@
-"""Running the stale steps on a stage; a paper is put in place when it is whole.
+"""Run stale steps in worker processes, and put each paper in place once it is complete.
 
-Papers are built side by side, and of one paper the steps that do not read each other.  A step that
-fails stops its own paper alone, whose old output stays where it is.
+Papers are built at the same time, and so are the steps of one paper that do not read each other.  A
+step that fails stops its own paper only, whose previous output stays in place.
 """
 
 from __future__ import annotations
@@ -32,223 +32,245 @@ from typing import Final, NamedTuple
 
 from report.core.errors import RidgepointError, in_the_way, one_line, unwritable
 from report.engine import actions
-from report.engine.cache import MANIFEST, Entry, file_digest, write_manifest
-from report.engine.pipeline import PLACING, Announce, Failure, World, outputs_read
+from report.engine.cache import MANIFEST, StepEntry, file_digest, write_manifest
 from report.engine.place import lay_out, put, stage_in
-from report.engine.steps import SITE, Step
+from report.engine.plan import PLACING, BuildPlan, outputs_read
+from report.engine.steps import SITE, Announce, BuildStep, Failure
 
-#: What became of a worker that did not live to give its result.
+#: The reason for a worker that ended without a result.
 _KILLED: Final = (
-    "its process was killed, as systems do for want of memory; build with more of it or --jobs 1."
+    "its process was killed, probably for lack of memory; free some, or build with --jobs 1."
 )
-#: Copies of this process start at once, but only Linux's libraries stand it.
+#: Copies of this process start at once, but only Linux's libraries survive the copying.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
-#: What takes long to import, by the kind of the steps that do.
+#: Kind of step → modules whose import takes long.
 _IMPORTED: Final = {
     "study": ("report.engine.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
 }
 
-#: What the system says when a folder is full, or may not be written.
+#: Errors of a full disk and of folders without permission.
 _NO_ROOM: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
 )
 
 
 class FailedStepError(Exception):
-    """Why a step failed: one sentence, and its traceback as text.
+    """The reason why a step failed, in one sentence, and its traceback as text.
 
-    As text, because an error that comes from a worker process has lost its own.
+    An error that comes from a worker process has lost its traceback, so it is sent as text.
     """
 
 
 def run(
-    world: World, stale: Mapping[str, str], announce: Announce
+    plan: BuildPlan, stale: Mapping[str, str], announce: Announce
 ) -> tuple[dict[str, Sequence[Path]], list[Failure]]:
-    """Build the studies of the request, then what all share.
+    """Build the studies of the plan, then the pages over all studies.
 
-    ``stale`` are the steps that may have to run, which say how far the build is at each moment.
-    Returns what was replaced of each study, and why others could not be built.
+    Returns the replaced folders and files of each study, and the failures.
     """
-    studies = world.request.studies
-    jobs = max(1, min(world.request.jobs, len(stale)))
-    if not (world.made or world.index.used) and os.path.lexists(world.output(MANIFEST)):
-        raise in_the_way(world.output(MANIFEST))
-    with stage_in(world.request.out) as stage, _workers(jobs, stage, stale) as workers:
-        builder = _Builder(world, stage, workers, announce, {*stale}, len(stale), threading.Lock())
-        with ThreadPoolExecutor(len(studies)) as papers:
-            steps = map(world.study_steps, studies)
-            outcomes = dict(zip(studies, papers.map(builder.build, studies, steps), strict=True))
-        for room in {id.partition("/")[0] for id in world.left()} - {*studies, SITE}:
+    studies = plan.request.studies
+    jobs = max(1, min(plan.request.jobs, len(stale)))
+    if not (plan.built or plan.index.used) and os.path.lexists(plan.output(MANIFEST)):
+        raise in_the_way(plan.output(MANIFEST))
+    with stage_in(plan.request.out) as stage, _workers(jobs, stage, stale) as workers:
+        builder = _Builder(plan, stage, workers, announce, {*stale}, len(stale), threading.Lock())
+        with ThreadPoolExecutor(len(studies)) as threads:
+            results = threads.map(builder.build, studies, map(plan.study_steps, studies))
+            outcomes = dict(zip(studies, results, strict=True))
+        for room in {id.partition("/")[0] for id in plan.obsolete()} - {*studies, SITE}:
             outcome = builder.build(room, ())
-            outcomes |= {room: outcome} if isinstance(outcome, Failure) else {}
-        outcomes[SITE] = builder.build(SITE, world.shared_steps())
-    failed = [outcome for outcome in outcomes.values() if isinstance(outcome, Failure)]
-    return {s: made for s, made in outcomes.items() if not isinstance(made, Failure)}, failed
+            if isinstance(outcome, Failure):
+                outcomes[room] = outcome
+        outcomes[SITE] = builder.build(SITE, plan.shared_steps())
+    replaced: dict[str, Sequence[Path]] = {}
+    failed: list[Failure] = []
+    for study, outcome in outcomes.items():
+        if isinstance(outcome, Failure):
+            failed.append(outcome)
+        else:
+            replaced[study] = outcome
+    return replaced, failed
 
 
 class _Builder(NamedTuple):
-    """Makes papers whole, each in a thread; what is in place is in the ``world``.
+    """Builds papers, each in a thread.
 
-    ``left`` are the steps that have not begun, of ``stale`` in all.  ``one`` thread at a time looks
-    at files, says something or puts a paper in place.
+    ``waiting`` are the steps that have not begun, out of ``stale`` in all.  Only the thread that
+    holds the ``lock`` compares files, announces a step, or puts a paper in place.
     """
 
-    world: World
+    plan: BuildPlan
     stage: Path
     workers: Executor
     announce: Announce
-    left: set[str]
+    waiting: set[str]
     stale: int
-    one: threading.Lock
+    lock: threading.Lock
 
-    def build(self, study: str, steps: Iterable[Step]) -> Sequence[Path] | Failure:
-        """Run the ``steps`` of a paper as soon as what they read is made, and put it in place."""
+    def build(self, study: str, steps: Iterable[BuildStep]) -> Sequence[Path] | Failure:
+        """Run the ``steps`` of a paper and put it in place; return the replaced paths."""
         try:
-            return self._put(study, self._done(steps))
+            return self._put(study, self._run_stale(steps))
         except (FailedStepError, RidgepointError) as error:
             return Failure(study, *error.args)
         except (BrokenExecutor, OSError):
-            # An OSError, if the pool notices it at this very moment.
+            # The pool raises an OSError if a worker is killed while a step is submitted.
             return Failure(study, f"{study}: {_KILLED}")
         except Exception as error:
             return Failure(study, _sentence(study, error), traceback.format_exc())
 
-    def _done(self, steps: Iterable[Step]) -> dict[str, Entry]:
-        """What the steps have made; those that are fresh are not run."""
-        done: dict[str, Entry] = {}
-        running: dict[str, Future[Entry]] = {}
+    def _run_stale(self, steps: Iterable[BuildStep]) -> dict[str, StepEntry]:
+        """Run the stale steps, each as soon as its inputs exist; return the entries of all."""
+        finished: dict[str, StepEntry] = {}
+        running: dict[str, Future[StepEntry]] = {}
         for step in steps:
-            done |= {id: running.pop(id).result() for id, _ in step.reads if id in running}
-            with self.one:
-                made = {**self.world.made, **done}
-                now = self.world.inputs(step, made)
-                if why := self.world.reasons(step, now):
-                    running[step.id] = self._begin(step, now, why, made)
+            for id, _ in step.reads:
+                if id in running:
+                    finished[id] = running.pop(id).result()
+            with self.lock:
+                built = {**self.plan.built, **finished}
+                inputs = self.plan.inputs(step, built)
+                if reason := self.plan.reasons(step, inputs):
+                    self.announce(step.id, 1 - len(self.waiting) / self.stale, reason)
+                    running[step.id] = self._submit(step, inputs, built)
                 else:
-                    done[step.id] = self.world.made[step.id]
-                self.left.discard(step.id)
-        return done | {id: future.result() for id, future in running.items()}
+                    finished[step.id] = self.plan.built[step.id]
+                self.waiting.discard(step.id)
+        for id, future in running.items():
+            finished[id] = future.result()
+        return finished
 
-    def _begin(
-        self, step: Step, now: Mapping[str, str], why: str, made: Mapping[str, Entry]
-    ) -> Future[Entry]:
-        self.announce(step.id, 1 - len(self.left) / self.stale, why)
-        stage, request = self.stage / step.id, self.world.request
-        for id, name in outputs_read(step, made):
-            lay_out([name], self.place_of(id, step.study), stage)
-        task = actions.Task(step.id, stage, request.data, request.papers, dict(step.settings))
-        return self.workers.submit(do, task, now)
+    def _submit(
+        self, step: BuildStep, inputs: Mapping[str, str], built: Mapping[str, StepEntry]
+    ) -> Future[StepEntry]:
+        """Put the outputs that ``step`` reads on its stage, and hand it to a worker."""
+        stage, request = self.stage / step.id, self.plan.request
+        for id, name in outputs_read(step, built):
+            lay_out([name], self._folder_of(id, step.study), stage)
+        task = actions.StepTask(step.id, stage, request.data, request.papers, dict(step.settings))
+        return self.workers.submit(run_step, task, inputs)
 
-    def place_of(self, id: str, study: str) -> Path:
-        """Where ``study`` finds what a step has made: its own may have run in this build."""
+    def _folder_of(self, id: str, study: str) -> Path:
+        """Return the folder with the outputs of step ``id``: its stage if this build ran it."""
         stage = self.stage / id
-        return stage if id.startswith(f"{study}/") and stage.exists() else self.world.request.out
+        return stage if id.startswith(f"{study}/") and stage.exists() else self.plan.request.out
 
-    def _put(self, study: str, done: Mapping[str, Entry]) -> list[Path]:
-        """Put in place what ``done`` has made, and remember that it is there."""
-        world, out, whole = self.world, self.world.request.out, self.stage / study / "whole"
-        with self.one:
-            old = {id: entry for id, entry in world.made.items() if id.startswith(f"{study}/")}
-            before, new = _outputs(old.values()), _outputs(done.values())
+    def _put(self, study: str, finished: Mapping[str, StepEntry]) -> list[Path]:
+        """Put the outputs of the ``finished`` steps in place, and record them in the manifest."""
+        plan, out, whole = self.plan, self.plan.request.out, self.stage / study / "whole"
+        with self.lock:
+            old = {id: entry for id, entry in plan.built.items() if id.startswith(f"{study}/")}
+            before, new = _outputs(old.values()), _outputs(finished.values())
             placing = f"{study}/{PLACING}"
-            replaced = {*done, *world.left()} & old.keys()
-            all_of_it = {**before, **new}
-            there = {name: world.index.digest(world.output(name)) for name in all_of_it}
-            changed = {name for name in new if there[name] != new[name]}
-            changed |= _outputs(old[id] for id in replaced).keys() - new.keys()
-            for id, entry in done.items():
-                lay_out(changed & entry.outputs.keys(), self.place_of(id, study), whole)
+            superseded = {*finished, *plan.obsolete()} & old.keys()
+            known = {**before, **new}
+            present = {name: plan.index.digest(plan.output(name)) for name in known}
+            changed = {name for name in new if present[name] != new[name]}
+            changed |= _outputs(old[id] for id in superseded).keys() - new.keys()
+            for id, entry in finished.items():
+                lay_out(changed & entry.outputs.keys(), self._folder_of(id, study), whole)
             if changed:
-                lay_out((n for n in there if there[n] and n not in changed), out, whole)
+                unchanged = (name for name in present if present[name] and name not in changed)
+                lay_out(unchanged, out, whole)
             if added := new.keys() - before.keys():
-                # If the build is killed now, the next one knows which files are none of the user's.
-                listed = Entry({}, {name: new[name] for name in added})
-                self._remember({**world.made, placing: listed})
-            made = put(whole, out, changed, all_of_it if world.index.used else before)
-            for name in all_of_it if changed else ():
-                world.index.forget(world.output(name))  # to put a file in place is to touch it
-            steps = {id: e for id, e in world.made.items() if id not in {*replaced, placing}}
-            if steps | {**done} != world.made:
-                self._remember(steps | {**done})
-        return made
+                # If the build is killed now, the next one knows that these are no user's files.
+                self._record(
+                    plan.built | {placing: StepEntry({}, {name: new[name] for name in added})}
+                )
+            replaced = put(whole, out, changed, known if plan.index.used else before)
+            if changed:
+                for name in known:
+                    plan.index.forget(plan.output(name))  # moving a file changes its times
+            kept = {id: e for id, e in plan.built.items() if id not in {*superseded, placing}}
+            if kept | {**finished} != plan.built:
+                self._record(kept | {**finished})
+        return replaced
 
-    def _remember(self, steps: dict[str, Entry]) -> None:
-        """Let these be the steps that were made, here and in the manifest."""
-        self.world.made, out = steps, self.world.request.out
+    def _record(self, built: dict[str, StepEntry]) -> None:
+        """Set the entries of the plan and of the manifest."""
+        self.plan.built, out = built, self.plan.request.out
         try:
-            write_manifest(steps, str(out))
+            write_manifest(built, str(out))
         except OSError as error:
             raise unwritable(error, place=out / MANIFEST) from error
 
 
-def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
-    return {name: digest for entry in entries for name, digest in entry.outputs.items()}
+def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
+    outputs: dict[str, str] = {}
+    for entry in entries:
+        outputs |= entry.outputs
+    return outputs
 
 
-def do(task: actions.Task, inputs: Mapping[str, str]) -> Entry:
-    """Run a step; returns what it made from its ``inputs``, or raises ``FailedStepError``.
+def run_step(task: actions.StepTask, inputs: Mapping[str, str]) -> StepEntry:
+    """Run a step in this process; raises ``FailedStepError``.
 
-    What it reads of earlier steps is on its stage and among its inputs as ``out/…``.
+    The outputs of earlier steps that it reads are on its stage, and in ``inputs`` as ``out/…``.
     """
-    gc.disable()  # a step ends soon, and a tenth of it would be the search for cycles
+    gc.disable()  # a step ends soon, and a tenth of its time would be the search for cycles
     try:
         task.stage.mkdir(parents=True, exist_ok=True)
         notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
-        # A defect of ours in one study must not stop the others.  The stage is gone when this is
-        # read; it stands for the folder in which it lies.
-        said = _sentence(task.study, error).replace(str(task.stage), str(task.stage.parents[2]))
-        raise FailedStepError(said, traceback.format_exc()) from error
+        # Any error, since a defect in one study must not stop the others.  The stage will be gone
+        # when the sentence is read, so that the sentence names the output folder instead.
+        sentence = _sentence(task.study, error)
+        sentence = sentence.replace(str(task.stage), str(task.stage.parents[2]))
+        raise FailedStepError(sentence, traceback.format_exc()) from error
     finally:
         gc.enable()
-    files = sorted(path for path in task.stage.rglob("*") if path.is_file())
-    outputs = {path.relative_to(task.stage).as_posix(): file_digest(str(path)) for path in files}
-    if lost := [name for name, digest in outputs.items() if digest is None]:
-        raise FailedStepError(f"out/{lost[0]}: it could not be read back; build again.", "")
-    new = {name: str(digest) for name, digest in outputs.items() if f"out/{name}" not in inputs}
-    return Entry(inputs, new, notices or ())
+    outputs: dict[str, str] = {}
+    for path in sorted(task.stage.rglob("*")):
+        name = path.relative_to(task.stage).as_posix()
+        if not path.is_file() or f"out/{name}" in inputs:
+            continue
+        digest = file_digest(str(path))
+        if digest is None:
+            raise FailedStepError(f"out/{name}: cannot be read back; build again.", "")
+        outputs[name] = digest
+    return StepEntry(inputs, outputs, notices or ())
 
 
 def _sentence(study: str, error: Exception) -> str:
+    """Describe an error in one sentence that says what to do."""
     if isinstance(error, RidgepointError):
         return str(error)
     if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
         return str(unwritable(error))
-    found = f"{study}: {type(error).__name__}: {error}"
-    # What all studies share reads what an earlier version may have made of one.
-    all_of_them = "build all studies (python build.py), or " if study == SITE else ""
-    return one_line(f"{found}; {all_of_them}run again with --debug.")
+    # The pages over all studies may read outputs that an older version wrote.
+    remedy = "build all studies (python build.py), or " if study == SITE else ""
+    return one_line(f"{study}: {type(error).__name__}: {error}; {remedy}run again with --debug.")
 
 
 @contextmanager
 def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]:
-    """Processes that end with this one, whatever they do, and leave their temporary files there.
+    """Provide worker processes whose temporary files lie in ``stage``; end them at exit.
 
-    All begin before this one has a thread, since a copy could wait for it for ever.  What several
-    steps import is imported once before.
+    All are forked before this process starts a thread, since a copy of a locked lock stays locked.
+    Modules that several steps import are imported once, before forking.
     """
-    kinds = Counter(id.partition("/")[2] for id in stale)
-    for kind in (kind for kind, count in kinds.items() if _START == "fork" and count > 1):
-        for module in _IMPORTED.get(kind, ()):
-            import_module(module)
-    pool = ProcessPoolExecutor(jobs, get_context(_START), _begin_work, (stage,))
+    if _START == "fork":
+        for kind, count in Counter(id.partition("/")[2] for id in stale).items():
+            for module in _IMPORTED.get(kind, ()) if count > 1 else ():
+                import_module(module)
+    pool = ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
     try:
         for _ in range(jobs):
-            pool.submit(os.getpid)  # which starts a process
+            pool.submit(os.getpid)  # starts a process
         yield pool
     finally:
-        # The pool would wait for ever for one that is started while another is killed.
+        # The pool would wait for ever for a worker that starts while another is killed.
         for worker in active_children():
             worker.kill()
         pool.shutdown(cancel_futures=True)
 
 
-def _begin_work(stage: Path) -> None:
-    """Let this worker end when the build is killed; its queue would keep it waiting for ever.
+def _start_worker(stage: Path) -> None:
+    """Prepare a worker: end with the build, and ignore signals that the build handles.
 
-    Ctrl-C in a terminal, and its end, are for the build, which then ends its workers.
+    A worker whose build was killed would wait at its queue for ever.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -257,8 +279,8 @@ def _begin_work(stage: Path) -> None:
     parent = parent_process()
     if parent is not None:
 
-        def end() -> None:
+        def end_with_parent() -> None:
             parent.join()
             os._exit(1)
 
-        threading.Thread(target=end, daemon=True).start()
+        threading.Thread(target=end_with_parent, daemon=True).start()

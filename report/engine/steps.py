@@ -1,29 +1,29 @@
-"""What a build is asked for, and what steps that has: for every study, and what all share.
+"""The steps of a build, for every study and over all studies, and the request for a build.
 
 ====================  =======================================================================
-``<study>/study``     which records the paper uses, values, tables, claims, and a description of
-                      every figure; those records, and every sample of them as a table
-``<study>/figures``   the figures in both of their formats
-``<study>/document``  the document with tables and bibliography, what pandoc writes of it for each
-                      format, and what lists of studies say; it needs no drawing
-``<study>/editions``  the page and the sources of LaTeX, with figures and downloads
-``<study>/pdf``       the paper by LaTeX, Typst or Quarto, also beside its page, which can then be
-                      published with it; and the LaTeX source in one archive
+``<study>/study``     the choice of records, values, tables, claims, and a description of every
+                      figure; the chosen records, and all of their samples as a table
+``<study>/figures``   the figures in all of their formats
+``<study>/document``  the document with tables and bibliography, its conversion to each format by
+                      pandoc, and its entry for lists of studies; independent of the drawings
+``<study>/editions``  the page and the LaTeX source, with figures and downloads
+``<study>/pdf``       the PDF by LaTeX, Typst or Quarto, in ``pdf/`` and beside its page, so that
+                      the page can be published alone; and the LaTeX source in one archive
 ``<study>/docx``      the paper as a Word document
 ``site/quarto``       the Quarto project of all studies
-``site/quarto_site``  the website that Quarto makes of it
-``site/index``        the list of all studies, the pages over all of them, and the search
+``site/quarto_site``  the website that Quarto renders from its project
+``site/index``        the pages over all studies: their list, the claims, and the search
 ====================  =======================================================================
 
-Files are named as in the project wherever they lie: ``data/…``, ``templates/…``, ``report/…``; what
-steps make is named relative to ``out/``.  A step depends on the rooms of code that it may import,
-which the contract of imports holds it to, so that a module of one study makes one paper anew.
+Input files are named as in the project, also where --data names another folder: ``data/…``,
+``templates/…``, ``report/…``.  Outputs are named relative to ``out/``.  A step depends on all code
+that the import contracts allow it, so that a change of one study's module rebuilds one paper.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -33,32 +33,34 @@ from report.core.records import OPERATORS
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
 Output: TypeAlias = Literal["html", "pdf", "docx"]
+#: Called with the id of a step that begins, the finished share of the build, and the reason.
+Announce: TypeAlias = Callable[[str, float, str], None]
 
-#: Where a step leaves what only later steps read.
+#: The folder of outputs that only later steps read.
 ARTIFACTS: Final = ".steps"
-#: What a paper says of its data, and what the step ``study`` finds in them.
+#: The origin of a paper's data, and the results of the step ``study``.
 ORIGIN: Final = "origin.json"
 FINDINGS: Final = "findings.pickle"
-#: What the page shows of a number that is opened, and the machines that were measured.
+#: The details that the page shows of a number when a reader opens it, and the machines.
 DETAILS: Final = "details.json"
 #: All records of the study, used or not.
 RECORDS: Final = "records.json"
-#: Every sample of the records that the study uses, and the folder of these beside the page.
+#: All samples of the records that the study uses, and the folder of these records.
 SAMPLES: Final = "samples.csv.gz"
 RECORDS_FOLDER: Final = "records"
-#: The descriptions of all figures of a study, and what its page shows of those that are opened.
+#: The descriptions of a study's figures, and the series that its page shows of an opened one.
 DRAWINGS: Final = "drawings.pickle"
 OPENED: Final = "opened.json"
-#: What lists of studies say of one, and the paper as pandoc writes it for each format.
+#: The study's entry for lists of studies, and the paper as converted by pandoc to each format.
 ENTRY: Final = "entry.json"
 PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
-#: What all studies share, as a step calls it.
+#: Takes the place of a study in the steps over all studies.
 SITE: Final = "site"
 
-#: In the name of a file, the study that a step belongs to.
+#: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
 _BASE: Final = (
     "report/__init__.py", "report/core/errors.py", "report/core/missing.py", "report/engine/",
@@ -77,8 +79,7 @@ _COMPUTING: Final = (
 _TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
 
-
-#: What steps of a kind depend on: files and folders of the project.
+#: Kind of step → the files and folders of the project that it depends on.
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "study": (
         *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
@@ -99,7 +100,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: The other kinds of steps that they read, and how the names of those outputs begin or end.
+#: Kind of step → the kinds of steps that it reads, each with how the read outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
@@ -119,15 +120,15 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "editions": ("index.html",),
     },
 }
-#: The kinds of steps of studies that those over all of them read.
+#: The kinds of steps that the steps over all studies read.
 READ: Final = tuple({**_READS["quarto"], **_READS["index"]})
 
 
-class Request(NamedTuple):
-    """What to build, from where and to where.
+class BuildRequest(NamedTuple):
+    """The studies and formats to build, and the folders to read and write.
 
-    ``use`` are records to build from instead of the chosen ones of their devices: study → files
-    relative to ``data``.  ``style`` replaces the print style that the papers ask for.
+    ``use`` maps a study to records, relative to ``data``, that replace the chosen ones of their
+    devices.  ``style`` replaces the print style of the papers.
     """
 
     studies: tuple[str, ...]
@@ -141,11 +142,19 @@ class Request(NamedTuple):
     style: str | None = None
 
 
-class Step(NamedTuple):
-    """One piece of work, and what it depends on; ``id`` ends with its function in ``actions``.
+class Failure(NamedTuple):
+    """The reason why a study, or ``site``, was not built: one sentence, and the traceback."""
 
-    ``reads`` names other steps, each with how the names of those outputs begin or end that are
-    read.  ``settings`` is what else the function is told.
+    study: str
+    sentence: str
+    trace: str = ""
+
+
+class BuildStep(NamedTuple):
+    """One step and its dependencies; ``id`` ends with the name of its function in ``actions``.
+
+    ``reads`` names other steps, each with how the names of the read outputs begin or end.
+    ``settings`` are the function's other arguments.
     """
 
     id: str
@@ -155,30 +164,29 @@ class Step(NamedTuple):
 
     @property
     def study(self) -> str:
-        """The study that the step belongs to; ``site`` for what all share."""
+        """The study that the step belongs to, or ``site``."""
         return self.id.partition("/")[0]
 
 
 def paper_files(study: str) -> tuple[str, str]:
-    """Where the PDF of a study lies: with the other PDFs, and beside its page."""
+    """Name the two copies of a study's PDF: among the other PDFs, and beside its page."""
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
 def make_step(
-    room: str, action: str, studies: Sequence[str], files: Sequence[str], told: Mapping[str, str]
-) -> Step:
-    """A step of ``room`` over ``studies``, with the settings that it is ``told``.
-
-    ``files`` are all inputs that there may be, sorted.
-    """
-    found: dict[str, None] = {}
-    for begin in (name.replace(_STUDY, study) for name in _FILES[action] for study in studies):
-        # To look at every file for each step would take as long as all else of nothing to do.
-        first = bisect_left(files, begin)
-        found |= dict.fromkeys(files[first : bisect_left(files, f"{begin}\U0010ffff", first)])
-    reads = (
-        (f"{study}/{other}", tuple(part.replace(_STUDY, study) for part in parts))
-        for study in studies
-        for other, parts in _READS[action].items()
-    )
-    return Step(f"{room}/{action}", [*found], tuple(reads), told)
+    room: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
+) -> BuildStep:
+    """Describe the step ``kind`` of ``room`` over ``studies``; ``files`` are all inputs, sorted."""
+    inputs: dict[str, None] = {}
+    reads: list[tuple[str, tuple[str, ...]]] = []
+    for study in studies:
+        for pattern in _FILES[kind]:
+            # Comparing every file would double the time of a build with nothing to do.
+            prefix = pattern.replace(_STUDY, study)
+            first = bisect_left(files, prefix)
+            end = bisect_left(files, f"{prefix}\U0010ffff", first)
+            inputs |= dict.fromkeys(files[first:end])
+        for other, patterns in _READS[kind].items():
+            parts = tuple(pattern.replace(_STUDY, study) for pattern in patterns)
+            reads.append((f"{study}/{other}", parts))
+    return BuildStep(f"{room}/{kind}", (*inputs,), tuple(reads), settings)

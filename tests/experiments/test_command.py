@@ -52,7 +52,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
         (f"run conv_scaling --label {name}", 2, "not 1 to 60 printable characters")
         for name in ("\t", 61 * "x", "a\u202eb")
     ),
-    ("submit tiny --nodes 0", 2, "'0' is not a whole number from 1 on"),
+    ("submit tiny --nodes 0", 2, "'0' is not a whole number of 1 or more"),
     ("submit tiny --shards 99 --cluster local", 2, "99 shards"),
     ("run tiny --shard 1/99", 2, "99 shards"),
     *(

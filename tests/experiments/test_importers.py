@@ -200,7 +200,7 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
     ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
     ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
     ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
-    ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number from 1 on"),
+    ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number of 1 or more"),
     ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
     ("timeline.json", TIMELINE, PROFILE, "give it with --device"),
     # What is damaged or foreign.

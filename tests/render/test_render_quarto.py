@@ -17,7 +17,7 @@ from pytest import approx
 
 from report.core.errors import RenderError
 from report.core.system.programs import run
-from report.engine.pipeline import ROOT
+from report.engine.steps import ROOT
 from report.render.quarto import (
     find_quarto,
     quarto_version,

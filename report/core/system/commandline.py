@@ -41,9 +41,9 @@ class Parser(argparse.ArgumentParser):
         """
         group: argparse._ActionsContainer = self
         makes: dict[str, Callable[[str], Any]] = {
-            "COUNT": _count,
-            "DIR": _path,
-            "FILE": _path,
+            "COUNT": positive_count,
+            "DIR": some_path,
+            "FILE": some_path,
             **types,
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
@@ -71,13 +71,15 @@ class Parser(argparse.ArgumentParser):
             group.add_argument(*names.split(", "), **how)
 
 
-def _path(text: str) -> Path:
+def some_path(text: str) -> Path:
+    """Read a path; an empty one is an error."""
     if text:
         return Path(text)
     raise argparse.ArgumentTypeError("the name is empty")
 
 
-def _count(text: str) -> int:
+def positive_count(text: str) -> int:
+    """Read a whole number of 1 or more."""
     if text.isascii() and text.isdecimal() and int(text) >= 1:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")

@@ -1,0 +1,297 @@
+"""The plan of a build: which steps are stale, and why.
+
+Every build imports this module, also one with nothing to do.  So it imports little and has named
+tuples: importing ``dataclasses`` takes as long as comparing all files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from report.core.errors import RenderError
+from report.core.records import OPERATORS, SHARED
+from report.engine.cache import Index, StepEntry, files_below, installed, read_manifest
+from report.engine.steps import (
+    READ,
+    ROOT,
+    SITE,
+    BuildRequest,
+    BuildStep,
+    Engine,
+    make_step,
+    paper_files,
+)
+from report.studies import STUDIES
+
+#: Data files that all studies share.
+_COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+#: Settings and programs in the words of a reason; a package is called by its name.
+_WORDS: Final = {
+    "use": "the records of --use",
+    "style": "the print style",
+    "formats": "the formats",
+    "studies": "the studies",
+    "papers": "the studies with a PDF",
+    "engine": "the engine of the PDF",
+    "tex": "LaTeX",
+    "quarto": "Quarto",
+    "to": "the program by which Quarto prints",
+    "python": "Python",
+}
+#: Lists the new files of a study in the manifest until all of them are in place.
+PLACING: Final = "placing"
+
+
+def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
+    """Compare the project with what was built; ``BuildPlan.stale`` lists the steps to run.
+
+    With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
+    Raises ``RidgepointError`` for an engine that is not installed.
+    """
+    index = Index(str(request.out))
+    if request.engine != "typst" and "pdf" in request.outputs:
+        index.find_tex()
+    if request.engine != "auto" or not as_built:
+        engine, _ = choose_engine(request.engine, index.missing_latex)
+        request = request._replace(engine=engine)
+    return BuildPlan(request, index)
+
+
+def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
+    """Choose the engine of the PDFs; also return the sentence that tells the user which and why.
+
+    ``missing_latex`` describes missing parts of LaTeX, empty if complete.  Raises ``RenderError``
+    for an engine that was requested by name and cannot be used.
+    """
+    incomplete = f"LaTeX is incomplete ({missing_latex.removeprefix('LaTeX: ').rstrip('.')})"
+    if engine == "typst":
+        return "typst", "PDFs made with Typst, as requested."
+    if engine == "quarto":
+        from report.render.quarto import quarto_version
+
+        printer = f"Typst, because {incomplete}" if missing_latex else "LaTeX"
+        return (
+            "quarto",
+            f"PDFs made with Quarto {quarto_version()} and {printer}. Its website: quarto/_site",
+        )
+    if not missing_latex:
+        return "latex", "PDFs made with LaTeX, without tags. For tagged PDF/UA-1: --engine typst"
+    if engine == "latex":
+        raise RenderError(f"--engine latex: {missing_latex}")
+    return "typst", f"PDFs made with Typst, because {incomplete}"
+
+
+class BuildPlan:
+    """The steps of a ``request``, their present inputs, and the outputs of earlier builds.
+
+    ``files`` are all input files, ``index`` holds their digests and the state of LaTeX, ``built``
+    the manifest's entry of every step that was run.
+    """
+
+    def __init__(
+        self, request: BuildRequest, index: Index | None = None, root: str = str(ROOT)
+    ) -> None:
+        self.request, self.root = request, root
+        self.index = index or Index(str(request.out))
+        self.built = read_manifest(str(request.out))
+        self.files = sorted(self._files())
+        self._paths = {name: self.source(name) for name in self.files}
+        self._versions = installed()
+
+    def _files(self) -> Iterator[str]:
+        """List the templates, the code and the data, named as in the project."""
+        for room in ("report", "figures", "templates"):
+            for name in files_below(os.path.join(self.root, room)):
+                if not name.startswith("papers/"):
+                    yield f"{room}/{name}"
+        for name in files_below(str(self.request.papers)):
+            yield f"templates/papers/{name}"
+        for study in self.request.studies:
+            for name in files_below(os.path.join(self.request.data, study)):
+                yield f"data/{study}/{name}"
+        for name in _COMMON:
+            yield f"data/{name}"
+        for study in STUDIES:
+            yield f"data/reported/{study}.json"
+
+    def _programs(self, engine: str) -> dict[str, str]:
+        """Name the versions of the programs that make a PDF with ``engine``."""
+        latex = {"tex": str(self.index.tex.get("version", "none"))}
+        if engine == "latex":
+            return latex
+        if engine != "quarto":
+            return {}
+        if self.index.missing_latex:
+            return {"quarto": self._quarto(), "to": "typst"}
+        return {"quarto": self._quarto(), "to": "pdf", **latex}
+
+    def _quarto(self) -> str:
+        """Read the version of Quarto; "none" if it cannot be used, and so was not requested."""
+        from report.render.quarto import quarto_version
+
+        with suppress(RenderError):
+            return quarto_version()
+        return "none"
+
+    def source(self, name: str) -> str:
+        """Return the path of an input file that is named as in the project."""
+        folders = {"data/": self.request.data, "templates/papers/": self.request.papers}
+        for prefix, folder in folders.items():
+            if name.startswith(prefix):
+                own = name.removeprefix(prefix)
+                path = f"{folder}/{own}"
+                if not own.startswith(SHARED) or os.path.lexists(path):
+                    return path
+        return f"{self.root}/{name}"
+
+    def output(self, name: str) -> str:
+        """Return the path of an output that is named relative to ``out/``."""
+        return f"{self.request.out}/{name}"
+
+    def study_steps(self, study: str) -> list[BuildStep]:
+        """List the steps of ``study`` in the order of their dependencies.
+
+        The document keeps the formats that it was converted to before, so that building pages and
+        PDFs in turns converts nothing twice.
+        """
+        request, outputs = self.request, self.request.outputs
+        formats = []
+        if "html" in outputs or self._has_format(study, "page"):
+            formats.append("page")
+        if "pdf" in outputs or self._has_pdf(study):
+            formats.append("print")
+        settings: dict[str, dict[str, str]] = {
+            "study": {"use": ", ".join(request.use.get(study, ()))},
+            "figures": {},
+            "document": {},
+            "editions": {"formats": " ".join(formats)},
+        }
+        if "docx" in outputs or self._has_format(study, "word"):
+            formats.append("word")
+        settings["document"] = {"formats": " ".join(formats), "style": request.style or ""}
+        if "pdf" in outputs:
+            before = self.built.get(f"{study}/pdf", StepEntry({})).inputs.get("engine", "auto")
+            engine = before if request.engine == "auto" else request.engine
+            settings["pdf"] = {"engine": engine, **self._programs(engine)}
+        if "docx" in outputs:
+            settings["docx"] = {}
+        return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
+
+    def shared_steps(self, rebuilt: Collection[str] = ()) -> list[BuildStep]:
+        """List the steps over all studies that are complete, requested now or built before.
+
+        The outputs of ``rebuilt`` studies are not compared, since they are about to be replaced.
+        """
+        complete = [study for study in STUDIES if self._is_complete(study, rebuilt)]
+        pages = [study for study in complete if self._has_format(study, "page")]
+        pdfs = [study for study in pages if self._has_pdf(study)]
+        names = {"studies": " ".join(complete)}
+        steps = [make_step(SITE, "quarto", complete, self.files, names)] if complete else []
+        if "html" not in self.request.outputs:
+            return steps
+        if pages:
+            names = {"studies": " ".join(pages), "papers": " ".join(pdfs)}
+            steps.append(make_step(SITE, "index", pages, self.files, names))
+        had_site = f"{SITE}/quarto_site" in self.built and self.request.engine == "auto"
+        if complete and (had_site or self.request.engine == "quarto"):
+            version = {"quarto": self._quarto()}
+            steps.append(make_step(SITE, "quarto_site", [SITE], self.files, version))
+        return steps
+
+    def _is_complete(self, study: str, rebuilt: Collection[str]) -> bool:
+        """Whether all outputs that steps over several studies read exist as they were built."""
+        for kind in READ:
+            entry = self.built.get(f"{study}/{kind}")
+            if entry is None or (study not in rebuilt and any(self.altered(entry))):
+                return False
+        return True
+
+    def _has_format(self, study: str, name: str) -> bool:
+        """Whether the document of ``study`` was converted to this format."""
+        entry = self.built.get(f"{study}/document")
+        return entry is not None and name in entry.inputs["formats"].split()
+
+    def _has_pdf(self, study: str) -> bool:
+        """Whether the PDF lies beside the page of ``study``."""
+        return os.path.exists(self.output(paper_files(study)[1]))
+
+    def inputs(self, step: BuildStep, built: Mapping[str, StepEntry]) -> dict[str, str]:
+        """Collect the present inputs of ``step``; ``built`` holds the steps that it reads."""
+        inputs = {}
+        for name in step.files:
+            digest = self.index.digest(self._paths[name])
+            if digest is not None:
+                inputs[name] = digest
+        for id, name in outputs_read(step, built):
+            inputs[f"out/{name}"] = built[id].outputs[name]
+        return {**inputs, **self._versions, **step.settings}
+
+    def reasons(self, step: BuildStep, inputs: Mapping[str, str]) -> str:
+        """Explain why a step has to run with these inputs; empty if it is fresh."""
+        before = self.built.get(step.id)
+        if before is None:
+            return "not built yet"
+        return "; ".join((*changes(before.inputs, inputs), *self.altered(before)))
+
+    def altered(self, entry: StepEntry) -> Iterator[str]:
+        """Describe the outputs of a step that are missing or differ from what it wrote."""
+        for name, digest in entry.outputs.items():
+            present = self.index.digest(self.output(name))
+            if present != digest:
+                yield f"{name} {'is missing' if present is None else 'was altered'}"
+
+    def obsolete(self) -> list[str]:
+        """List entries of the manifest from deleted studies and from builds that were killed."""
+        rooms = (*STUDIES, SITE)
+        return [
+            id for id in self.built if id.endswith(PLACING) or id.partition("/")[0] not in rooms
+        ]
+
+    def stale(self) -> dict[str, str]:
+        """Find the steps that have to run, each with its reason, without running any.
+
+        A step that reads a stale one is listed, although that one may write the same bytes again.
+        """
+        reasons = {}
+        for id in self.obsolete():
+            reasons[id.partition("/")[0]] = "no step makes some of its files; a build removes them"
+        studies = self.request.studies
+        steps = [step for study in studies for step in self.study_steps(study)]
+        for step in (*steps, *self.shared_steps(studies)):
+            read = [id for id, _ in step.reads if id in reasons or id not in self.built]
+            if read:
+                reasons[step.id] = f"reads {', '.join(read)}"
+            elif reason := self.reasons(step, self.inputs(step, self.built)):
+                reasons[step.id] = reason
+        return reasons
+
+
+def outputs_read(step: BuildStep, built: Mapping[str, StepEntry]) -> Iterator[tuple[str, str]]:
+    """List the outputs of other steps that ``step`` reads, each after the id of its step."""
+    for id, parts in step.reads:
+        for name in built[id].outputs:
+            if name.startswith(parts) or name.endswith(parts):
+                yield id, name
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Describe how two inputs of a step differ: files, versions and settings."""
+    if old == new:
+        return
+    for name in sorted(old.keys() | new.keys()):
+        before, now = old.get(name), new.get(name)
+        if before == now:
+            continue
+        if "/" not in name:
+            yield f"{_WORDS.get(name, name)} changed from {_words(before)} to {_words(now)}"
+        elif before is None:
+            yield f"{name} is new"
+        else:
+            yield f"{name} {'is gone' if now is None else 'changed'}"
+
+
+def _words(value: str | None) -> str:
+    return ", ".join((value or "none").replace(",", "").split())
