@@ -173,7 +173,7 @@ def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study
                 compute(study, replace(inputs, records=(replace(stored, record=few),)))
             except StudyError as error:
                 refused += 1
-                begin = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected)"
+                begin = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected|found)"
                 assert re.match(begin, str(error)) and "; run " in str(error)
     assert refused > len(first)
 
