@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "list": "summary.list_studies",
     "check": "check.check",
     "accept": "check.accept",
+    "claims": "claims.decide",
     "diff": "difference.diff",
     "verify": "verify.verify",
     "new": "new.new",
@@ -39,7 +40,7 @@ _COMMANDS: Final = {
     "watch": "serve.watch",
 }
 #: Commands whose result is their output, so that they fail if it cannot be written.
-_PRINTING: Final = ("list", "dry_run", "check", "diff", "verify")
+_PRINTING: Final = ("list", "dry_run", "check", "claims", "diff", "verify")
 
 
 def make(options: Namespace) -> int:

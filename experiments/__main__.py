@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import signal
 import sys
 import traceback
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 from report.core.system.streams import require_packages
@@ -23,9 +20,10 @@ from msgspec import Meta
 from experiments import registry
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
+from experiments.commands.purpose import USELESS, print_record, purpose
 from experiments.commands.status import status
 from experiments.gpu_session import measure_all
-from experiments.harness.progress import Observer, print_outcome
+from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
@@ -33,10 +31,9 @@ from experiments.machine.runtime import INSTALL, INSTALLS
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
 from report.core.errors import RidgepointError, UsageError
-from report.core.records import ENDING
-from report.core.records.choice import fate_of
 from report.core.records.imported import Address, Licence, Revision
-from report.core.records.record import Record, Slug
+from report.core.records.record import Slug
+from report.core.records.store import read_record
 from report.core.system.commandline import Parser
 from report.core.system.streams import check_output, open_streams
 
@@ -52,7 +49,8 @@ what is measured
 --threads  N  default: one for each core
 --quick  –  fewer cases and samples
 --set  FACTOR=LEVEL,...  measure these levels of a factor only; may be repeated
---counters  none|auto  count executed work; default: auto, with --quick none
+--counters  none|auto|all  count executed work: all cases, or those that take minutes only;
+  default: auto, with --quick none
 --data  DIR  a folder with a data set of your own, for the studies that read images
 the machine
 --label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
@@ -146,7 +144,7 @@ def _run(options: Namespace) -> int:
         return measure_all(options.device, options.minutes, options.records, observer)
     if options.study is None:
         raise UsageError("Name the study to run, or give --all; run --help lists all options.")
-    return _print_record(*run(request_of(options), observer), options.records)
+    return print_record(*run(request_of(options), observer), options.records)
 
 
 def _submit(options: Namespace) -> int:
@@ -154,40 +152,16 @@ def _submit(options: Namespace) -> int:
     if options.export_sbatch is not None:
         return export_script(request_of(options), options)
     path = submit(request_of(options), options, Observer(debug=options.debug))
-    print(*next_build(options.study, path, options.records), sep="\n")
-    return 0
+    usable, lines = purpose(read_record(path, options.records).record, path, options.records)
+    print(*lines, sep="\n")
+    return 0 if usable else USELESS
 
 
 def _close(options: Namespace) -> int:
     code = 0
     for record, path in close(options.study, options.records, Observer(debug=options.debug)):
-        code = max(code, _print_record(record, path, options.records))
+        code = max(code, print_record(record, path, options.records))
     return code
-
-
-def _print_record(record: Record, path: Path, records: Path) -> int:
-    """Print the cases of a record, its path and the next command; return the exit code."""
-    measured = print_outcome(record)
-    print(f"Record: {path}")
-    print(*next_build(record.study, path, records), sep="\n")
-    return int(not measured)
-
-
-def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
-    """Say how a build uses a record of ``records``, and the command that builds from it."""
-    file = f"{study}/{path.name}"
-    try:
-        used, words = fate_of(study, file, records)
-    except RidgepointError as error:
-        return (str(error),)
-    # A name begins with the time, so that the last one is the newest.
-    newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
-    use = [] if used else ["--use", "latest" if newest else file]
-    own = records.resolve() != Path("data").resolve()
-    data = ["--data", os.fspath(records)] if own else []
-    command = shlex.join(["python", "build.py", study, *use, *data])
-    from_it = "" if used else " from it"
-    return f"{words[:1].upper()}{words[1:]}; to build the paper{from_it}:", command
 
 
 #: Command → its description, function and options.

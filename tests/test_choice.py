@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
-from report.core.records.choice import agreeing, choices_of, fate, fate_of
+from report.core.records.choice import agreeing, choices_of, fate
 from report.core.records.editions import Edition, read_editions, write_edition
 from report.core.records.filed import encode
 from report.core.records.pooling import (
@@ -31,6 +31,7 @@ from report.engine.gather import Chosen, choose
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.instruments.judgement import Judgement, judge
 from report.paper.machines import setup
 from tests import factory
 
@@ -374,7 +375,7 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
     assert runs_used(choose(STUDY, data)) == [[run]]
     lacking = "not used, a sweep that lacks 1 of 2 shards beside a full one"
-    assert fate_of(STUDY, first, data) == (False, lacking)
+    assert judge(STUDY, first, data) == Judgement(usable=True, used=False, words=lacking)
     named = choose(STUDY, data, [first]).listing
     assert [each["why"] for each in named if each["file"] == first] == [
         "used as cpu, as --use names it, a sweep that lacks 1 of 2 shards"
@@ -383,11 +384,11 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     found = choose(STUDY, data)
     assert runs_used(found) == [[first, second, run]]
     assert found.origin["records"] == [first, second, run] == [item.file for item in found.files]
-    assert fate_of(STUDY, first, data)[1] == (
+    assert judge(STUDY, first, data).words == (
         "used as cpu, the newest full run of its machine, pooled with 1 other run"
     )
     name = first.partition("/")[2]
-    assert fate_of(STUDY, second, data)[1] == f"merged with {name}, shard 2 of 2"
+    assert judge(STUDY, second, data).words == f"merged with {name}, shard 2 of 2"
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
@@ -396,9 +397,11 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     data = factory.data_folder(tmp_path, one, odd)
     first, second = (f"{STUDY}/{record_name(r)}" for r in (one, odd))
     assert runs_used(choose(STUDY, data)) == [[first]]
-    used, words = fate_of(STUDY, second, data)
-    assert not used
-    assert words.startswith("not used, not the same measurement: other layers ran for batch 1, ")
+    judgement = judge(STUDY, second, data)
+    assert not judgement.used
+    assert judgement.words.startswith(
+        "not used, not the same measurement: other layers ran for batch 1, "
+    )
 
 
 def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None:
@@ -406,7 +409,7 @@ def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None
     damaged = damaged.replace(b'"time": [', b'"time": [-5,', 1)
     data = factory.data_folder(tmp_path, timed())
     (data / STUDY / record_name(timed(), damaged)).write_bytes(damaged)
-    assert fate_of(STUDY, f"{STUDY}/{record_name(timed())}", data)[0]
+    assert judge(STUDY, f"{STUDY}/{record_name(timed())}", data).used
 
 
 # ------------------------------------------------------------------------------------------- gates

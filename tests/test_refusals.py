@@ -27,6 +27,7 @@ from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.engine.actions import write_json
 from report.engine.gather import choose, compute, compute_usable
 from report.evidence.runs import Run
+from report.instruments.judgement import checked
 from report.paper.findings import Inputs
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import table_of
@@ -470,11 +471,11 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
         path = write_record(bad, data)
 
         def fails(stored: Stored, name: str = path.name) -> Stored:
-            if name in stored.file:
+            if name in stored.file and checked(stored):
                 raise ValueError("odd")
             return stored
 
-        monkeypatch.setattr("report.engine.gather.check_layers", fails)
+        monkeypatch.setattr("report.engine.gather.checked", fails)
         chosen = choose("conv_scaling", data)
         (notice,) = (notice for notice in chosen.notices if path.name in notice)
         assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {said}")

@@ -38,6 +38,7 @@ from report.core.records.store import (
     write_files,
 )
 from report.instruments import gates
+from report.instruments.judgement import refusal
 
 _GIB: Final = 2**30
 #: Memory of the largest quick run (B).
@@ -285,10 +286,10 @@ def _outcomes(record: Record) -> Check:
 
 
 def _plausible(record: Record) -> Check:
-    """Check that no case in float32 is faster than the peak, nor the peak than the machine."""
+    """Check that a build can use the record: above all, that no case is faster than the peak."""
+    if reason := refusal(record):
+        return Check("ceilings", reason, "problem")
     best = gates.best_rate(record)
     if best is None:
         return Check("ceilings", "none was measured, so that no rate can be judged", "note")
-    if problem := gates.problem(record):
-        return Check("ceilings", f"{problem}; measure again", "problem")
     return Check("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")

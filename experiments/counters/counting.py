@@ -7,21 +7,22 @@ the next case ends, so that an interrupted run can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 import msgspec
 
 from experiments.counters import lackey, ncu
-from experiments.harness.journal import Journal
+from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import build_subject, layers_of_case
 from experiments.harness.processes import new_task
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, Device, Factors, Session, Study
 from experiments.harness.worker import Task
-from experiments.machine.text import factors_text
+from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
 from report.core.records.quantities import QUANTITIES
 from report.instruments.counters import ncu_logs
@@ -39,21 +40,28 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
 
     Every count is in the journal before the next case ends.  Raises only interruptions.
     """
-    task, tool = counting_task(study, session, journal), TOOLS[session.device]
+    tool = TOOLS[session.device]
+    reason: str | None = tool.unavailable()
+    task, seconds = counting_task(study, session, journal, None if reason else observer.note)
     if not task.cases:
         return None
-    reason: str | None = tool.unavailable()
     try:
         if reason is None:
-            observer.begin(f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}.")
+            total, done = sum(seconds.values()), 0.0
+            observer.begin(
+                f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}, "
+                f"about {period_text(total)}.",
+                "counts",
+            )
             with closing(tool.count(study, task)) as counts:
-                for number, case_count in enumerate(counts, 1):
+                for case_count in counts:
                     journal.append(case_count)
+                    done += seconds[case_count.case]
                     case = factors_text(journal.header.factors[case_count.case])
                     result = next(iter(case_count.missing.values()), "nothing")
                     if samples := case_count.series.get(tool.QUANTITIES[0]):
                         result = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
-                    observer.progressed(f"{case}: {result}", number / len(task.cases))
+                    observer.progressed(f"{case}: {result}", done / total)
     except (RidgepointError, OSError) as error:
         reason = str(error)
     if reason is not None:
@@ -61,8 +69,14 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
     return reason
 
 
-def counting_task(study: Study, session: Session, journal: Journal) -> Task:
-    """Select the cases that ended well and are not counted yet, longest first."""
+def counting_task(
+    study: Study, session: Session, journal: Journal, note: Callable[[str], None] | None
+) -> tuple[Task, dict[int, float]]:
+    """Select the cases that ended well and are not counted yet, shortest first; predict times (s).
+
+    Unless all cases were asked for, those beyond the time for counting are left out; the journal
+    says so for each, and ``note`` is called with their number.
+    """
     header, tool = journal.header, TOOLS[session.device]
     work = []
     for index, factors in enumerate(header.factors):
@@ -71,16 +85,29 @@ def counting_task(study: Study, session: Session, journal: Journal) -> Task:
             continue
         selected = study.is_counted is None or study.is_counted(factors)
         if header.counters != "none" and study.subject and selected:
-            work.append((-multiply_adds(study, factors), index))
-    cases = {index: header.factors[index] for size, index in sorted(work) if -size <= tool.LARGEST}
+            work.append((multiply_adds(study, factors), index))
+    left = inf if header.counters == "all" else tool.BUDGET_S
+    seconds, omitted = dict[int, float](), dict[int, float]()
+    for size, index in sorted(work):
+        predicted = tool.seconds(size)
+        left -= predicted
+        (seconds if left >= 0 else omitted)[index] = predicted
+    cases = {index: header.factors[index] for index in seconds}
+    if omitted and note is not None:
+        time = period_text(sum(omitted.values()))
+        why = f"left out to save time; --counters all counts such cases, in about {time} here"
+        for index in omitted:
+            journal.append(Count(case=index, missing=dict.fromkeys(tool.QUANTITIES, why)))
+        note(f"The executed work of {len(omitted)} cases is {why}.")
     gpu = header.environment.gpu
     if gpu is None:
         session = replace(session, threads=1)
-    return msgspec.structs.replace(
+    task = msgspec.structs.replace(
         new_task(study, tool.NAME, session, cases),
         counted=tool.QUANTITIES,
         compute_capability=gpu.compute_capability if gpu else "",
     )
+    return task, seconds
 
 
 def multiply_adds(study: Study, factors: Factors) -> int:

@@ -28,14 +28,19 @@ from experiments.harness.journal import Count
 from experiments.harness.processes import run_cases
 from experiments.harness.study import Study
 from experiments.harness.worker import Role, Task
+from experiments.machine import runtime
 
 NAME: Final[Role] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: Largest case in multiply-adds: lackey makes a call a thousand times slower, and a full plan may
-#: take minutes only.  It is 64 images of conv_scaling's layer forward, or 16 with gradients.
-LARGEST: Final = 700e6
+#: Time for counting unless all cases are asked for (s), without starting valgrind.
+BUDGET_S: Final = 180.0
+#: Multiply-adds a second of a core under lackey, and calls of a case that it runs.
+_RATE: Final = 2e7
+_CALLS: Final = 2
+#: Time of a case beside its calls (s).
+_OVERHEAD_S: Final = 2.0
 
 
 def unavailable() -> str | None:
@@ -43,6 +48,11 @@ def unavailable() -> str | None:
     if shutil.which("valgrind") is None:
         return "valgrind is not installed; install it with: apt-get install valgrind"
     return None
+
+
+def seconds(multiply_adds: int) -> float:
+    """Predict the time for counting a case (s), on all cores together."""
+    return (_OVERHEAD_S + _CALLS * multiply_adds / _RATE) / runtime.cores_available()
 
 
 def count(study: Study, task: Task) -> Generator[Count, None, None]:

@@ -32,8 +32,8 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, me
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, complaint, read_table
 
 NAME: Final = "ncu"
-#: Largest case in multiply-adds: ncu only replays kernels, so that no case takes too long.
-LARGEST: Final = inf
+#: Time for counting (s): ncu only replays kernels, so that no case takes too long.
+BUDGET_S: Final = inf
 #: Paths of installers that do not extend the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
@@ -62,6 +62,11 @@ _OPTIONS: Final = (
 def unavailable() -> str | None:
     """Explain why this machine cannot count, with the remedy; ncu may still refuse later."""
     return NOT_INSTALLED if find_ncu() is None else None
+
+
+def seconds(multiply_adds: int) -> float:
+    """Predict the time for counting a case (s); replaying kernels takes about the same for all."""
+    return 1.0
 
 
 def find_ncu() -> str | None:

@@ -35,12 +35,14 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from experiments.harness import timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import Duration, Workload
 from experiments.machine import processor as machine
-from experiments.machine import runtime
+from experiments.machine import quiet, runtime
 from report.core.records.record import (
     Cache,
     Ceiling,
@@ -113,21 +115,27 @@ class Program(NamedTuple):
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
-    """Measure all ceilings in this process; page mapping, which the host does, only on a CPU."""
+    """Measure all ceilings in this process, or ``during`` a run those of arithmetic.
+
+    Page mapping, which the host does, is measured only on a CPU.
+    """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
-    ceilings, reason = [], None
+    ceilings, reason, start = [], None, quiet.read_counters()
     with torch.device(device), torch.no_grad(), timing.collector_off():
         arithmetic = _arithmetic(torch, device, SIDES[device, size])
         # Programs are generated one by one, so that only one has its arrays in memory.
-        for program in chain(arithmetic, _bandwidth(torch, device, threads)):
+        others = () if moment == "during" else _bandwidth(torch, device, threads)
+        for program in chain(arithmetic, others):
             ceilings.append(program.ceiling(moment, program.durations(device, RUNS[size])))
-        if device == "cpu":
+        if device == "cpu" and moment != "during":
             durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
             reason = page_problem([duration.page_faults or 0 for duration in durations])
             if reason is None:
                 ceilings.append(_PAGE_MAPPING.ceiling(moment, durations))
-    return Ceilings(ceilings=tuple(ceilings), reason=reason)
+    disturbance = quiet.disturbance(start, quiet.read_counters(), threads)
+    noted = [msgspec.structs.replace(each, disturbance=disturbance) for each in ceilings]
+    return Ceilings(ceilings=tuple(noted), reason=reason)
 
 
 def _arithmetic(torch: Any, device: Device, sides: tuple[int, ...]) -> Iterator[Program]:

@@ -45,10 +45,14 @@ class Header(
 
 
 class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
-    """Ceilings measured before or after the cases, with a reason if some or all are missing."""
+    """Ceilings measured at one moment of the run, with a reason if some or all are missing."""
 
     ceilings: tuple[Ceiling, ...] = ()
     reason: str | None = None
+
+    def joined(self, again: Ceilings) -> Ceilings:
+        """Add ceilings that were measured again."""
+        return msgspec.structs.replace(self, ceilings=(*self.ceilings, *again.ceilings))
 
 
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
@@ -106,6 +110,7 @@ class Journal:
     def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
+        self.ceilings_again = 0
         self.finished: dict[int, Case] = {}
         self.files: dict[str, CaseFile] = {}
         self.unfiled: dict[str, str] = {}
@@ -144,7 +149,8 @@ class Journal:
         """Add an entry to the results without writing it."""
         match entry:
             case Ceilings():
-                self.ceilings = entry
+                self.ceilings_again += self.ceilings is not None
+                self.ceilings = entry if self.ceilings is None else self.ceilings.joined(entry)
             case CaseResult(case=case):
                 self.finished[case] = entry.outcome
                 for file in entry.files:

@@ -17,13 +17,13 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import policies, worker
-from experiments.harness.journal import Message, Result
-from experiments.harness.study import Factors, Session, Study
+from experiments.harness.journal import Ceilings, Message, Result
+from experiments.harness.study import CeilingSize, Factors, Session, Study
 from experiments.harness.worker import Role, Task
 from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
-from report.core.records.record import Policy
+from report.core.records.record import Moment, Policy
 from report.core.system.processes import started
 
 #: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
@@ -156,3 +156,23 @@ def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Tas
         if not (imports or task.forks):
             break
     return msgspec.structs.replace(task, cases=tuple(batch))
+
+
+def measure_ceilings(
+    session: Session, size: CeilingSize, moment: Moment, note: Callable[[str], None]
+) -> Ceilings:
+    """Measure all ceilings in a new process, with freed memory kept as in the studies."""
+    if size == "none":
+        return Ceilings(reason="the study asks for no ceilings")
+    again = " again, since a case was faster" if moment == "during" else f" {moment} the series"
+    note(f"Measuring the ceilings{again}.")
+    retained = policies.unavailable("retained", session.device) is None
+    variables = policies.variables("retained") if retained else {}
+    task = Task(role="ceilings", session=session, ceilings=(size, moment))
+    with start_worker(task, variables) as running:
+        for message in running.messages():
+            if isinstance(message, Ceilings):
+                return message
+        reason = f"The ceilings could not be measured: {last_line(running.output())}"
+    note(reason)
+    return Ceilings(reason=reason)

@@ -5,31 +5,57 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Final, Literal, TypeAlias
 
 from experiments.machine.text import factors_text, period_text
 from report.core.records.record import Case, Record
 from report.core.text.format import NO_BREAK, quantity_text
 from report.instruments import gates
 
+#: Steps of a run: the memory of cases, their times, and counts of executed work.
+Step: TypeAlias = Literal["memory", "times", "counts"]
+#: Time between two lines if the standard error is not a terminal (s).
+_LINE_EVERY_S: Final = 10.0
+#: Largest share that is shown while a run works.
+_MOST: Final = 0.99
+
 
 class Observer:
-    """Progress on the standard error; on a terminal, each line overwrites the last one."""
+    """Progress on the standard error; on a terminal, each line overwrites the last one.
+
+    The share counts all steps of the run, by their expected times.  Elsewhere than on a terminal, a
+    line is printed every ten seconds, also while a long case is measured.
+    """
 
     def __init__(self, *, debug: bool = False) -> None:
         """With ``debug``, also print the output of worker processes."""
         self._debug = debug
-        self._start = 0.0
+        self._expected: dict[str, float] = {}
+        self._past, self._step, self._done = 0.0, 1.0, 0.0
+        self._start = time.monotonic()
+        self._printed_at, self._line = -_LINE_EVERY_S, ""
+
+    def expect(self, seconds: Mapping[str, float]) -> None:
+        """Set the expected times of all steps (s)."""
+        self._expected = dict(seconds)
 
     def note(self, text: str, end: str = "\n") -> None:
         """Print a line."""
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
-    def begin(self, text: str) -> None:
+    def begin(self, text: str, step: Step = "memory") -> None:
         """Print the name of a step of the run, and start its clock."""
-        self._start = time.monotonic()
+        if not self._expected:  # then each step has a share of its own
+            self._start = time.monotonic()
+        total = sum(self._expected.values())
+        names = list(self._expected)
+        before = names[: names.index(step)] if step in names else []
+        self._past = sum(self._expected[name] for name in before) / total if total else 0.0
+        self._step = self._expected.get(step, 0.0) / total if total else 1.0
+        self._printed_at = -_LINE_EVERY_S
         self.note(text)
 
     def debug(self, text: str) -> None:
@@ -39,11 +65,18 @@ class Observer:
 
     def progressed(self, text: str, done: float) -> None:
         """Print a finished case, the finished share of the step, and the remaining time."""
-        pace = (time.monotonic() - self._start) / done
-        line = f"[{done:.0%}, {period_text(pace * (1 - done))} left] {text}"
-        if sys.stderr.isatty() and done < 1:
+        self._done, self._line = min(self._past + self._step * done, _MOST), text
+        self.show()
+
+    def show(self) -> None:
+        """Print the last progress with the remaining time, if it is time for a line."""
+        now = time.monotonic()
+        left = period_text((now - self._start) / max(self._done, 1e-3) * (1 - self._done))
+        line = f"[{self._done:.0%}, {left} left] {self._line}"
+        if sys.stderr.isatty():
             self.note(line[: shutil.get_terminal_size().columns - 1], end="")
-        else:
+        elif self._line and now - self._printed_at >= _LINE_EVERY_S:
+            self._printed_at = now
             self.note(line)
 
 
@@ -57,7 +90,7 @@ def print_outcome(record: Record) -> bool:
     print(case_table(record.cases))
     measured = any(case.status == "ok" for case in record.cases)
     failure = None if measured else "No case could be measured; the record says why."
-    for warning in (instability(record.cases), gates.problem(record), failure):
+    for warning in (instability(record.cases), failure):
         if warning:
             print(warning, file=sys.stderr)
     return measured

@@ -17,17 +17,24 @@ from random import Random
 from statistics import median
 from typing import Final, NamedTuple
 
+import msgspec
+
 from experiments.harness.journal import Journal, RoundResult
-from experiments.harness.processes import new_task, run_cases
+from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
 from experiments.harness.study import Factors, Session, Study
 from experiments.machine.text import factors_text
 from report.core.records.pooling import measures_process
 from report.core.records.record import Policy
+from report.instruments import gates
 
 #: Largest number of further processes per policy for disturbed cases, and their share of the time.
 REPEATS: Final = 3
 REPEAT_SHARE: Final = 0.25
+#: Share of the progress for the planned processes; the rest is for further ones.
+_PLANNED: Final = 1 / (1 + REPEAT_SHARE)
+#: Largest number of times that ceilings are measured again since a case was faster.
+_CEILINGS_AGAIN: Final = 3
 
 
 class Turn(NamedTuple):
@@ -119,8 +126,10 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
 
     def run(turn: Turn, selected: Iterable[int], start: float, share: float) -> None:
         turn_cases = {case: cases[case] for case in shuffle_cases(selected, protocol.seed, turn)}
+        results = len(journal.rounds)
         for part, text in _run_turn(turn, turn_cases, study, session, journal, observer):
-            observer.progressed(text, min(start + share * part, 1.0))
+            observer.progressed(text, start + share * part)
+        recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
     for number, turn in enumerate(own):
         eligible = cases if turn.policy == main else every_policy
@@ -128,13 +137,37 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
         selected = affordable_cases(
             eligible, journal.rounds, turn.policy, turns_left, seconds_left()
         )
-        run(turn, selected, number / len(own), 1 / len(own))
+        run(turn, selected, _PLANNED * number / len(own), _PLANNED / len(own))
+    further = []
     for policy, count in protocol.processes.items():
-        for repeat in range(min(REPEATS, sum(turn.policy == policy for turn in own))):
-            disturbed = disturbed_cases(cases, journal.rounds, policy, count)
-            if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
-                observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
-                run(Turn(count + 1 + repeat, policy), disturbed, 1.0, 0.0)
+        repeats = min(REPEATS, sum(turn.policy == policy for turn in own))
+        further += [(Turn(count + 1 + repeat, policy), count) for repeat in range(repeats)]
+    for number, (turn, count) in enumerate(further):
+        disturbed = disturbed_cases(cases, journal.rounds, turn.policy, count)
+        if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
+            observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
+            share = (1 - _PLANNED) / len(further)
+            run(turn, disturbed, _PLANNED + share * number, share)
+
+
+def recheck_ceilings(
+    study: Study,
+    session: Session,
+    journal: Journal,
+    results: Iterable[RoundResult],
+    observer: Observer,
+) -> None:
+    """Measure the ceilings of arithmetic again, at once, if a result is faster than all of them."""
+    best = gates.best_of(journal.ceilings.ceilings if journal.ceilings else ())
+    if best is None or journal.ceilings_again >= _CEILINGS_AGAIN:
+        return
+    fastest = 0.0
+    for result in results:
+        if case := journal.finished.get(result.case):
+            timed = msgspec.structs.replace(case, rounds=(result.round,))
+            fastest = max(fastest, gates.forward_rate(timed))
+    if fastest > best:
+        journal.append(measure_ceilings(session, study.ceilings, "during", observer.note))
 
 
 def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:

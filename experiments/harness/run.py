@@ -12,7 +12,7 @@ import msgspec
 
 from experiments import registry
 from experiments.counters import counting
-from experiments.harness import policies, rounds
+from experiments.harness import rounds
 from experiments.harness.journal import (
     Ceilings,
     Header,
@@ -22,23 +22,21 @@ from experiments.harness.journal import (
     unfinished_journals,
 )
 from experiments.harness.measure import unmeasured_case
-from experiments.harness.processes import new_task, run_cases, start_worker
+from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import CaseFile, CeilingSize, Factors, Session, Study
-from experiments.harness.worker import Task
+from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.machine import code, environment, quiet, runtime
-from experiments.machine.text import factors_text, flatten, last_line
+from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records import events
 from report.core.records.filed import encode, parse
-from report.core.records.pooling import measures_case, outcome, unlike
+from report.core.records.pooling import measures_case, merged_ceilings, outcome, unlike
 from report.core.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
     Head,
-    Moment,
     Outcome,
     Protocol,
     Record,
@@ -74,10 +72,10 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             if request.wait_quiet is not None:
                 quiet.wait_quiet(request.wait_quiet, observer.note, threads)
             if journal.ceilings is None:
-                journal.append(_measure_ceilings(session, study.ceilings, "before", observer))
+                journal.append(measure_ceilings(session, study.ceilings, "before", observer.note))
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
-            after = _measure_ceilings(session, study.ceilings, "after", observer)
+            after = measure_ceilings(session, study.ceilings, "after", observer.note)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
@@ -219,25 +217,6 @@ def _measure_cases(study: Study, session: Session, journal: Journal, observer: O
             observer.note(f"{name} writes no file: {result.unfiled}")
 
 
-def _measure_ceilings(
-    session: Session, size: CeilingSize, moment: Moment, observer: Observer
-) -> Ceilings:
-    """Measure all ceilings in a new process, with freed memory kept as in the studies."""
-    if size == "none":
-        return Ceilings(reason="the study asks for no ceilings")
-    observer.note(f"Measuring the ceilings {moment} the series.")
-    retained = policies.unavailable("retained", session.device) is None
-    variables = policies.variables("retained") if retained else {}
-    task = Task(role="ceilings", session=session, ceilings=(size, moment))
-    with start_worker(task, variables) as worker:
-        for message in worker.messages():
-            if isinstance(message, Ceilings):
-                return message
-        reason = f"The ceilings could not be measured: {last_line(worker.output())}"
-    observer.note(reason)
-    return Ceilings(reason=reason)
-
-
 def _write_record(
     study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
 ) -> tuple[Record, Path]:
@@ -267,7 +246,7 @@ def _write_record(
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
-        "ceilings": (*before.ceilings, *after.ceilings),
+        "ceilings": merged_ceilings((*before.ceilings, *after.ceilings)),
         "cases": cases,
         "attachments": tuple(attachments),
     }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
-CounterChoice: TypeAlias = Literal["none", "auto"]
+CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 #: All memory policies of the plan, only the main one (``retained`` if available), or none.
 Policies: TypeAlias = Literal["every", "main", "none"]
 Factors: TypeAlias = dict[str, Level]

@@ -37,7 +37,7 @@ examples:
 """
 #: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
-    *("list", "dry_run", "check", "accept", "verify", "diff", "new", "watch", "serve"),
+    *("list", "dry_run", "check", "claims", "accept", "verify", "diff", "new", "watch", "serve"),
 )
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
@@ -151,6 +151,11 @@ def _add_commands(parser: Parser) -> None:
         action="store_true",
         help="Pin the present numbers in expected/STUDY.json of the data directory, and write the "
         "records of --use to editions.yaml.",
+    )
+    add(
+        "--claims",
+        metavar="RECORD",
+        help="Say which claims about a machine this record decides by itself.",
     )
     add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
     add(

@@ -49,10 +49,10 @@ from report.core.records.store import (
     survey,
 )
 from report.engine.steps import ROOT
-from report.evidence.case_checks import check_layers
 from report.evidence.runs import labels
 from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
+from report.instruments.judgement import checked
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
@@ -252,7 +252,7 @@ def _read_used(
     """
 
     def read_checked(item: Filed[Any]) -> Stored:
-        return _checked(read_record(data / item.file, data))
+        return checked(read_record(data / item.file, data))
 
     shards: list[Filed[Any]] = []
     for choice in choices:
@@ -333,16 +333,6 @@ def _apply_or_refuse(
             is_named = record in reason.partition(": ")[0]
             bad[item.file] = reason if is_named else f"data/{item.file}: {reason}"
     return results, bad
-
-
-def _checked(stored: Stored) -> Stored:
-    """Return the record; raises ``RidgepointError`` if its content is impossible."""
-    if not stored.record.cases:
-        raise RecordError(f"data/{stored.file}: cases: found none; measure again.")
-    check_layers(stored)
-    if problem := gates.problem(stored.record):
-        raise RecordError(f"data/{stored.file}: {problem}, which is impossible; measure again.")
-    return stored
 
 
 def _inputs(

@@ -6,7 +6,6 @@ Checked once for each record, before anything is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -17,7 +16,6 @@ from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST
 from report.core.records.record import Factor
 from report.core.records.store import Stored
-from report.theory.shapes import check
 
 #: What a factor may be: a whole number from 1 on, any text, or one of some texts.
 Levels: TypeAlias = type[int] | type[str] | Collection[str]
@@ -87,25 +85,3 @@ def check_ran(
                     f"{place}: found {ran}, which is not the layer that this study is about; "
                     f"{_REMEDY}."
                 )
-
-
-def check_layers(stored: Stored) -> Stored:
-    """The same record; raises ``StudyError`` for the first layer that cannot have run."""
-    seen: set[int] = set()
-    for index, case in enumerate(stored.record.cases):
-        # By identity, since cases of one network share their layers, of which it has hundreds.
-        layers = () if id(case.layers) in seen else case.layers
-        seen.add(id(case.layers))
-        if fault := next(filter(None, map(_layer_fault, layers)), None):
-            raise StudyError(f"data/{stored.file}: cases[{index}]: {fault}")
-    return stored
-
-
-@lru_cache(maxsize=2**14)
-def _layer_fault(layer: Layer) -> str | None:
-    """Why a layer cannot have run; asked once, since runs of a study have the same layers again."""
-    try:
-        check(layer)
-    except StudyError as error:
-        return str(error)
-    return None

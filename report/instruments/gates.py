@@ -118,17 +118,23 @@ def problem(record: Record) -> str | None:
             f"a ceiling of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
             f"{limit / 1e9:.0f}"
         )
-    fastest = max(record.cases, key=_rate, default=None)
-    if fastest is None or (rate := _rate(fastest)) <= SCATTER * best:
+    fastest = max(record.cases, key=forward_rate, default=None)
+    if fastest is None or (rate := forward_rate(fastest)) <= SCATTER * best:
         return None
     factors = ", ".join(f"{name}={level}" for name, level in fastest.factors.items())
-    return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}"
+    disturbance = next((c.disturbance for c in record.ceilings if c.disturbance), None)
+    cause = f" (while it was measured, {disturbance})" if disturbance else ""
+    return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}{cause}"
 
 
 def best_rate(record: Record) -> float | None:
     """The best ceiling of arithmetic in float32 (FLOP/s); None where none was measured."""
-    rates = [c.work / min(c.samples) for c in record.ceilings if _is_arithmetic(c)]
-    return max(rates, default=None)
+    return best_of(record.ceilings)
+
+
+def best_of(ceilings: Iterable[Ceiling]) -> float | None:
+    """Return the best rate of arithmetic in float32 (FLOP/s); None if none was measured."""
+    return max((c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)), default=None)
 
 
 def most_possible(environment: Environment) -> float | None:
@@ -145,7 +151,7 @@ def _is_arithmetic(ceiling: Ceiling) -> bool:
     return is_float and bool(ceiling.samples) and min(ceiling.samples) > 0
 
 
-def _rate(case: Case) -> float:
+def forward_rate(case: Case) -> float:
     """The forward work of a case in float32 over its shortest time (FLOP/s); 0 without a time.
 
     A pass does at least its forward work, so that this is no more than the case's real rate.

@@ -30,6 +30,7 @@ FOLDER = Path(__file__).parent
 
 class Notes(Observer):
     def __init__(self) -> None:
+        super().__init__()
         self.notes: list[str] = []
         self.ended: list[tuple[str, float]] = []
 

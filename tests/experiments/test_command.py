@@ -10,11 +10,13 @@ import tiny_study
 
 from experiments import __main__ as program
 from experiments import registry
-from experiments.__main__ import main, next_build
+from experiments.__main__ import main
+from experiments.commands.purpose import print_record, purpose
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import Study
 from report.core.records.store import read_records, record_name, write_record
+from report.instruments.judgement import judge
 from tests import factory
 from tests.experiments.conftest import ROOT, make_environment, make_header
 
@@ -116,7 +118,7 @@ def test_a_whole_run(
     out, err = capsys.readouterr()
     (stored,) = read_records("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 µs" in out
-    assert "[100%, 0 s left] size=9: ok" in err
+    assert "[50%, 0 s left] size=2: ok\n" in err and "100%" not in err
     assert not stored.edited
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),
@@ -165,11 +167,32 @@ def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (quick, "my data", "Used as cpu", f"{build} --data 'my data'"),
     ):
         path = write_record(record, Path(data))
-        first, last = next_build("conv_scaling", path, Path(data))
-        assert first.startswith(words) and last == command
+        usable, (first, *_, last) = purpose(record, path, Path(data))
+        assert usable and first.startswith(words) and last == f"Next: {command}"
     machine = factory.environment("other-1t")
     elsewhere = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
     path = write_record(elsewhere, Path("data"))
     (tmp_path / "data/editions.yaml").write_text("conv_scaling: {roles: {cpu: example-2t}}")
-    first, _ = next_build("conv_scaling", path, Path("data"))
+    _, (first, *_) = purpose(elsewhere, path, Path("data"))
     assert first.startswith("Not used, data/editions.yaml names other")
+
+
+def test_a_record_that_no_build_can_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run ends with 3, the cause and what to do, and no build; ``check`` says the same."""
+    monkeypatch.chdir(tmp_path)
+    busy = "other processes used 1.0 of 2 processors"
+    slow = factory.ceiling("matrix_product", "before", 1e10)
+    ceilings = (msgspec.structs.replace(slow, disturbance=busy),)
+    record = factory.measurement(times=((1e-3,) * 3,) * 2, ceilings=ceilings)
+    path = write_record(record, Path("data"))
+    assert print_record(record, path, Path("data")) == 3
+    *_, reason, following = capsys.readouterr().out.splitlines()
+    assert f"the best ceiling 10 (while it was measured, {busy}), which is impossible" in reason
+    assert following.endswith("--wait-quiet 10") and "build.py" not in following
+    assert main(["check", str(path)]) == 1
+    assert busy in " ".join(capsys.readouterr().out.split())
+    good = write_record(factory.measurement("2026-10-01T10:00:00Z"), Path("data"))
+    # The build passes over the newer record, and so does what is said of the older one.
+    assert judge("conv_scaling", f"conv_scaling/{good.name}", Path("data")).used

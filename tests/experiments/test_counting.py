@@ -84,7 +84,8 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
             else:
                 yield Count(case=case, series={NAME: (100 * int(factors["size"]),)})
 
-    monkeypatch.setattr(lackey, "LARGEST", 5)
+    monkeypatch.setattr(lackey, "BUDGET_S", 1 + 3 + 4 + 5)
+    monkeypatch.setattr(lackey, "seconds", float)
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: "valgrind is not installed")
     assert counted_run(path, notes)[1] == {NAME: "valgrind is not installed"}
@@ -94,10 +95,11 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
     for _ in range(2):
         cases, missing, _ = counted_run(path, notes)
         assert [case.samples(NAME) for case in cases] == [(100,), (), (300,), (), (500,), ()]
+        assert missing.pop(f"cases[5].{NAME}").startswith("left out to save time; --counters all")
         assert missing == {f"cases[3].{NAME}": "no luck"}
         assert cases[0].samples("time") == (0.5,)
     # Size 6 takes too long, size 2 failed; then what the interruption left, then nothing.
-    assert asked == [[4, 3, 2, 0], [2, 0]]
+    assert asked == [[0, 2, 3, 4], [2, 3, 4]]
 
 
 def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
@@ -154,7 +156,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         series, _ = ncu_logs.counted(item.logs, name)
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
-    assert [text for text, _ in notes.ended] == ["size=3: 12,000 FLOP", "size=1: 4,000 FLOP"]
+    assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
     asked = (journal.parent / "asked.jsonl").read_text().splitlines()
     (query, _), (words, locale) = map(json.loads, asked)
     assert (query, locale) == (["--query-metrics"], "C")

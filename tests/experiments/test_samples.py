@@ -23,16 +23,23 @@ from hypothesis import strategies as st
 from experiments import registry
 from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
-from experiments.harness.journal import CaseResult, Journal, RoundResult
+from experiments.harness.journal import (
+    CaseResult,
+    Ceilings,
+    Journal,
+    RoundResult,
+    read_journal,
+)
 from experiments.harness.measure import training_step
 from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_turns, shuffle_cases
 from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import Duration, Workload
 from experiments.machine import limits
-from report.core.records.pooling import outcome
+from report.core.records.layers import Linear
+from report.core.records.pooling import merged_ceilings, outcome
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Policy, Protocol, Round
+from report.core.records.record import Case, Moment, Policy, Protocol, Round
 from tests import factory
 from tests.experiments.conftest import Notes, make_header
 
@@ -179,6 +186,36 @@ def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it()
     made_up = [*again, ended(0, 1.0, 4)]
     assert disturbed_cases((0, 1), made_up, "retained", planned=2) == ()
     assert disturbed_cases((0, 1), log, "default", planned=2) == ()
+
+
+def test_ceilings_are_measured_again_when_a_case_beats_them(
+    tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layer of 2 GFLOP in 1 s beats 1 GFLOP/s and 1.5 GFLOP/s, but not 3 GFLOP/s."""
+    side = 10**4
+    layer = Linear(
+        name="fc", input_shape=(10, side), output_shape=(10, side), dtype="float32", bias=False
+    )
+    rates = iter((1.5e9, 3e9))
+
+    def again(session: Session, size: str, moment: Moment, note: object) -> Ceilings:
+        return Ceilings(ceilings=(factory.ceiling("matrix_product", moment, next(rates)),))
+
+    monkeypatch.setattr(rounds, "measure_ceilings", again)
+    before = Ceilings(ceilings=(factory.ceiling("matrix_product", "before", 1e9),))
+    study, results = tiny_study.STUDY, [ended(0, 1.0)]
+    with Journal(tmp_path / ".j.journal.jsonl", make_header(study)) as journal:
+        journal.append(before)
+        journal.append(CaseResult(case=0, outcome=Case(factors={}, layers=(layer,))))
+        for _ in range(3):
+            session = Session("cpu", study.full)
+            rounds.recheck_ceilings(study, session, journal, results, notes)
+    assert journal.ceilings is not None and next(rates, None) is None
+    assert [each.moment for each in journal.ceilings.ceilings] == ["before", "during", "during"]
+    (_, both) = merged_ceilings(journal.ceilings.ceilings)
+    assert len(both.samples) == 2 * len(before.ceilings[0].samples)
+    resumed = read_journal(journal.path)
+    assert (resumed.ceilings, resumed.ceilings_again) == (journal.ceilings, 2)
 
 
 def test_a_case_is_lost_where_every_process_lost_it_and_for_the_first_reason() -> None:

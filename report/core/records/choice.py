@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias
 
 from report.core.errors import RecordError
-from report.core.records.editions import EDITIONS, Edition, Role, read_editions
+from report.core.records.editions import EDITIONS, Edition, Role
 from report.core.records.pooling import contradiction, fixed, missing_shards, runs_of, unlike
 from report.core.records.record import Head, Record
-from report.core.records.store import Filed, Item, Kind_co, Listed, Stored, read_record, survey
+from report.core.records.store import Filed, Item, Kind_co, Listed, Stored
 
 #: The roles that a machine takes, the first that is free.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -243,17 +242,6 @@ def fate(choices: Iterable[Choice[Head]], file: str) -> tuple[bool, str]:
                     of = f"shard {shard.number} of {shard.of}"
                     return True, f"merged with {_short(item)}, {of}"
     return False, f"not used, {_EDITION} names other machines"
-
-
-def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
-    """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
-    choices = choices_of(survey(study, data, Head)[0], read_editions(data).get(study))
-    for choice in choices:
-        used = [part.file for item in choice.used for part in item.shards]
-        if file in used:
-            whole = {each: read_record(data / each, data, Record) for each in used}
-            return fate([agreeing(choice, whole)], file)
-    return fate(choices, file)
 
 
 def _role_of(choice: Choice[Head]) -> str:

@@ -181,7 +181,7 @@ def merged(parts: Sequence[Record]) -> Record:
         finished=max(part.finished for part in parts),
         command=without_option(first.command),
         environment=msgspec.structs.replace(first.environment, missing=missing),
-        ceilings=_ceilings(parts),
+        ceilings=merged_ceilings(each for part in parts for each in part.ceilings),
         cases=tuple(_case(parts, index) for index in range(len(first.cases))),
         attachments=tuple(attachments.values()),
         shard=None,
@@ -234,11 +234,10 @@ def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
     return rounds[0].status, rounds[0].reason
 
 
-def _ceilings(parts: Iterable[Record]) -> tuple[Ceiling, ...]:
-    """Each ceiling once, with the samples of all parts."""
-    found: dict[Ceiling, tuple[float, ...]] = {}
-    for part in parts:
-        for each in part.ceilings:
-            key = msgspec.structs.replace(each, samples=())
-            found[key] = (*found.get(key, ()), *each.samples)
-    return tuple(msgspec.structs.replace(key, samples=found[key]) for key in found)
+def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return each ceiling once, with the samples of all times that it was measured."""
+    samples: dict[Ceiling, tuple[float, ...]] = {}
+    for ceiling in ceilings:
+        key = msgspec.structs.replace(ceiling, samples=())
+        samples[key] = (*samples.get(key, ()), *ceiling.samples)
+    return tuple(msgspec.structs.replace(key, samples=samples[key]) for key in samples)

@@ -60,7 +60,7 @@ Plan: TypeAlias = Literal["full", "quick", "custom"]
 Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
-Moment: TypeAlias = Literal["before", "after"]
+Moment: TypeAlias = Literal["before", "during", "after"]
 #: The passes of one layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
@@ -255,6 +255,8 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
     convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in s, in
     the files of earlier runs in whole nanoseconds (``unit``).  ``instrument`` is the program that
     did it; ``working_set`` (B) is all that it touches again and again, over its arrays and threads.
+    Those ``during`` the run were measured again since a case was faster; ``disturbance`` says in
+    words what else the machine did meanwhile.
     """
 
     operation: Peak
@@ -266,6 +268,7 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
     samples: tuple[Duration, ...]
     instrument: Name | None = None
     working_set: Count | None = None
+    disturbance: Reason | None = None
     unit: Literal["s", "ns"] = "s"
 
     def __post_init__(self) -> None:

@@ -1,0 +1,66 @@
+"""What a record is good for, at the end of a run: the next build and the claims that it decides."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from experiments.harness.progress import print_outcome
+from experiments.machine.code import ROOT
+from report.core.errors import RidgepointError
+from report.core.records import ENDING
+from report.core.records.record import Record
+from report.instruments.judgement import judge
+
+#: Exit code of a run whose record no paper can use.
+USELESS = 3
+
+
+def print_record(record: Record, path: Path, records: Path) -> int:
+    """Print the cases of a record, its path and what it is good for; return the exit code."""
+    measured = print_outcome(record)
+    print(f"Record: {path}")
+    usable, lines = purpose(record, path, records)
+    print(*lines, sep="\n")
+    if not usable:
+        return USELESS
+    return int(not measured)
+
+
+def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
+    """Say whether and how a build uses a record, and what to run next."""
+    file = f"{record.study}/{path.name}"
+    try:
+        judgement = judge(record.study, file, records)
+    except RidgepointError as error:
+        return True, (str(error),)  # the folder is at fault, not this record
+    if not judgement.usable:
+        again = shlex.join((*record.command, "--wait-quiet", "10"))
+        return False, (f"No paper can use this record: {judgement.words}", f"Next: {again}")
+    words = f"{judgement.words[:1].upper()}{judgement.words[1:]}"
+    claims = decided_claims(record.study, path, records)
+    build = shlex.join(build_command(record.study, path, records, used=judgement.used))
+    return True, (f"{words}.", *claims, f"Next: {build}")
+
+
+def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
+    """Return the command that builds a paper from a record."""
+    # A name begins with the time, so that the last one is the newest.
+    newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
+    use = () if used else ("--use", "latest" if newest else f"{study}/{path.name}")
+    own = records.resolve() != Path("data").resolve()
+    data = ("--data", os.fspath(records)) if own else ()
+    return ("python", "build.py", study, *use, *data)
+
+
+def decided_claims(study: str, path: Path, records: Path) -> list[str]:
+    """Ask the builder which claims a record decides by itself; nothing if it has no such study."""
+    if not (ROOT / "report" / "studies" / study / "study.py").is_file():
+        return []
+    words = (study, "--claims", os.fspath(path.resolve()), "--data", os.fspath(records.resolve()))
+    program = (sys.executable, os.fspath(ROOT / "build.py"), *words)
+    build = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    return (build.stdout or build.stderr).splitlines()
