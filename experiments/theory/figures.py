@@ -67,7 +67,7 @@ def _roofline(theory: Theory, roof: Roof) -> Drawing:
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)
         for number, row in enumerate(counted)
     )
-    peak, bandwidth = ((float(rate) / _GIGA,) * 3 for rate in (roof.peak, roof.bandwidth))
+    peak, bandwidth = ((rate.value / _GIGA,) * 3 for rate in (roof.peak, roof.bandwidth))
     line = RoofLine(roof.device, peak, bandwidth)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)
