@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Study
+from experiments.machine.runtime import no_exit
 from experiments.machine.text import period_text
-from report.core.errors import UsageError
+from report.core.errors import MeasurementError, UsageError, words_of
 
 #: Study → module: every file beside this one that defines ``STUDY``.
 STUDIES: Final[dict[str, str]] = {
@@ -24,10 +25,17 @@ STUDIES: Final[dict[str, str]] = {
 
 
 def load(name: str) -> Study:
-    """Import the study called ``name``; raises ``UsageError`` with the possible names."""
+    """Import the study called ``name``; raises ``UsageError`` with the possible names.
+
+    Raises ``MeasurementError`` for a study whose code ends the program.
+    """
     if name not in STUDIES:
         raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
-    study = import_module(STUDIES[name]).STUDY
+    try:
+        with no_exit():
+            study = import_module(STUDIES[name]).STUDY
+    except SystemExit as error:
+        raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error
     assert isinstance(study, Study)
     return study
 

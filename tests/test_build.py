@@ -276,13 +276,16 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
     assert {n: now[n] for n in now.keys() - others - diff} == tiny.digests(project, "cold")
 
 
-@pytest.mark.parametrize("file", ["quarto", "html/index.html", f"pdf/{STUDY}.pdf", "manifest.json"])
+@pytest.mark.parametrize(
+    "file", ["quarto", "html/index.html", f"pdf/{STUDY}.pdf", "manifest.json", ".lock/notes"]
+)
 def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     """In a folder that no build has worked in."""
     factory.write_files(project / "own", {file: b"mine", "quarto.txt": b"mine"})
     ended = tiny.build(project, "--out", "own")
     assert ended.code == 1
-    assert f"own/{file}: no build has made this file, and a new one would replace it" in ended.said
+    place = file.removesuffix("/notes")
+    assert f"own/{place}: no build has made this file, and a new one would replace" in ended.said
     assert (project / "own" / file).read_bytes() == b"mine"
 
 

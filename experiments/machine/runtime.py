@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
 
 from experiments.harness.study import Device
 from report.core.errors import MeasurementError, UsageError, words_of
@@ -36,6 +38,23 @@ def checked_threads(threads: int | None) -> int:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
     return threads
+
+
+@contextmanager
+def no_exit() -> Iterator[None]:
+    """Let the code of users raise ``SystemExit`` where ``os._exit`` would end this process."""
+    own, leave = os.getpid(), os._exit
+
+    def refuse(code: int) -> NoReturn:
+        if os.getpid() != own:
+            leave(code)
+        raise SystemExit(f"os._exit({code})")
+
+    vars(os)["_exit"] = refuse
+    try:
+        yield
+    finally:
+        vars(os)["_exit"] = leave
 
 
 def import_torch() -> Any:

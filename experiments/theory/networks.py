@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from experiments.machine.runtime import INSTALLS, import_torch
+from experiments.machine.runtime import INSTALLS, import_torch, no_exit
 from report.core.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def users_code(network: str) -> Iterator[None]:
         os.fdopen(os.dup(2), "w", errors="replace") as own,
         redirect_stdout(own),
         redirect_stderr(own),
+        no_exit(),
     ):
         try:
             yield

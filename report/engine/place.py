@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from report.core.errors import unwritable
+from report.core.errors import in_the_way, unwritable
 from report.core.system.exchange import install, keep_others
 from report.core.system.processes import leave_on_signals, remove
 from report.engine.cache import MANIFEST, SCRATCH, StepEntry, read_manifest, write_manifest
@@ -38,8 +38,10 @@ def only_build(out: Path, announce: Announce) -> Iterator[None]:
     path = out / _LOCK
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() or (path.exists() and not path.is_file()):
+        if path.is_symlink() or path.is_fifo():
             remove(path)  # opening a pipe would wait for ever
+        elif path.is_dir():
+            raise in_the_way(path)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise unwritable(error) from error

@@ -87,6 +87,16 @@ def command(
     return do
 
 
+def test_a_study_that_ends_the_program_is_no_run(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, ending in {"leaving": "import os; os._exit(0)", "ending": "exit(0)"}.items():
+        (tmp_path / f"{name}.py").write_text(ending, "utf-8")
+        code, said = command("run tiny --threads 1", name)
+        assert code == 1 and "tiny: its code ended in SystemExit: " in said
+
+
 @pytest.mark.parametrize(
     ("forks", "words"), [(True, ""), (False, "--set way=well,raise,die,exit,'well again'")]
 )

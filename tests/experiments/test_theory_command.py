@@ -25,6 +25,7 @@ from report.theory.fits import MOST
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 NETWORK = """
+import os
 import sys
 
 import torch
@@ -53,6 +54,9 @@ def silent():
 
 def ends():
     sys.exit(0)
+
+def leaves():
+    os._exit(0)
 
 def odd():
     class Odd(nn.Linear):
@@ -125,6 +129,7 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
         (("{file}:broken", *INPUT), "no network here"),
         (("{file}:silent", *INPUT), "cannot be built: Silent"),
         (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
+        (("{file}:leaves", *INPUT), ":leaves: its code ended in SystemExit: os._exit(0)."),
         (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
         (("{file}:build",), "does not say its input; give its shape, such as --input N,3,224,224"),
         (("{file}:build", "--image", "8", "--batch", "9" * 20), "more bytes than 64 bits tell"),
