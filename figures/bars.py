@@ -1,7 +1,7 @@
-"""Named rows with horizontal bars, one after another as a sum.
+"""Draw named rows of stacked horizontal bars.
 
-Every series has a colour and a hatching of its own, so that none needs its colour to be seen.  A
-row that was not measured says so; it is never a bar of length 0.
+Each series has its own hatching, so that it can be told apart without colours.  A row without
+measurements says so, since a bar of length 0 would be a measured zero.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from figures import style
 from figures.labels import Drawn, legend_above, name_rows
 from figures.panels import Bars
 
-#: The part of a row that its bars fill, less the gap to the next row.
+#: Height of a bar as a share of its row.
 _FILLED: Final = 0.78 * 0.9
 _LEGEND_COLUMNS: Final = 3
 
 
 def draw(panel: Bars, axes: Axes) -> Drawn:
-    """Each series from where the ones before it end."""
+    """Draw each series from the ends of the previous ones."""
     ends = [[0.0, 0.0] for _ in panel.names]
     for series in panel.series:
         rows = [row for row, x in enumerate(series.x) if x is not None]

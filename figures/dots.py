@@ -1,7 +1,7 @@
-"""Named rows with a few points each on one scale, beside a line of reference (a dot plot).
+"""Draw dot plots: named rows with points on a common scale, and a line of reference.
 
-After Cleveland, The Elements of Graphing Data, 1994: positions along one scale are compared more
-exactly than lengths or areas.
+Positions on a common scale are compared more exactly than lengths or areas (Cleveland, The Elements
+of Graphing Data, 1994).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from figures import style
 from figures.labels import Drawn, legend_above, name_rows, plain_log_ticks, say_not_measured
 from figures.panels import Dots, DotSeries
 
-#: The widths of an interval and of the inner part of a distribution (pt).
+#: Line widths of an interval, and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
 
 
 def draw(panel: Dots, axes: Axes) -> Drawn:
-    """The line of reference, the points, and the names of the rows."""
+    """Draw the line of reference, the points, and the names of the rows."""
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
     if panel.log:
@@ -37,7 +37,7 @@ def draw(panel: Dots, axes: Axes) -> Drawn:
 
 
 def finish(panel: Dots, axes: Axes) -> None:
-    """The ticks and the legend."""
+    """Draw the ticks and the legend."""
     if panel.log:
         plain_log_ticks(axes.xaxis)
     if sum(bool(series.label) for series in panel.series) > 1:
@@ -45,12 +45,12 @@ def finish(panel: Dots, axes: Axes) -> None:
 
 
 def _points(series: DotSeries) -> list[tuple[float, float]]:
-    """All points with the numbers of their rows."""
+    """List all points with their vertical positions."""
     return [(x, row + series.shift) for row, x in enumerate(series.x) if x is not None]
 
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:
-    """The intervals, and the points over them."""
+    """Draw the intervals, and the points over them."""
     colour = style.colour(series.series)
     points = _points(series)
     outer = zip(series.low, series.high, strict=True)

@@ -1,4 +1,4 @@
-"""Places names: of rows, of series beside the ends of their lines or in a legend, and of ticks."""
+"""Place labels: of rows, of series in legends or at the ends of lines, and of ticks."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from figures import style
 
-#: Series by what they were drawn as.  A series has a label, and its points in ``x`` and ``y``.
+#: Series, which have ``label``, ``x`` and ``y``, with the artists that draw them.
 Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
-#: Points between the middles of two names, and from the axes to a name.
+#: Distances (pt): between the middles of two names, and from the axes to a name.
 _LINE, _AWAY = 1.25 * style.SMALL, 4.0
-#: The share of a figure's height that its axes have, before they are laid out.
+#: Height of the axes as a share of the figure's, before the layout.
 _AXES_SHARE: Final = 0.72
 
-#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+#: Longest logarithmic axis, in decades, with room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 2.5
-#: An axis of fewer decades has ticks at equal steps, since one digit would be all between them.
+#: A shorter axis has ticks at equal steps, since ticks at 1, 2 and 5 would be too few.
 _NARROW: Final = 0.5
 _NARROW_TICKS: Final = 5
 
 
 def name_rows(names: Sequence[str], axes: Axes) -> None:
-    """Rows with these names from top to bottom, without ticks."""
+    """Name the rows from top to bottom, without ticks."""
     axes.set_yticks(range(len(names)), labels=list(names))
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
 
 
 def say_not_measured(axes: Axes) -> None:
-    """In the middle of a panel without any mark."""
+    """Write "not measured" in the middle of an empty panel."""
     axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
 
 
 def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Legend:
-    """A legend above the axes in as many of ``columns``, at ``least``, as their panel has room for.
+    """Draw a legend above the axes in up to ``columns`` columns, fewer if the panel is narrow.
 
-    The labels of the axes are final; ``options`` are those of matplotlib's legend.
+    The labels of the axes must be final.  ``options`` are matplotlib's.
     """
     for count in range(columns, least - 1, -1):
         legend: Legend = axes.legend(
@@ -61,7 +61,7 @@ def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Le
 
 
 def fits(legend: Legend, axes: Axes) -> bool:
-    """Whether a legend is no wider than the axes' panel less the labels at its left."""
+    """Whether a legend fits between the labels of the axes and the right end of the panel."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
     beside = axes.yaxis.get_tightbbox()
@@ -71,10 +71,10 @@ def fits(legend: Legend, axes: Axes) -> bool:
 
 
 def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
-    """Write each name, in its series' colour, at the right edge beside its last value.
+    """Write names, in the colours of their series, at the right edge beside the last values.
 
-    ``ends`` are names with the value and the number of the series; the limits and scales of the
-    axes are final.
+    ``ends`` are names with the value and the number of the series.  The limits and scales of the
+    axes must be final.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -98,32 +98,31 @@ def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
 
 
 def spread(places: Sequence[float], gap: float, top: float) -> list[float]:
-    """The places moved apart to at least ``gap``, in their order, and none above ``top``.
+    """Move places apart to at least ``gap``, keeping their order, none above ``top``.
 
-    Neighbours that would touch become a group around their common middle, and groups that would
-    touch become one.
+    Neighbours that would touch become a group around their common middle; groups that would touch
+    are joined.
     """
 
-    def first(group: Sequence[int]) -> float:
+    def start(group: Sequence[int]) -> float:
         length = gap * (len(group) - 1)
         middle = sum(places[i] for i in group) / len(group)
         return min(middle - length / 2, top - length)
 
     groups: list[list[int]] = []
-    for i in sorted(range(len(places)), key=lambda i: places[i]):
+    for i in sorted(range(len(places)), key=places.__getitem__):
         groups.append([i])
-        while len(groups) > 1 and first(groups[-1]) - first(groups[-2]) < gap * len(groups[-2]):
+        while len(groups) > 1 and start(groups[-1]) - start(groups[-2]) < gap * len(groups[-2]):
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [
-        place
-        for _, place in sorted(
-            (i, first(group) + n * gap) for group in groups for n, i in enumerate(group)
-        )
-    ]
+    moved = [0.0] * len(places)
+    for group in groups:
+        for n, i in enumerate(group):
+            moved[i] = start(group) + n * gap
+    return moved
 
 
 def plain_log_ticks(axis: Axis, few_decades: float = _FEW_DECADES) -> None:
-    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
+    """Set the ticks of a logarithmic axis, with numbers such as 0.5 and 20 instead of powers."""
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
     if decades < _NARROW:
@@ -131,6 +130,10 @@ def plain_log_ticks(axis: Axis, few_decades: float = _FEW_DECADES) -> None:
     else:
         subs = (1, 2, 5) if decades < few_decades else (1,)
         axis.set_major_locator(LogLocator(base=10, subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    # Small ticks would have no length, but matplotlib would place each of them.
+    axis.set_major_formatter(FuncFormatter(_plain_number))
+    # Minor ticks have no length in our style, but matplotlib would spend time on placing them.
     axis.set_minor_locator(NullLocator())
+
+
+def _plain_number(value: float, _: object) -> str:
+    return f"{value:,.10g}"

@@ -1,7 +1,7 @@
-"""What stands in a figure: its panels, in numbers and words, and its size.
+"""Descriptions of figures: their panels, in numbers and texts, and their size.
 
-A kind of figure is a frozen dataclass here, and a module of its own that draws it.  Studies know
-these descriptions alone, so that no change of how a figure looks computes a number anew.
+Each kind of panel is a frozen dataclass, and has a module that draws it.  Studies import only the
+descriptions, so that a change of a figure's look does not compute the studies again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,26 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
-#: What the columns of a figure's data hold: a point of ``series`` that has a name or lies ``at`` a
-#: place, with its value and the ends of its interval; None where there is none.
+#: Columns of a figure's data: a point of ``series`` with a name or a position ``at``, its value and
+#: the ends of its interval; None for missing ones.
 COLUMNS: Final = (
     "panel", "series", "name", "at_label", "at", "value_label", "value", "low", "high",
 )  # fmt: skip
-#: What stands in all columns but the first.
-Row: TypeAlias = tuple[str | float | None, ...]
-#: A limit between the ends of its interval: low, middle, high.
-Ceiling: TypeAlias = tuple[float, float, float]
+#: The cells of all columns except the first.
+DataRow: TypeAlias = tuple[str | float | None, ...]
+#: A peak rate or a bandwidth with its interval: low, middle, high.
+RoofLimit: TypeAlias = tuple[float, float, float]
 
-#: Inches: a row of dots, and all of their panel that is not rows.
+#: Heights in inches: a row of dots, and the rest of a panel of dots.
 _DOT_ROW, _DOT_REST = 0.155, 0.75
-#: Letters on one line of a bar's name in a waterfall.
+#: Characters on a line of a bar's name in a waterfall.
 _NAME_LETTERS: Final = 22
-#: Inches of a waterfall: a row at least, a line of a name in the longest row, the title, the axis
-#: below.
+#: Heights in inches in a waterfall: the lowest row, a line of longest name, the title, the rest.
 _BAR_ROW, _NAME_LINE, _TITLE, _BELOW = 0.2, 0.13, 0.2, 0.62
 
 
 class Panel(ABC):
-    """One panel of a figure: a finished description, in the units of its labels.
+    """A panel of a figure, with numbers in the units of its labels.
 
     Subclasses are frozen dataclasses of texts, numbers and tuples.
     """
@@ -41,16 +40,16 @@ class Panel(ABC):
     title: str
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]:
-        """All that is drawn in numbers."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield the drawn numbers, in the columns after the first."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a paper: its panels in ``rows``, side by side, its width and height in inches.
+    """A figure of a paper: panels in ``rows``, and the ``height`` in inches.
 
-    ``same_axes`` gives the panels of a row the range that holds those of each, for panels that are
-    compared.  ``place`` is the function that describes the figure, for readers of its page.
+    ``same_axes`` gives the panels of a row a common range, for comparisons.  ``place`` names the
+    function that describes the figure, for readers of its page.
     """
 
     panels: tuple[Panel, ...]
@@ -60,23 +59,20 @@ class Drawing:
     rows: int = 1
     place: str = ""
 
-    def data(self) -> Iterator[Row]:
-        """All that is drawn in numbers, panel by panel, in ``COLUMNS``."""
+    def data(self) -> Iterator[DataRow]:
+        """Yield the drawn numbers of all panels in ``COLUMNS``."""
         for number, panel in enumerate(self.panels, start=1):
             for row in panel.rows():
                 yield panel.title or str(number), *row
 
 
-# ------------------------------------------------------------------------------- points in a plane
-
-
 @dataclass(frozen=True)
 class Points:
-    """Measured or reported points; ``joined`` only where the factor is ordered and complete.
+    """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
 
-    ``low`` and ``high`` are the ends of the intervals, empty where there are none.  ``names`` stand
-    beside the points; an empty one is not drawn.  Of ``many`` none is meant by itself, so that they
-    are small.
+    ``low`` and ``high`` are the ends of the intervals, empty for points without.  ``names`` are
+    written beside the points unless empty.  Points of ``many`` are small, since only their
+    distribution matters.
     """
 
     label: str
@@ -90,16 +86,16 @@ class Points:
     many: bool = False
     names: tuple[str, ...] = ()
 
-    def rows(self, x_label: str, y_label: str) -> Iterator[Row]:
-        """The points for the data of a panel with these labels."""
-        found = zip_longest(self.x, self.y, self.low, self.high, self.names)
-        for x, y, low, high, name in found:
+    def rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
+        """Yield the points as data of a panel with these labels."""
+        points = zip_longest(self.x, self.y, self.low, self.high, self.names)
+        for x, y, low, high, name in points:
             yield self.label, name, x_label, x, y_label, y, low, high
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of theory, which was computed and not measured; dotted for a ``part`` of it."""
+    """A computed line of theory; dotted if it shows a ``part`` of a prediction."""
 
     label: str
     x: tuple[float, ...]
@@ -109,7 +105,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """A horizontal line with its interval over the whole width, such as a measured ceiling."""
+    """A horizontal line with its interval over the whole width, such as a measured peak."""
 
     label: str
     low: float
@@ -120,10 +116,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Scaling(Panel):
-    """A quantity over an ordered factor: points with intervals, lines of theory, bands of ceilings.
+    """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
 
-    ``direct`` says that the names of points stand at the right ends of their lines, and in no
-    legend.  ``y_top`` and ``y_bottom`` are the ends of the axis, where the data do not set them.
+    With ``direct`` the names of points are written at the right ends of their lines instead of in
+    a legend.  ``y_top`` and ``y_bottom`` replace the ends of the axis that the data would set.
     """
 
     x_label: str
@@ -140,8 +136,8 @@ class Scaling(Panel):
     y_top: float | None = None
     y_bottom: float | None = None
 
-    def rows(self) -> Iterator[Row]:
-        """Points, curves and bands."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield points, curves and bands."""
         x, y = self.x_label, self.y_label
         for points in self.points:
             yield from points.rows(x, y)
@@ -153,15 +149,15 @@ class Scaling(Panel):
 
 @dataclass(frozen=True)
 class RoofLine:
-    """``peak`` in the unit of the rates; ``bandwidth`` such that it times an intensity is one."""
+    """A roof: ``peak`` in the unit of the rates, ``bandwidth`` in this unit per intensity."""
 
     label: str
-    peak: Ceiling
-    bandwidth: Ceiling
+    peak: RoofLimit
+    bandwidth: RoofLimit
 
     @property
     def ridge(self) -> float:
-        """The intensity at which both limits meet."""
+        """The intensity at which both limits are equal."""
         return self.peak[1] / self.bandwidth[1]
 
 
@@ -169,9 +165,9 @@ class RoofLine:
 class Roofline(Panel):
     """Achieved rate over arithmetic intensity under the roofs of a device.
 
-    All intensities and rates of ``marks`` are above 0: what does no multiply-adds has no place
-    here.  ``caches`` are the bandwidths of what lies in one cache, by the names on their lines;
-    each leads up to the flat part of the first roof, whose slope is then labelled as memory's.
+    All intensities and rates of ``marks`` are above 0, so that work without multiply-adds cannot be
+    drawn.  ``caches`` are the names and the bandwidths of caches; their lines end at the flat part
+    of the first roof, whose own slope is then labelled as memory.
     """
 
     x_label: str
@@ -179,10 +175,10 @@ class Roofline(Panel):
     roofs: tuple[RoofLine, ...]
     marks: tuple[Points, ...] = ()
     title: str = ""
-    caches: tuple[tuple[str, Ceiling], ...] = ()
+    caches: tuple[tuple[str, RoofLimit], ...] = ()
 
-    def rows(self) -> Iterator[Row]:
-        """The limits of the roofs, the slopes of caches, and the marks."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield the limits of the roofs, the bandwidths of caches, and the marks."""
         rate, slope = self.y_label, f"{self.y_label} / {self.x_label}"
         for roof in self.roofs:
             yield roof.label, "peak", None, None, rate, *_middle_first(roof.peak)
@@ -193,17 +189,14 @@ class Roofline(Panel):
             yield from marks.rows(self.x_label, rate)
 
 
-def _middle_first(ceiling: Ceiling) -> Ceiling:
-    low, middle, high = ceiling
+def _middle_first(limit: RoofLimit) -> RoofLimit:
+    low, middle, high = limit
     return middle, low, high
-
-
-# ------------------------------------------------------------------------------------- named rows
 
 
 @dataclass(frozen=True)
 class BarSeries:
-    """One bar a row; None where a row has none."""
+    """A bar per row; None in a row without."""
 
     label: str
     x: tuple[float | None, ...]
@@ -212,9 +205,9 @@ class BarSeries:
 
 @dataclass(frozen=True)
 class Bars(Panel):
-    """The names of the rows from top to bottom, and their bars.
+    """Named rows from top to bottom, with bars.
 
-    The bars of a row start at zero: those above zero go to the right, those below to the left.
+    Bars start at zero: positive ones are stacked to the right, negative ones to the left.
     """
 
     names: tuple[str, ...]
@@ -222,8 +215,8 @@ class Bars(Panel):
     x_label: str
     title: str = ""
 
-    def rows(self) -> Iterator[Row]:
-        """Each series row by row."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield each series row by row."""
         for series in self.series:
             for name, value in zip(self.names, series.x, strict=True):
                 yield series.label, name, None, None, self.x_label, value, None, None
@@ -231,11 +224,11 @@ class Bars(Panel):
 
 @dataclass(frozen=True)
 class DotSeries:
-    """A point a row, or None where a row has none; ``hollow`` ones are rings.
+    """A point per row, None in a row without; ``hollow`` points are rings.
 
-    ``low`` and ``high`` are the ends of the points' intervals, none for a series without; ``inner``
-    are those of a thicker line, such as quartiles within outer quantiles.  ``shift`` sets a series
-    lower by a part of a row, where lines of two would cover each other.
+    ``low`` and ``high`` are the ends of the intervals, empty for a series without.  ``inner`` are
+    the ends of a thicker line, such as quartiles within outer quantiles.  ``shift`` moves a series
+    down by a part of a row, so that its lines do not cover those of another series.
     """
 
     label: str
@@ -250,10 +243,10 @@ class DotSeries:
 
 @dataclass(frozen=True)
 class Dots(Panel):
-    """The names of the rows from top to bottom, and their points.
+    """Named rows from top to bottom, with points.
 
-    Ratios on a ``log`` scale are as far from one on either side.  A panel with the rows of the one
-    at its left need not be ``named`` again.
+    On a ``log`` scale a ratio and its inverse are equally far from one.  A panel with the same rows
+    as its left neighbour need not be ``named`` again.
     """
 
     names: tuple[str, ...]
@@ -266,14 +259,14 @@ class Dots(Panel):
 
     @property
     def height(self) -> float:
-        """The height in inches that leaves every row its room."""
+        """The height in inches for this number of rows."""
         return round(_DOT_REST + _DOT_ROW * (len(self.names)), 2)
 
-    def rows(self) -> Iterator[Row]:
-        """Each series row by row."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield each series row by row."""
         for series in self.series:
-            for name, *found in zip_longest(self.names, series.x, series.low, series.high):
-                yield series.label, name, None, None, self.x_label, *found
+            for name, *point in zip_longest(self.names, series.x, series.low, series.high):
+                yield series.label, name, None, None, self.x_label, *point
 
 
 @dataclass(frozen=True)
@@ -285,17 +278,17 @@ class Bar:
 
     @property
     def lines(self) -> list[str]:
-        """The name in lines that leave the bars their room."""
+        """The name in lines that are short enough to stand beside the bars."""
         return textwrap.wrap(self.name, _NAME_LETTERS, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
 class Waterfall(Panel):
-    """From theory to measurement: from ``start`` and ``terms`` to what was ``measured``.
+    """The terms that lead from theory, ``start``, to the ``measured`` amount.
 
-    ``measured`` is None where nothing was measured, and the figure says so.  ``residual`` names
-    what is left; without a name it has no row.  All bars and numbers are in ``unit``, of which
-    ``per_label`` are one unit of the axis' label.
+    ``measured`` is None if nothing was measured, which the figure says.  ``residual`` names the
+    unexplained rest, empty for no such row.  Amounts are in ``unit``; ``per_label`` of these are
+    one unit of the axis.
     """
 
     start: Bar
@@ -309,12 +302,12 @@ class Waterfall(Panel):
 
     @property
     def total(self) -> Bar:
-        """What theory gives with all terms."""
+        """The sum of the start and all terms."""
         return Bar("Sum", sum((term.amount for term in self.terms), self.start.amount))
 
     @property
     def left(self) -> Bar | None:
-        """The residual, which leads from the sum to the measurement."""
+        """The difference between the measurement and the sum."""
         if self.measured is None or not self.residual:
             return None
         return Bar(self.residual, self.measured.amount - self.total.amount)
@@ -327,13 +320,13 @@ class Waterfall(Panel):
 
     @property
     def height(self) -> float:
-        """The height in inches that leaves every row its room."""
+        """The height in inches for this number of rows."""
         rows = len(self.bars) + (self.measured is None)
         lines = max(len(bar.lines) for bar in self.bars)
         title = _TITLE if self.title else 0.0
         return round(_BELOW + title + rows * max(_BAR_ROW, _NAME_LINE * lines), 2)
 
-    def rows(self) -> Iterator[Row]:
-        """The bars."""
+    def rows(self) -> Iterator[DataRow]:
+        """Yield the bars."""
         for bar in self.bars:
             yield "", bar.name, None, None, self.unit, bar.amount, None, None

@@ -1,4 +1,4 @@
-"""Points in a plane, with their intervals: the marks of figures of scaling and of rooflines."""
+"""Draw points with their intervals, for panels of scaling and rooflines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from figures import style
 from figures.panels import Points
 
-#: The diameter of a point of many (pt).
+#: Diameter of points that are drawn as ``many`` (pt).
 _SMALL: Final = 2.2
 
 
 def draw_points(
     points: Points, axes: Axes, *, label: str, alpha: float | None = None
 ) -> list[Artist]:
-    """Draw the points under ``label``; returns what they are, nothing for ``many``."""
+    """Draw the points under ``label``; return their artists, none for ``many``."""
     colour = style.colour(points.series)
     if points.many:
         (marks,) = axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6)

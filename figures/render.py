@@ -1,4 +1,4 @@
-"""From a description to bytes: PDF for print, SVG for the page, PNG for Word, always the same."""
+"""Render a description of a figure reproducibly: PDF for print, SVG for pages, PNG for Word."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from figures.panels import Bars, Dots, Drawing, Panel, Roofline, Scaling, Waterf
 from figures.svg import shorten
 
 _Described = TypeVar("_Described")
-#: What draws each kind of panel: ``draw`` all marks, and ``finish`` what depends on the ends of the
-#: axes, if anything does.
+#: Kind of panel → its module, with ``draw`` for marks, and ``finish``, if any, for labels whose
+#: place depends on the final limits of the axes.
 _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
@@ -32,18 +32,17 @@ _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Scaling: scaling,
     Waterfall: waterfall,
 }
-#: Characters of a line that leave room for the axes beside it.
+#: Characters on a line of a text; longer lines would leave no room for the axes.
 _LINE: Final = 45
-#: What printers resolve, and publishers ask for.
+#: The resolution that publishers require.
 _PNG_DPI: Final = 300
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series of one panel: the ids of its elements in the SVG, and its points.
+    """A series of a panel: the ids of its elements in the SVG, and its points.
 
-    A point is its distance from the left and from the top as a share of the figure, and its value
-    in words.
+    A point has its distances from the left and the top, as shares of the figure, and a description.
     """
 
     name: str
@@ -53,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The finished figure in each format, and where its series lie in the SVG."""
+    """A rendered figure in each format, and its series in the SVG."""
 
     pdf: bytes
     svg: bytes
@@ -62,13 +61,13 @@ class Rendered:
 
 
 def render(drawing: Drawing, salt: str) -> Rendered:
-    """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
+    """Render ``drawing``; its id, ``salt``, keeps the ids of several SVGs on a page apart."""
     register()
     texts: list[str] = []
-    panels = tuple(_legible(panel, texts) for panel in drawing.panels)
-    own = {"svg.hashsalt": salt, "font.family": families(texts)}
-    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **own}
+    panels = tuple(_escaped(panel, texts) for panel in drawing.panels)
+    specific = {"svg.hashsalt": salt, "font.family": families(texts)}
     # The defaults come first, so that a user's matplotlibrc changes nothing.
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **specific}
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
         canvas = FigureCanvasPdf(figure)
@@ -80,60 +79,62 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         for panel, axes in zip(panels, grid.flat, strict=True):
             finish(panel, axes)
         _lay_out(figure)
-        placed = zip(drawing.panels, grid.flat, drawn, strict=True)
-        series = tuple(_series(placed, f"series-{salt.rpartition('/')[2]}"))
+        final = zip(drawing.panels, grid.flat, drawn, strict=True)
+        series = tuple(_series(final, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
-        pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
-        svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+        pdf = _print(canvas.print_pdf, figure, {"CreationDate": None})
+        svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
         figure.dpi = _PNG_DPI
-        png = _written(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+        png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
         return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), png, series)
 
 
 def draw(panel: Panel, axes: Axes) -> Drawn:
-    """Draw all marks of a panel; returns the series whose values a page shows."""
+    """Draw the marks of a panel; return the series whose values a page shows."""
     drawn: Drawn = _KINDS[type(panel)].draw(panel, axes)
     return drawn
 
 
 def finish(panel: Panel, axes: Axes) -> None:
-    """Draw what depends on the ends of the axes, which are final: names and legends."""
+    """Draw names and legends, whose places depend on the final limits of the axes."""
     if hasattr(kind := _KINDS[type(panel)], "finish"):
         kind.finish(panel, axes)
 
 
 def _equalise(panels: Sequence[Axes]) -> None:
-    """Give all panels the smallest range that holds what each shows; a common one stays."""
+    """Set the axes of all panels to the smallest range that contains the range of each."""
     for axis in ("x", "y"):
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
-        if len(set(ranges)) > 1:
-            # An axis that runs downwards, such as that of rows, has its larger end first.
-            outer = (max, min) if all(first > last for first, last in ranges) else (min, max)
-            common = [end(each) for end, each in zip(outer, zip(*ranges, strict=True), strict=True)]
-            for axes in panels:
-                getattr(axes, f"set_{axis}lim")(common)
+        if len(set(ranges)) == 1:
+            continue
+        first_ends, last_ends = zip(*ranges, strict=True)
+        if all(first > last for first, last in ranges):
+            common = (max(first_ends), min(last_ends))  # an axis of rows runs downwards
+        else:
+            common = (min(first_ends), max(last_ends))
+        for axes in panels:
+            getattr(axes, f"set_{axis}lim")(common)
 
 
-def _legible(described: _Described, texts: list[str]) -> _Described:
-    """The same description with texts that can be drawn as they are, which ``texts`` collects."""
+def _escaped(described: _Described, texts: list[str]) -> _Described:
+    """Escape and wrap the texts of a description for matplotlib, and add them to ``texts``."""
     changed: Any = described
     if isinstance(described, str):
         text = printable(described).replace("$", r"\$")
-        # A text that is far too long for a line of a figure stands in several.
         changed = textwrap.fill(text, _LINE) if len(text) > 2 * _LINE else text
         texts.append(changed)
     elif isinstance(described, tuple):
-        changed = tuple(_legible(part, texts) for part in described)
+        changed = tuple(_escaped(part, texts) for part in described)
     elif is_dataclass(described) and not isinstance(described, type):
-        parts = {f.name: _legible(getattr(described, f.name), texts) for f in fields(described)}
+        parts = {f.name: _escaped(getattr(described, f.name), texts) for f in fields(described)}
         changed = replace(described, **parts)
     return changed  # type: ignore[no-any-return]
 
 
 def _lay_out(figure: Figure) -> None:
-    """Place the panels once, as the PDF needs it, so that both formats show one picture.
+    """Lay the panels out once, for the PDF, so that all formats show the same picture.
 
-    Left to itself, matplotlib computes the layout for each format and draws each of them twice.
+    By default matplotlib computes a layout for each format, and draws twice for it.
     """
     engine, dpi = figure.get_layout_engine(), figure.dpi
     assert engine is not None
@@ -142,8 +143,8 @@ def _lay_out(figure: Figure) -> None:
     figure.dpi = dpi
 
 
-def _written(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
-    """What a canvas prints; it leaves the figure with the 72 dpi of its format, which is undone."""
+def _print(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
+    """Return the bytes that a canvas prints, and restore the resolution that printing changes."""
     dpi, stream = figure.dpi, io.BytesIO()
     print_(stream, metadata=metadata)
     figure.dpi = dpi
@@ -151,19 +152,24 @@ def _written(print_: Callable[..., None], figure: Figure, metadata: dict[str, No
 
 
 def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:
-    """The series of all panels, which are laid out; ids of their artists begin with ``prefix``."""
+    """Yield the series of all panels after the layout; set ids of their artists."""
     for number, (panel, axes, drawn) in enumerate(panels):
-        for order, (described, artists) in enumerate(each for each in drawn if each[1]):
-            ids = tuple(f"{prefix}-{number}-{order}-{place}" for place in range(len(artists)))
+        visible = [(series, artists) for series, artists in drawn if artists]
+        for order, (series, artists) in enumerate(visible):
+            ids = tuple(f"{prefix}-{number}-{order}-{part}" for part in range(len(artists)))
             for id, artist in zip(ids, artists, strict=True):
                 artist.set_gid(id)
-            points = zip(_places(described, axes), _words(described, panel), strict=True)
-            seen = tuple((*at, text) for at, text in points if all(0 <= each <= 1 for each in at))
-            yield Series(_unescaped(described.label), ids, seen)
+            points = []
+            for (x, y), text in zip(
+                _positions(series, axes), _descriptions(series, panel), strict=True
+            ):
+                if 0 <= x <= 1 and 0 <= y <= 1:
+                    points.append((x, y, text))
+            yield Series(_unescaped(series.label), ids, tuple(points))
 
 
-def _places(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
-    """Where the points of a series lie as shares of the figure, some of them perhaps outside."""
+def _positions(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
+    """Yield the positions of a series' points as shares of the figure, beyond 0 to 1 if outside."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     to_figure = axes.transData - figure.transFigure
@@ -172,8 +178,8 @@ def _places(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
         yield round(float(x), 4), round(1 - float(y), 4)
 
 
-def _words(described: Any, panel: Any) -> Iterator[str]:
-    """What each point of a series says: its value, its interval, its place."""
+def _descriptions(described: Any, panel: Any) -> Iterator[str]:
+    """Describe each point of a series: its value, its interval, its place."""
     low, high, names = (getattr(described, part, ()) for part in ("low", "high", "names"))
     for number, (x, y) in enumerate(zip(described.x, described.y, strict=True)):
         name = f", {names[number]}" if number < len(names) and names[number] else ""
@@ -185,5 +191,5 @@ def _words(described: Any, panel: Any) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    """A text of a panel that can be drawn as it is for a reader."""
+    """Return an escaped text as a reader sees it."""
     return text.replace(r"\$", "$")

@@ -1,4 +1,4 @@
-"""Achieved rate over arithmetic intensity under the roofs of a device, both axes logarithmic.
+"""Draw rooflines: achieved rates over arithmetic intensity under the roofs of a device.
 
 After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with its interval as a band.
 """
@@ -12,43 +12,51 @@ from matplotlib.axes import Axes
 
 from figures import style
 from figures.labels import Drawn, plain_log_ticks, say_not_measured
-from figures.panels import Ceiling, Points, RoofLine, Roofline
+from figures.panels import Points, RoofLimit, RoofLine, Roofline
 from figures.points import draw_points
 
-#: How far the axes go beyond what is drawn, as a factor.
+#: Factor by which the axes extend beyond the marks and roofs.
 _ROOM: Final = 2.5
-#: The share of the axis' decades that one line of the legend is given.
+#: Height of a line of the legend as a share of the axis' decades.
 _LEGEND_LINE: Final = 0.07
-#: Up to this many decades an axis of a small panel has room for ticks at 1, 2 and 5.
+#: Longest axis, in decades, with room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
-#: Where the labels of slopes stand, as shares of the way from where one is seen to its ridge, the
-#: slowest first; those of the fastest caches, whose lines lie close, at both ends of them.
+#: Positions of the labels of slopes, the slowest first, as shares of the visible line up to the
+#: ridge.  The lines of the fastest caches are close, so their labels are at opposite ends.
 _LABEL_PLACES: Final = (0.45, 0.7, 0.35, 0.85)
-#: Where a name begins (points from its mark): on the right and below, where no roof can be; those
-#: of odd series lower, so that two near marks can have theirs.
+#: Offset of a name from its mark (pt): to the right and below, where no roof can be.  Names of odd
+#: series are lower, so that two near marks can both be named.
 _BESIDE: Final = ((4, -1), (-3, -5))
 
 
-def _slopes(panel: Roofline) -> list[tuple[str, Ceiling]]:
-    """All slopes under the first roof's flat part, slowest first; none without caches."""
+def _slopes(panel: Roofline) -> list[tuple[str, RoofLimit]]:
+    """List the bandwidths of memory and caches, slowest first; none without caches."""
+    if not panel.caches:
+        return []
     memory = [("memory", roof.bandwidth) for roof in panel.roofs[:1]]
-    return sorted([*memory, *panel.caches], key=lambda each: each[1][1]) if panel.caches else []
+    return sorted([*memory, *panel.caches], key=_bandwidth)
+
+
+def _bandwidth(slope: tuple[str, RoofLimit]) -> float:
+    return slope[1][1]
 
 
 def draw(panel: Roofline, axes: Axes) -> Drawn:
-    """The marks, and axes that hold all roofs with room around and for the legend above."""
+    """Draw the marks, and set the axes so that roofs and legend have room."""
     axes.set_xscale("log")
     axes.set_yscale("log")
-    drawn: Drawn = [
-        (each, draw_points(each, axes, label=each.label, alpha=0.85)) for each in panel.marks
-    ]
+    drawn: Drawn = []
+    for marks in panel.marks:
+        drawn.append((marks, draw_points(marks, axes, label=marks.label, alpha=0.85)))
     ridges = [roof.ridge for roof in panel.roofs]
     ridges += [panel.roofs[0].peak[1] / bandwidth[1] for _, bandwidth in _slopes(panel)]
-    x = [*(x for marks in panel.marks for x in marks.x), *ridges]
-    y = [*(y for marks in panel.marks for y in marks.y), *(r.peak[2] for r in panel.roofs)]
+    x, y = ridges, [roof.peak[2] for roof in panel.roofs]
+    for marks in panel.marks:
+        x += marks.x
+        y += marks.y
     if x:
         axes.set_xlim(min(x) / _ROOM, max(x) * _ROOM)
-        # Nothing lies above a roof, so that a legend finds room there.
+        # Above the roofs there are no marks, so the legend is placed there.
         low, high = min(y) / _ROOM, max(y) * _ROOM
         axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * _entries(panel)))
     else:
@@ -60,14 +68,14 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
 
 
 def _entries(panel: Roofline) -> int:
-    """The lines of the legend, which one series needs not."""
+    """Count the lines of the legend; a single series needs none."""
     labels = [*(roof.label for roof in panel.roofs), *(marks.label for marks in panel.marks)]
     count = sum(map(bool, labels))
     return count if count > 1 else 0
 
 
 def finish(panel: Roofline, axes: Axes) -> None:
-    """The roofs from the left edge to the right one, the names of the marks, and the legend."""
+    """Draw the roofs from edge to edge, the names of the marks, and the legend."""
     span = axes.get_xlim()
     for roof in panel.roofs:
         axes.plot(
@@ -91,11 +99,8 @@ def finish(panel: Roofline, axes: Axes) -> None:
     plain_log_ticks(axes.yaxis, _FEW_DECADES)
 
 
-def _draw_slope(first: RoofLine, name: str, bandwidth: Ceiling, where: float, axes: Axes) -> None:
-    """A slope from the left edge to its ridge and on to the first roof's, with its name on it.
-
-    Names of neighbours stand at different places of their lines, so that none covers another.
-    """
+def _draw_slope(first: RoofLine, name: str, bandwidth: RoofLimit, where: float, axes: Axes) -> None:
+    """Draw the line of a bandwidth up to the first roof's flat part, with its name on it."""
     left, bottom = axes.get_xlim()[0], axes.get_ylim()[0]
     peak, ridge = first.peak[1], first.peak[1] / bandwidth[1]
     span = left, max(ridge, first.ridge)
@@ -117,14 +122,14 @@ def _draw_slope(first: RoofLine, name: str, bandwidth: Ceiling, where: float, ax
 
 
 def _line(peak: float, bandwidth: float, span: Sequence[float]) -> tuple[list[float], list[float]]:
-    """A roof from one end of ``span`` to the other, with its corner where that lies between."""
+    """Return the coordinates of a roof over ``span``, with its corner if that lies in it."""
     ridge = peak / bandwidth
     x = sorted({*span, *([ridge] if span[0] < ridge < span[1] else [])})
     return x, [min(peak, intensity * bandwidth) for intensity in x]
 
 
-def _fill(peak: Ceiling, bandwidth: Ceiling, span: Sequence[float], axes: Axes) -> None:
-    """The interval of a roof or of a slope."""
+def _fill(peak: RoofLimit, bandwidth: RoofLimit, span: Sequence[float], axes: Axes) -> None:
+    """Fill the interval of a roof or of a slope."""
     if peak[0] < peak[2] or bandwidth[0] < bandwidth[2]:
         low, high = (_line(peak[end], bandwidth[end], span) for end in (0, 2))
         x, y = [*low[0], *high[0][::-1]], [*low[1], *high[1][::-1]]
@@ -142,6 +147,6 @@ def _name(marks: Points, axes: Axes) -> None:
             color=style.colour(marks.series),
             ha="left",
             va="top",
-            zorder=1.9,  # Below all marks, so that a name hides none.
+            zorder=1.9,  # below all marks, so that a name covers none
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
         )

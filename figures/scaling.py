@@ -1,4 +1,4 @@
-"""A quantity over an ordered factor: points with intervals, lines of theory, bands of ceilings."""
+"""Draw a quantity over an ordered factor: points, lines of theory, and bands of peaks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from figures.labels import Drawn, fits, label_ends, legend_above, plain_log_tick
 from figures.panels import Scaling
 from figures.points import draw_points
 
-#: Labels that an axis has room for; of more levels every second or third has one.
+#: The most labelled ticks of an axis; with more levels every second or third is labelled.
 _MOST_TICKS: Final = 24
-#: Columns of a legend, where there is room for them.
+#: Columns of a legend if there is room.
 _COLUMNS: Final = 2
-#: The share of the axis that one line of a legend needs.
+#: Height of a line of the legend as a share of the axis.
 _ROOM_A_LINE: Final = 0.13
 
 
 def draw(panel: Scaling, axes: Axes) -> Drawn:
-    """Bands, curves and points; the names of those that are labelled directly come last."""
+    """Draw bands, curves and points."""
     for band in panel.bands:
         colour, label = style.colour(band.series), "" if panel.direct else band.label
         axes.axhspan(
@@ -32,24 +32,21 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
             label=style.legend_label(label),
         )
         axes.axhline(band.middle, color=colour, linewidth=0.7)
-    curves: Drawn = [
-        (
-            curve,
-            axes.plot(
-                curve.x,
-                curve.y,
-                color=style.THEORY,
-                dashes=(1.5, 1.5) if curve.part else (4, 2),
-                label=style.legend_label(curve.label),
-                zorder=1.5,
-            ),
+    curves: Drawn = []
+    for curve in panel.curves:
+        lines = axes.plot(
+            curve.x,
+            curve.y,
+            color=style.THEORY,
+            dashes=(1.5, 1.5) if curve.part else (4, 2),
+            label=style.legend_label(curve.label),
+            zorder=1.5,
         )
-        for curve in panel.curves
-    ]
-    points: Drawn = [
-        (each, draw_points(each, axes, label="" if panel.direct else each.label))
-        for each in panel.points
-    ]
+        curves.append((curve, lines))
+    points: Drawn = []
+    for series in panel.points:
+        label = "" if panel.direct else series.label
+        points.append((series, draw_points(series, axes, label=label)))
     if not (points or curves):
         say_not_measured(axes)
     _scale(panel, axes)
@@ -71,20 +68,21 @@ def _scale(panel: Scaling, axes: Axes) -> None:
 
 
 def finish(panel: Scaling, axes: Axes) -> None:
-    """The ticks, and the names of the series."""
+    """Draw the ticks, and the names of the series."""
     if panel.y_scale == "log":
         plain_log_ticks(axes.yaxis)
     _name_series(panel, axes)
     if panel.direct:
-        ends = [(p.label, p.y[-1], p.series) for p in panel.points if p.label]
-        label_ends([*ends, *((b.label, b.middle, b.series) for b in panel.bands)], axes)
+        ends = [(line.label, line.y[-1], line.series) for line in panel.points if line.label]
+        ends += [(band.label, band.middle, band.series) for band in panel.bands]
+        label_ends(ends, axes)
 
 
 def _name_series(panel: Scaling, axes: Axes) -> None:
-    """The title, and the legend where there is more than one entry.
+    """Draw the title, and a legend if there is more than one entry.
 
-    A legend above the axes covers no point and no interval, and carries the title; where the
-    panel is too narrow for it, it stands where it covers least.
+    A legend above the axes covers no points and includes the title.  In a narrow panel the legend
+    is inside, where it covers least.
     """
     entries = len(axes.get_legend_handles_labels()[1])
     if entries > 1 and panel.bands and panel.y_from_zero:
@@ -100,7 +98,7 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
 
 
 def _legend_inside(panel: Scaling, axes: Axes, entries: int) -> None:
-    """A band spans the whole width, so that a legend finds room only above it."""
+    """Draw the legend above a band, which leaves no room beside it."""
     for columns in (_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
         if fits(legend, axes):

@@ -1,7 +1,7 @@
-"""How figures look: sizes, type and colours, decided once.
+"""The style of figures: sizes, fonts and colours.
 
 The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
-colour vision can tell apart; every series also differs in its marker or its line.
+colour vision can tell apart; series also differ in their markers or lines.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from figures.panels import Drawing
 
-#: Inches: a column of an IEEE page, and the 160 mm of the one-column styles, which an IEEE page
-#: holds too.  No style makes a figure smaller, so that its type is as large as is said here.
+#: Widths in inches: a column of an IEEE page, and the 160 mm of one-column styles, which fit on an
+#: IEEE page.  No style scales figures down, so their type keeps the sizes below.
 COLUMN_INCHES: Final = 3.5
 PAGE_INCHES: Final = 6.29
 
@@ -23,12 +23,12 @@ SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", 
 _HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
-#: The smallest type of a figure (pt): labels inside it, and legends.
+#: Smallest type (pt): labels inside a figure, and legends.
 SMALL: Final = 7
-#: The diameter of a ring (pt), which stands around a filled point, so that both are seen.
+#: Diameter of a ring (pt): larger than a filled point, so that both can be seen.
 RING: Final = 5.5
 
-#: The typeface of the figures, and in which order others stand in for what it does not hold.
+#: The font of the figures, then those for characters that it lacks, in this order.
 FAMILIES: Final = (
     "DejaVu Sans Basic",
     "DejaVu Sans",
@@ -75,25 +75,25 @@ RC: Final[dict[str, object]] = {
 
 
 def inches(drawing: Drawing) -> tuple[float, float]:
-    """The width and the height of a figure."""
+    """Return the width and the height of a figure."""
     return PAGE_INCHES if drawing.wide else COLUMN_INCHES, drawing.height
 
 
 def colour(index: int) -> str:
-    """The colour of the series ``index``; the palette is repeated after six."""
+    """Return the colour of the series ``index``; the seven colours repeat."""
     return SERIES_COLOURS[index % len(SERIES_COLOURS)]
 
 
 def marker(index: int) -> str:
-    """The marker of the series ``index``, repeated after six."""
+    """Return the marker of the series ``index``; the seven markers repeat."""
     return SERIES_MARKERS[index % len(SERIES_MARKERS)]
 
 
 def hatching(index: int) -> str:
-    """The hatching of the series ``index``, none for the first; repeated as colours are."""
+    """Return the hatching of the series ``index``, none for the first; the seven repeat."""
     return _HATCHES[index % len(_HATCHES)]
 
 
 def legend_label(text: str) -> str:
-    """A label for a legend, which would leave out one that begins with an underscore."""
+    """Return a label that a legend shows, also if it begins with an underscore."""
     return text.replace("_", " _", 1 if text.startswith("_") else 0)

@@ -1,19 +1,16 @@
-"""An SVG in fewer bytes and without styles, which a strict policy of content forbids.
-
-matplotlib writes six decimals.
-"""
+"""Shorten matplotlib's SVGs, and remove styles, which a strict content security policy forbids."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-#: Decimals of a coordinate in points: a hundredth is below what a screen or a printer shows.
+#: Decimals of a coordinate (pt); matplotlib writes six, of which no screen shows more than two.
 _DECIMALS: Final = 2
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
-#: The style sheet of matplotlib, which says what is the default or stands at the root.
+#: The style sheet of matplotlib; its only setting that is no default is set at the root instead.
 _SHEET: Final = re.compile(
     r"\s*<defs>\s*<style type=\"text/css\">\*\{stroke-linejoin: round; stroke-linecap: butt\}"
     r"</style>\s*</defs>"
@@ -22,20 +19,23 @@ _METADATA: Final = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
 def shorten(svg: str) -> str:
-    """``svg`` with rounded coordinates, whose looks stand in attributes.
-
-    What says how the file was made is left out.
-    """
+    """Round coordinates, replace styles by attributes, and remove metadata."""
     svg = _STYLE.sub(_as_attributes, _METADATA.sub("", _SHEET.sub("", svg)))
     svg = svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1)
-    return _PATH.sub(lambda path: path[1] + _NUMBER.sub(_rounded, " ".join(path[2].split())), svg)
+    return _PATH.sub(_short_path, svg)
 
 
 def _as_attributes(style: re.Match[str]) -> str:
-    looks = (look.partition(":") for look in style[1].split(";") if look.strip())
-    # Of a property that a style names twice the last counts; an attribute may stand once.
-    last = {name.strip(): value.strip() for name, _, value in looks}
-    return "".join(f' {name}="{value}"' for name, value in last.items())
+    attributes: dict[str, str] = {}
+    for declaration in style[1].split(";"):
+        name, colon, value = declaration.partition(":")
+        if colon:
+            attributes[name.strip()] = value.strip()  # the last declaration of a property counts
+    return "".join(f' {name}="{value}"' for name, value in attributes.items())
+
+
+def _short_path(path: re.Match[str]) -> str:
+    return path[1] + _NUMBER.sub(_rounded, " ".join(path[2].split()))
 
 
 def _rounded(number: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""From theory to measurement, a bar a step: start, signed terms, sum, measured, residual.
+"""Draw waterfalls from theory to measurement: start, signed terms, sum, measured, residual.
 
-Rows run from top to bottom.  Each bar starts at zero or at the level that the steps before it have
-reached, and carries its exact number at the right, so that no number depends on a length.
+Rows run from top to bottom.  A bar starts at zero or at the sum of the previous ones.  Its exact
+number is written at the right, so that no reader has to measure a length.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _UNEXPLAINED: Final = style.colour(1)
 
 #: Half the height of a bar (rows).
 _HALF: Final = 0.28
-#: Points between a number and the axes.
+#: Distance between a number and the axes (pt).
 _GAP: Final = 5.5
 
 
-class _Step(NamedTuple):
-    """A bar over its amount from ``base``; without a bar there is nothing to draw."""
+class _Row(NamedTuple):
+    """A row with its number, and a bar that starts at ``base``, if any."""
 
     name: str
     text: str
@@ -37,32 +37,30 @@ class _Step(NamedTuple):
     colour: str
 
 
-def _steps(panel: Waterfall) -> Iterator[_Step]:
-    """The rows from top to bottom."""
-    yield _step(panel.start, 0, style.THEORY)
+def _rows(panel: Waterfall) -> Iterator[_Row]:
+    """Yield the rows from top to bottom."""
+    yield _row(panel.start, 0, style.THEORY)
     level = panel.start.amount
     for bar in panel.terms:
-        yield _step(
-            bar, level, _MORE if bar.amount > 0 else _LESS if bar.amount else style.INK, "+"
-        )
+        yield _row(bar, level, _MORE if bar.amount > 0 else _LESS if bar.amount else style.INK, "+")
         level += bar.amount
-    yield _step(panel.total, 0, style.THEORY)
+    yield _row(panel.total, 0, style.THEORY)
     if panel.measured is None:
-        yield _Step("Measured", "not measured", 0, None, _MEASURED)
+        yield _Row("Measured", "not measured", 0, None, _MEASURED)
     else:
-        yield _step(panel.measured, 0, _MEASURED)
+        yield _row(panel.measured, 0, _MEASURED)
     if left := panel.left:
-        yield _step(left, level, _UNEXPLAINED if left.amount else style.INK, "+")
+        yield _row(left, level, _UNEXPLAINED if left.amount else style.INK, "+")
 
 
-def _step(bar: Bar, base: int, colour: str, plus: str = "") -> _Step:
+def _row(bar: Bar, base: int, colour: str, plus: str = "") -> _Row:
     sign = "\N{MINUS SIGN}" if bar.amount < 0 else plus if bar.amount else ""
-    return _Step("\n".join(bar.lines), f"{sign}{abs(bar.amount):,}", base, bar, colour)
+    return _Row("\n".join(bar.lines), f"{sign}{abs(bar.amount):,}", base, bar, colour)
 
 
 def draw(panel: Waterfall, axes: Axes) -> Drawn:
-    """The bars, each linked to the next, with names at the left and numbers at the right."""
-    steps, reach = list(_steps(panel)), [0.0]
+    """Draw linked bars, with names at the left and numbers at the right."""
+    steps, reach = list(_rows(panel)), [0.0]
     for row, step in enumerate(steps):
         if step.bar:
             base = step.base / panel.per_label
@@ -80,9 +78,9 @@ def draw(panel: Waterfall, axes: Axes) -> Drawn:
     return []
 
 
-def _draw_bar(panel: Waterfall, step: _Step, row: int, base: float, end: float, axes: Axes) -> None:
+def _draw_bar(panel: Waterfall, step: _Row, row: int, base: float, end: float, axes: Axes) -> None:
     if base == end:
-        # Nothing is a result too: a line where the bar would begin.
+        # Zero is a result too, drawn as a line.
         axes.plot(
             [end, end],
             [row - _HALF, row + _HALF],
@@ -105,7 +103,7 @@ def _draw_bar(panel: Waterfall, step: _Step, row: int, base: float, end: float, 
 
 
 def _draw_link(row: int, level: float, axes: Axes) -> None:
-    """A thin line from the end of a bar to the next row."""
+    """Draw a thin line from the end of a bar to the next row."""
     axes.plot(
         [level, level],
         [row + _HALF, row + 1 - _HALF],
@@ -117,7 +115,7 @@ def _draw_link(row: int, level: float, axes: Axes) -> None:
 
 
 def _set_limits(low: float, high: float, axes: Axes) -> None:
-    """From zero, or through it, to a little beyond the bars."""
+    """Set the axis to include zero and a margin beyond the bars."""
     room = 0.06 * (high - low) or 1.0
     axes.set_xlim(low - room if low < 0 else -room / 3, high + room)
     axes.axvline(0.0, color=style.INK, linewidth=0.6)
@@ -125,13 +123,12 @@ def _set_limits(low: float, high: float, axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
 
 
-def _number_rows(unit: str, steps: list[_Step], axes: Axes) -> None:
-    """The numbers under their unit in a column of their own at the right, flush right."""
+def _number_rows(unit: str, steps: list[_Row], axes: Axes) -> None:
+    """Write the unit and the numbers in a right-aligned column at the right of the axes."""
     rows = [(-0.75, unit, style.THEORY)]
-    rows += [
-        (row, step.text, _UNEXPLAINED if step.colour == _UNEXPLAINED else style.INK)
-        for row, step in enumerate(steps)
-    ]
+    for row, step in enumerate(steps):
+        colour = _UNEXPLAINED if step.colour == _UNEXPLAINED else style.INK
+        rows.append((row, step.text, colour))
     texts = [
         axes.annotate(
             text,
@@ -150,5 +147,5 @@ def _number_rows(unit: str, steps: list[_Step], axes: Axes) -> None:
     whole = axes.get_figure(root=True)
     assert whole
     width = max(text.get_window_extent().width for text in texts[1:]) * 72 / whole.dpi
-    for each in texts:
-        each.xyann = (_GAP + width, 0.0)
+    for text in texts:
+        text.xyann = (_GAP + width, 0.0)

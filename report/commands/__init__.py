@@ -1,1 +1,1 @@
-"""What ``build.py`` does beside building: check, compare, verify, watch and serve."""
+"""The commands of ``build.py``: build, check, compare, verify, serve, and start a study."""

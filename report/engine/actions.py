@@ -1,7 +1,7 @@
-"""The work of the steps, a function a kind, which imports what it needs.
+"""The work of the steps: one function per kind of step, with its own imports.
 
-Each reads what earlier steps made from the stage, a folder laid out like ``out/``, and writes what
-it makes into it; it may return notices for the user.
+A function reads the outputs of earlier steps from the stage, a folder laid out like ``out/``, and
+writes its outputs to the stage.  It may return notices for the user.
 """
 
 from __future__ import annotations
@@ -43,17 +43,14 @@ if TYPE_CHECKING:
     from report.render.site import Paper
     from report.render.source import Source
 
-#: How the names of an author's pictures end.
+#: Endings of an author's pictures.
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
-#: Most of a build would go into a file that is smaller by a sixth, and into its small pieces.
-_QUICK, _BLOCK = 1, 2**20
+#: Compression level and block size of the samples: a file smaller by a sixth would double the time.
+_FAST, _BLOCK = 1, 2**20
 
 
 class StepTask(NamedTuple):
-    """The work of one step; ``stage`` is a folder laid out like ``out/``.
-
-    It holds what the step reads, and takes what it makes.
-    """
+    """The work of one step; ``stage`` holds its inputs and its outputs, laid out like ``out/``."""
 
     id: str
     stage: Path
@@ -68,49 +65,48 @@ class StepTask(NamedTuple):
 
     @property
     def source(self) -> Path:
-        """The folder of the study's document and all that belongs to it."""
+        """The folder of the study's document, figures, tables and bibliography."""
         return self.stage / "qmd" / self.study
 
     def artifacts(self, study: str = "") -> Path:
-        """Where a study, the task's own if none is named, keeps what only later steps read."""
+        """Return the folder of a study, by default the step's, for outputs that only steps read."""
         return self.stage / ARTIFACTS / (study or self.study)
 
 
 def study(task: StepTask) -> tuple[str, ...]:
-    """Choose the records and compute the study; figures are described in a file of their own.
+    """Choose the records, compute the study, and write its results and the downloads of its data.
 
-    What a reader may download of the records is written from the same reading.  The setting
-    ``use`` names records that the user wants in this build.
+    The setting ``use`` names the records of --use.
     """
     from report.engine.gather import compute_usable
     from report.paper.details import details
     from report.paper.machines import machines
 
-    asked = tuple(filter(None, task.settings["use"].split(", ")))
-    chosen, findings = compute_usable(task.study, task.data, asked)
+    requested = tuple(filter(None, task.settings["use"].split(", ")))
+    chosen, findings = compute_usable(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
-    opened = details(findings.values.values(), chosen.inputs)
-    write_json({**opened, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
-    beside: Mapping[str, Sequence[str]] = {}
+    value_details = details(findings.values.values(), chosen.inputs)
+    write_json({**value_details, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
+    attachments: Mapping[str, Sequence[str]] = {}
     if chosen.files:
         _write_samples(chosen.files, folder / SAMPLES)
-        beside = _copy_records(chosen.files, task.data, folder / RECORDS_FOLDER)
-    listing = [{**record, "files": beside.get(record["file"], ())} for record in chosen.listing]
+        attachments = _copy_records(chosen.files, task.data, folder / RECORDS_FOLDER)
+    listing = [{**item, "files": attachments.get(item["file"], ())} for item in chosen.listing]
     write_json(listing, folder / RECORDS)
     return chosen.notices
 
 
 def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
-    """Write every sample of the records, one a row."""
+    """Write all samples of the records as a table, a row per sample."""
     from report.core.records.files import gzip_writer
     from report.core.records.frames import write_samples
 
     with (
         path.open("wb") as file,
-        io.BufferedWriter(gzip_writer(file, _QUICK), _BLOCK) as packed,
+        io.BufferedWriter(gzip_writer(file, _FAST), _BLOCK) as packed,
         io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
     ):
         write_samples(files, stream)
@@ -119,7 +115,7 @@ def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
 def _copy_records(
     files: Sequence[Stored | StoredImport], data: Path, folder: Path
 ) -> dict[str, list[str]]:
-    """Copy records with their attachments; returns the copied attachments by record."""
+    """Copy records with their attachments; return the copied attachments by record."""
     from report.core.records.store import attachments_folder, read_attachments
 
     folder.mkdir()
@@ -128,7 +124,7 @@ def _copy_records(
         target = folder / Path(stored.file).name
         shutil.copyfile(data / stored.file, target)
         for item in stored.record.attachments:
-            # Those that are altered or too large are not what the record names.
+            # Attachments that are altered or too large are left out.
             with suppress(RecordError):
                 content = read_attachments(stored, (item.name,), data)[item.name]
                 if isinstance(content, bytes):
@@ -139,14 +135,14 @@ def _copy_records(
 
 
 def figures(task: StepTask) -> None:
-    """Draw the figures that the study describes, for print and for the page, with their data."""
+    """Draw the figures of the study for print and for the page, and write their data."""
     from dataclasses import asdict
 
     from figures.panels import COLUMNS
     from figures.render import render
     from report.core.system.spreadsheet import csv_of
 
-    folder, opened = task.source / "figures", {}
+    folder, interactive = task.source / "figures", {}
     folder.mkdir(parents=True, exist_ok=True)
     for name, drawing in load(task.artifacts() / DRAWINGS).items():
         rendered = render(drawing, f"{task.study}/fig-{name}")
@@ -156,17 +152,17 @@ def figures(task: StepTask) -> None:
         if data := list(drawing.data()):
             content = visible(csv_of([COLUMNS, *data])).encode()
             (folder / f"{name}.csv").write_bytes(content)
-        # What the page shows of a figure that is opened; the drawing itself where it has series.
-        series = [asdict(each) for each in rendered.series]
-        shown = {"series": series, "svg": rendered.svg.decode()} if series else {}
-        opened[name] = {"place": drawing.place, **shown}
-    write_json(opened, task.artifacts() / OPENED)
+        interactive[name] = {"place": drawing.place}
+        if rendered.series:
+            series = [asdict(part) for part in rendered.series]
+            interactive[name] |= {"series": series, "svg": rendered.svg.decode()}
+    write_json(interactive, task.artifacts() / OPENED)
 
 
 def document(task: StepTask) -> tuple[str, ...]:
-    """Write the document, and what pandoc makes of it for each format.
+    """Write the document, and convert it with pandoc to the ``formats`` of the settings.
 
-    The setting ``formats`` names these, ``style`` a print style in place of the paper's.
+    The setting ``style`` is a print style that replaces the paper's.
     """
     from report.render.docx import docx_edition
     from report.render.html import page_edition
@@ -190,20 +186,20 @@ def document(task: StepTask) -> tuple[str, ...]:
     texts, plain = convert(paper, [*editions.values()], plain_texts, stand_ins)
     for file, edition in editions.items():
         (folder / file).write_text(texts[edition.to], "utf-8", newline="\n")
-    others = [each["line"] for each in written["imported"]]
-    shown = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
-    listed = {**{key: written[key] for key in shown}, "imported": others}
-    write_json({**listed, **in_plain_words(*plain)}, folder / ENTRY)
+    fields = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
+    entry = {field: written[field] for field in fields}
+    entry["imported"] = [attribution["line"] for attribution in written["imported"]]
+    write_json({**entry, **in_plain_words(*plain)}, folder / ENTRY)
     return tuple(written["unsupported"])
 
 
 def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
-    """Write the source folder of a study but for its figures; returns its values and findings.
+    """Write the source folder of a study without its figures; return its values and findings.
 
-    Every format is rendered from it.  It has ``<study>.qmd``, in ``tables/`` each table as LaTeX
-    and CSV, ``references.bib``, ``values.json``, what ``quarto`` needs to know of one paper, and in
-    ``pictures/`` the author's own, which lie beside the template in a folder of the study's name.
-    Raises ``RidgepointError`` for a template that asks for what does not exist.
+    Every format is rendered from this folder.  It contains ``<study>.qmd``, each table as LaTeX and
+    CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of ``quarto``, and in
+    ``pictures/`` the author's pictures from the study's folder beside the template.  Raises
+    ``RidgepointError`` for a template that asks for missing values.
     """
     from report.paper.details import summary_of
     from report.paper.latex_table import to_latex
@@ -230,13 +226,13 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         ):
             (folder / "tables" / f"{table.id}.{ending}").write_text(content, encoding="utf-8")
     for path in sorted((task.papers / study).glob("*")):
-        # No link is followed, since it may lead to any file.
+        # A link could publish any file of the machine.
         if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
             (folder / "pictures").mkdir(exist_ok=True)
             shutil.copyfile(path, folder / "pictures" / path.name)
     values = {
         **findings.as_json(study, tuple(origin["records"])),
-        # Only a build that was told to use other records says so.
+        # Only a build with --use has the field "asked".
         **{name: part for name, part in origin.items() if part or name != "asked"},
         "title": paper.front["title"],
         "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
@@ -248,7 +244,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
 
 
 def copy_bibliography(data: Path, folder: Path) -> None:
-    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
+    """Copy the bibliography beside the manuscript; raises ``RecordError`` if it is invalid."""
     from report.paper.bibliography import check_bibliography, with_plain_addresses
 
     path = shared("references.bib", data)
@@ -259,7 +255,7 @@ def copy_bibliography(data: Path, folder: Path) -> None:
 
 
 def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
-    """What pandoc needs of the figures: that their files are there, and how large a page is."""
+    """Yield the files of the figures with content that suffices for pandoc: their size."""
     from figures.style import inches
 
     for figure in findings.figures.values():
@@ -271,7 +267,7 @@ def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
 
 
 def editions(task: StepTask) -> None:
-    """Write the page and the sources of LaTeX around what pandoc has made of the document."""
+    """Write the page and the LaTeX source from the texts that pandoc converted."""
     from report.render.latex import write_latex
     from report.render.source import read_source
 
@@ -283,7 +279,7 @@ def editions(task: StepTask) -> None:
 
 
 def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
-    """What the page of a study says of its measurements, and what it offers."""
+    """Collect the dates, devices and downloads that the page of a study shows."""
     from report.render.html import Publication
     from report.render.shell import read_settings
 
@@ -297,7 +293,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
 
 
 def _write_page(task: StepTask, paper: Source) -> None:
-    """Write the page with all that it offers, and what it shows of what is opened on it."""
+    """Write the page with its downloads, and the scripts with details of values and figures."""
     from report.render.html import write_page
     from report.render.shell import script_of
 
@@ -307,18 +303,20 @@ def _write_page(task: StepTask, paper: Source) -> None:
     if (folder / SAMPLES).exists():
         shutil.copyfile(folder / SAMPLES, page / SAMPLES)
         shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
-    details, opened = _read(folder / DETAILS), _read(folder / OPENED)
+    details = _read(folder / DETAILS)
     shown = {key: details[key] for key in ("values", "series", "records")}
-    scripts = {f"figures/{name}": script_of("figure", each) for name, each in opened.items()}
+    scripts = {"details": script_of("details", shown)}
+    for name, figure in _read(folder / OPENED).items():
+        scripts[f"figures/{name}"] = script_of("figure", figure)
     (page / "figures").mkdir(exist_ok=True)
-    for name, script in {"details": script_of("details", shown), **scripts}.items():
+    for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
     publication = _publication(task, _read(task.source / values))
     write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and pack the LaTeX source, with the bibliography if LaTeX has set one."""
+    """Make the PDF, and pack the LaTeX source with the bibliography if LaTeX made the PDF."""
     from report.core.records.files import gzipped
     from report.render.bundle import bundle
     from report.render.latex import compile_latex
@@ -354,7 +352,7 @@ def docx(task: StepTask) -> None:
 
 
 def quarto(task: StepTask) -> None:
-    """Write the Quarto project of the ``studies`` that the setting names."""
+    """Write the Quarto project of the ``studies`` in the settings."""
     from report.render.quarto import write_project
 
     sources = {study: task.stage / "qmd" / study for study in task.settings["studies"].split()}
@@ -363,7 +361,7 @@ def quarto(task: StepTask) -> None:
 
 
 def quarto_site(task: StepTask) -> tuple[str, ...]:
-    """Let Quarto make the website of its project."""
+    """Render the website of the Quarto project."""
     from report.render.quarto import render_site
 
     project = task.stage / "quarto"
@@ -371,7 +369,7 @@ def quarto_site(task: StepTask) -> tuple[str, ...]:
 
 
 def index(task: StepTask) -> None:
-    """Write the pages over all ``studies``, of which those in ``papers`` have a PDF."""
+    """Write the pages over all ``studies`` in the settings; those in ``papers`` have a PDF."""
     from report.render.shell import read_settings
     from report.render.site import write_site
 
@@ -380,7 +378,7 @@ def index(task: StepTask) -> None:
 
 
 def _listed(task: StepTask, study: str) -> Paper:
-    """What lists say of a study, whose published values are put on the site."""
+    """Collect the entry of a study for the site, and copy its reported values there."""
     from report.render.site import Paper
 
     folder, html = task.artifacts(study), task.stage / "html"
@@ -403,34 +401,33 @@ def _listed(task: StepTask, study: str) -> Paper:
 
 
 def _read(path: Path) -> Any:
-    """What an earlier step wrote."""
+    """Read JSON that an earlier step wrote."""
     return json.loads(path.read_text("utf-8"))
 
 
-def save(thing: Any, path: Path) -> None:
-    """Write ``thing``, a tree of frozen values.
+def save(tree: Any, path: Path) -> None:
+    """Pickle a tree of frozen values; raises ``OSError``.
 
-    Without pickle's memory of what it has written before, the bytes do not depend on whether two
-    equal values happen to be one object.  Raises ``OSError``.
+    Without pickle's memo the bytes do not depend on whether two equal values are one object.
     """
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.fast = True
-    pickler.dump(thing)
+    pickler.dump(tree)
     path.write_bytes(stream.getvalue())
 
 
 def load(path: Path) -> Any:
-    """What ``save`` wrote.
+    """Unpickle a file that ``save`` wrote; raises ``OSError``.
 
-    Only for files that a step of this build made or whose digest the manifest has confirmed, since
-    unpickling runs code.  Raises ``OSError``.
+    Since unpickling runs code, the file must be an output of this build or have its digest in the
+    manifest.
     """
     return pickle.loads(path.read_bytes())
 
 
 def write_json(content: Any, path: Path) -> None:
-    """Write sorted, indented JSON in visible characters; NaN and infinity are refused."""
+    """Write sorted, indented JSON in visible characters; refuse NaN and infinity."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(
         visible_in(content), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False

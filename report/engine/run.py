@@ -183,9 +183,11 @@ class _Builder(NamedTuple):
             if changed:
                 for name in known:
                     plan.index.forget(plan.output(name))  # moving a file changes its times
-            kept = {id: e for id, e in plan.built.items() if id not in {*superseded, placing}}
-            if kept | {**finished} != plan.built:
-                self._record(kept | {**finished})
+            entries = {**plan.built, **finished}
+            for id in {*superseded, placing} - finished.keys():
+                entries.pop(id, None)
+            if entries != plan.built:
+                self._record(entries)
         return replaced
 
     def _record(self, built: dict[str, StepEntry]) -> None:
