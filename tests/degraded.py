@@ -35,7 +35,9 @@ def one_of_each_kind(inputs: Inputs) -> Inputs:
 
     Of long tables of others, a third of the networks stays, the same ones in each.
     """
-    kinds = [inputs.cast[role] for role in ("gpu", "cpu") if role in inputs.cast]
+    kinds = [
+        inputs.record_by_role[role] for role in ("gpu", "cpu") if role in inputs.record_by_role
+    ]
     theirs = tuple(map(_thinned_table, inputs.imported))
     return replace(inputs, records=tuple(map(thinned, kinds)), imported=theirs)
 

@@ -24,7 +24,7 @@ from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.paper.latex_table import to_latex
 from report.paper.manuscript import Manuscript, render_manuscript
-from report.paper.tables import Cell, Column, Table, to_csv
+from report.paper.tables import Column, Table, TableCell, to_csv
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
 from report.studies import find_study
@@ -121,18 +121,18 @@ def assert_distinct(study: str, found: Findings, equal: Collection[tuple[str, ..
     assert [where for where, number in {**numbers, **cells}.items() if _symmetric(number)] == []
 
 
-def _columns(table: Table) -> Iterator[tuple[Column, tuple[Cell, ...]]]:
+def _columns(table: Table) -> Iterator[tuple[Column, tuple[TableCell, ...]]]:
     return zip(table.columns, zip(*table.rows, strict=True), strict=True)
 
 
-def _close(one: Cell, other: Cell) -> bool:
+def _close(one: TableCell, other: TableCell) -> bool:
     first, second = (each.value if isinstance(each, Estimate) else each for each in (one, other))
     if isinstance(first, int | float) and isinstance(second, int | float):
         return isclose(first, second, rel_tol=0.01)
     return first == second
 
 
-def _symmetric(number: Cell) -> bool:
+def _symmetric(number: TableCell) -> bool:
     """Whether both ends of an interval of samples are as far from its middle."""
     if not isinstance(number, Estimate) or not number.n or number.low == number.high:
         return False

@@ -301,7 +301,7 @@ def test_each_claim_has_two_sides() -> None:
     # Only names of kernels tell of tiles, which the committed record of a GPU has.
     theirs = committed(STUDY)
     assert findings(theirs).claims["tiles-explain"].verdict == "supported"
-    run = theirs.cast["gpu"]
+    run = theirs.record_by_role["gpu"]
     cases = [_without_a_multiplication(case) for case in run.record.cases]
     changed_run = replace(run, record=msgspec.structs.replace(run.record, cases=tuple(cases)))
     others = tuple(changed_run if each is run else each for each in theirs.records)

@@ -1,4 +1,4 @@
-"""Claims as a study declares them; their sentences stand in its template."""
+"""Verdicts on the claims of a study, with the numbers that decide them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ import math
 from collections.abc import Iterator
 
 from report.core.missing import Missing
-from report.core.statistics.estimates import CONFIDENCE, Estimate
-from report.core.text.format import MINUS, NO_BREAK, Number, printed, quantity_text, scale_for
+from report.core.statistics.estimates import CONFIDENCE
+from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, scale_for
 from report.paper.findings import Claim
-from report.paper.values import Finding
+from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, number
 from report.quantity.verdicts import Range, Several, Statement
 
-#: Of so many parts each is printed; more are counted.
+#: Up to this many comparisons of a claim are printed; more are counted.
 _FEW = 3
-#: Shares below this are printed in parts per million, since digits begin after many zeros.
+#: Shares below this are printed in parts per million, to save leading zeros.
 _TINY, _MILLION = 1e-4, 1e6
-#: Digits of a bound that is no whole number, such as 1/0.9.
+#: Significant digits of a bound that is not a whole number, such as 1/0.9.
 _DIGITS = 4
 
 
 def judge(id: str, statement: Statement | Several) -> Claim:
-    """The claim ``id`` with its verdict, what was found and what was expected, in numbers.
-
-    If these decide nothing, also why.
-    """
+    """Judge the claim ``id``: verdict, measured and expected numbers, and why it is undecided."""
     because = "; ".join((_numbers(statement), *_undecided(statement)))
     return Claim(id, statement.judge(), because, compared=tuple(_compared(statement)))
 
 
-def _compared(statement: Statement | Several) -> Iterator[tuple[Finding, float, float]]:
-    """Every number of a claim, with the ends of the range in which the claim holds."""
+def _compared(statement: Statement | Several) -> Iterator[tuple[Evaluated, float, float]]:
+    """Yield each number of a claim with both ends of the range in which the claim holds."""
     if isinstance(statement, Several):
         for part in statement.statements:
             yield from _compared(part)
@@ -43,13 +40,14 @@ def _numbers(statement: Statement | Several) -> str:
     if isinstance(statement, Several):
         return _numbers_of(statement)
     range, unit = statement.range, str(statement.quantity.unit)
-    found = number(statement.quantity)
+    result = number(statement.quantity)
     if range == Range():
-        return _found(found, unit)
-    if unit == "1" and isinstance(found, float) and 0 < abs(found) < _TINY:
+        return _with_interval(result, unit)
+    if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY:
         expected = _expected(range.low * _MILLION, range.high * _MILLION, range.closed)
-        return f"{quantity_text(found * _MILLION, 'ppm')}; expected {expected} ppm"
-    return f"{_found(found, unit)}; expected {_expected(range.low, range.high, range.closed)}"
+        return f"{quantity_text(result * _MILLION, 'ppm')}; expected {expected} ppm"
+    expected = _expected(range.low, range.high, range.closed)
+    return f"{_with_interval(result, unit)}; expected {expected}"
 
 
 def _numbers_of(several: Several) -> str:
@@ -63,32 +61,37 @@ def _numbers_of(several: Several) -> str:
 
 
 def _undecided(statement: Statement | Several) -> tuple[str, ...]:
-    """Why a claim is undecided, each reason in a few words; nothing of one that is decided."""
+    """List why a claim is undecided, in a few words each; empty if it is decided."""
     if statement.judge() != "undecided":
         return ()
     if isinstance(statement, Several):
-        verdicts = ((part, part.judge()) for part in statement.statements)
-        reasons = (
-            (verdict,) if verdict.startswith("not ") else _undecided(part)
-            for part, verdict in verdicts
-        )
-        return tuple(dict.fromkeys(r for each in reasons for r in each)) or ("joint level too low",)
+        reasons: list[str] = []
+        for part in statement.statements:
+            verdict = part.judge()
+            reasons += [verdict] if verdict.startswith("not ") else _undecided(part)
+        return tuple(dict.fromkeys(reasons)) or ("joint level too low",)
+    return (_undecided_reason(statement),)
+
+
+def _undecided_reason(statement: Statement) -> str:
     if statement.disturbed or statement.alone:
-        return ("disturbed" if statement.disturbed else "one process",)
-    found, range = estimate(statement.quantity), statement.range
-    if isinstance(found, Missing) or found.bimodal:
-        bimodal = isinstance(found, Estimate)
-        return ("processes in two groups" if bimodal else "no bounded interval",)
-    spanned = [end for end in (range.low, range.high) if found.low <= end <= found.high]
-    level = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
-    return (f"interval spans {_text(spanned[0])}" if spanned else level,)
+        return "disturbed" if statement.disturbed else "one process"
+    result = estimate(statement.quantity)
+    if isinstance(result, Missing):
+        return "no bounded interval"
+    if result.bimodal:
+        return "processes in two groups"
+    for end in (statement.range.low, statement.range.high):
+        if result.low <= end <= result.high:
+            return f"interval spans {_text(end)}"
+    return f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
 
 
-def _found(found: Number | Estimate | Missing, unit: str) -> str:
-    """A number with its interval, and its level where that is lower than usual."""
-    if isinstance(found, Missing):
-        return found.reason
-    parts = printed(found, scale_for(found, unit))
+def _with_interval(result: Evaluated, unit: str) -> str:
+    """Print a number with its interval, and its level if that is lower than usual."""
+    if isinstance(result, Missing):
+        return result.reason
+    parts = printed(result, scale_for(result, unit))
     bounds = f" {parts.bounds}{parts.level}".replace(" [", f"{NO_BREAK}[") if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 

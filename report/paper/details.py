@@ -1,9 +1,11 @@
-"""What pages show of numbers, the first ones and those that are opened, and of all records."""
+"""Details that pages show: the origin of each number, key results of a paper, and all records."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 from report.core.errors import TemplateError
@@ -18,12 +20,12 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 
-#: Series that are drawn of one number, and samples that are drawn of one process.
+#: The most series that are drawn for one number, and samples that are drawn of one process.
 _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
-#: Samples are drawn in this many steps between the least and the largest.
+#: Positions of samples are whole numbers up to this one.
 _STEPS: Final = 1000
-#: What is said of a record of which nothing is known.
+#: Fields of a record in ``listing`` that have no other content.
 _UNKNOWN: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "ok": 0, "others": {}, "used": False, "altered": [],
@@ -31,52 +33,54 @@ _UNKNOWN: Final[Mapping[str, Any]] = {
 
 
 def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
-    """Every value by its anchor, the series behind them once each, and the records they are from.
+    """Collect the details of ``values``: by anchor, with the series and records behind them.
 
-    All numbers that a reader sees are finished text; positions of samples are whole numbers from
-    0 (the least of the series) to 1000 (the largest).
+    Each series is listed once.  All numbers that a reader sees are text; positions of samples are
+    whole numbers from 0 (the smallest sample of the series) to 1000 (the largest).
     """
     series: dict[Sampled, int] = {}
     shown: dict[Quantity, str] = {}
-    found = {value.anchor: _of_value(value, series, shown) for value in values}
-    runs = (run for stored in inputs.records for run in stored.runs)
-    parts = {part.file: part.record for run in runs for part in run.shards}
-    return {
-        "values": found,
-        "series": [_of_series(leaf, inputs) for leaf in series],
-        "records": {
-            file: {
+    by_anchor = {value.anchor: _value_details(value, series, shown) for value in values}
+    records = {}
+    for stored in inputs.records:
+        for shard in chain(*(run.shards for run in stored.runs)):
+            record = shard.record
+            records[shard.file] = {
                 "machine": record.environment.label,
                 "started": record.started[:10],
                 "commit": (record.code.commit or "")[:12],
                 "cases": len(record.cases),
             }
-            for file, record in parts.items()
-        },
+    return {
+        "values": by_anchor,
+        "series": [_series_details(leaf, inputs) for leaf in series],
+        "records": records,
     }
 
 
-def _of_value(
+def _value_details(
     value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
 ) -> dict[str, Any]:
-    quantity, found, whole = value.quantity, value.number, value.as_json()
+    """Collect the details of a value; add its series to ``series`` (series → index)."""
+    quantity, result, whole = value.quantity, value.number, value.as_json()
     leaves = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
     drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
     numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
-    given = {
+    fields = {
         **{key: whole[key] for key in ("name", "printed", "reason", "formula", "sources")},
         "numbers": numbers if numbers != value.formula else "",
         "series": drawn,
         "more": len(leaves) - len(drawn),
     }
-    if isinstance(found, Estimate) and value.parts.bounds:
+    if isinstance(result, Estimate) and value.parts.bounds:
         interval = f"{value.parts.bounds} {value.parts.unit}".rstrip()
-        given |= {"interval": interval, "level": f"{100 * found.confidence:.0f} %", "n": found.n}
-    return {key: content for key, content in given.items() if content}
+        level = f"{100 * result.confidence:.0f} %"
+        fields |= {"interval": interval, "level": level, "n": result.n}
+    return {key: content for key, content in fields.items() if content}
 
 
 def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
-    """The formula of ``quantity`` with the number of each named part; ``shown`` remembers them."""
+    """Write the formula of ``quantity`` with numbers for its named parts; ``shown`` caches them."""
 
     def show(part: Quantity) -> str:
         if isinstance(part, Derived) and not part.name:
@@ -89,7 +93,7 @@ def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
     return quantity.written(show)
 
 
-def _of_series(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
+def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
     samples = [sample for process in leaf.processes for sample in process.samples]
     low, high, unit = min(samples), max(samples), str(leaf.unit)
     runs = list(dict.fromkeys(process.run for process in leaf.processes))
@@ -107,7 +111,7 @@ def _of_series(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
 
 
 def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
-    """Positions of the samples; of many, those at equal steps of rank, with both extremes."""
+    """Return positions of the samples; of many, at equal steps of rank, with both extremes."""
     ordered = sorted(process.samples)
     last = len(ordered) - 1
     if last >= _MOST_SAMPLES:
@@ -121,9 +125,8 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
     """Summarize a paper for lists: the ``question`` and ``headline`` (value: words) of its front
     matter, and its key figure.
 
-    The first figure stands in where the study names none, or these data do not draw the named one;
-    numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
-    names no value.
+    The first figure is used if the study names no key figure, or these data do not draw that one.
+    Missing numbers are left out.  Raises ``TemplateError`` for a headline that names no value.
     """
     headline = []
     for id, words in (front.get("headline") or {}).items():
@@ -149,14 +152,14 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
 def listing(
     listed: Iterable[Listed], choices: Choices, imported: Iterable[StoredImport] = ()
 ) -> list[dict[str, Any]]:
-    """The own records, newest first, with what a build makes of each; then those of others."""
+    """List own records, newest first, with their use in this build; then records of others."""
     newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
     own = [_own(item, *fate(choices, item.file)) for item in newest]
     return [*own, *map(_imported, imported)]
 
 
 def unusable(file: str, why: str) -> dict[str, Any]:
-    """A file among the records that is left out, in the form of ``listing``."""
+    """Describe a file that cannot be used as a record, in the form of ``listing``."""
     return {**_UNKNOWN, "file": file, "why": why, "left_out": True}
 
 
@@ -196,27 +199,29 @@ def _imported(item: StoredImport) -> dict[str, Any]:
 
 
 def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
-    """How many cases went well, and how many others ended in which way."""
+    """Count the cases that are ok, and the others by status."""
     counts = Counter(case.status.replace("_", " ") for case in cases)
     return {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
 
 
 def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
-    """An attribution for all records of one origin, in the order of their files.
+    """Credit each origin of imported records, in the order of their files.
 
-    ``line`` names the devices with who measured on them, for lists of machines.
+    ``line`` names the devices and who measured on them, for lists of machines.
     """
     names = ("author", "licence", "address", "commit", "instrument")
-    found: dict[tuple[str | None, ...], list[str]] = {}
-    for each in stored:
-        origin = tuple(getattr(each.record.origin, name) for name in names)
-        found.setdefault(origin, []).append(each.record.environment.model)
-    return tuple(
-        {
+    models: dict[tuple[str | None, ...], list[str]] = {}
+    for item in stored:
+        origin = attrgetter(*names)(item.record.origin)
+        models.setdefault(origin, []).append(item.record.environment.model)
+    credits = []
+    for origin, measured in models.items():
+        devices = list(dict.fromkeys(measured))
+        fields = {
             **dict(zip(names, origin, strict=True)),
-            "devices": (own := list(dict.fromkeys(devices))),
-            "files": len(devices),
-            "line": f"{', '.join(own)}: measured by {origin[0]}, licence {origin[1]}",
+            "devices": devices,
+            "files": len(measured),
+            "line": f"{', '.join(devices)}: measured by {origin[0]}, licence {origin[1]}",
         }
-        for origin, devices in found.items()
-    )
+        credits.append(fields)
+    return tuple(credits)

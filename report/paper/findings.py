@@ -1,4 +1,4 @@
-"""What a study finds: the values, tables, figures and claims that its paper is written from."""
+"""Findings of a study: the values, tables, figures and claims that its paper prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from report.core.records.store import Stored, StoredImport
 from report.core.text.escape import markdown
 from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
-from report.paper.values import Finding, Value
+from report.paper.values import Evaluated, Value
 from report.quantity.verdicts import Verdict
 from report.theory.reconciliation import Reconciliation
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a study may read: its records (one a device, newest first) and published numbers.
+    """Data that a study may read: its records (one per device, newest first), published numbers.
 
-    ``imported`` are records of what others measured, which are never among its own.
+    ``imported`` are records that others measured; ``records`` has none of these.
     ``networks`` reads the operators of timm's CNNs, from theory.
     ``attachments`` are the files beside the records that the study asks for: record → name →
-    content as it lies on disk, or why it is missing.  ``roles`` are the files of the records that
-    play one, as the edition has them.
+    content of the file, or why it is missing.  ``roles`` maps a role of the edition to the file of
+    its record.
     """
 
     records: tuple[Stored, ...]
@@ -47,45 +47,45 @@ class Inputs:
     roles: Mapping[Role, str] = field(default_factory=dict)
 
     @cached_property
-    def cast(self) -> dict[Role, Stored]:
-        """The record in each role, in the order of tables.
+    def record_by_role(self) -> dict[Role, Stored]:
+        """Record in each role, in the order of tables.
 
-        Filled from what is there where the machine that sentences are about is gone.
+        If the record of the role ``cpu`` is gone, all roles are filled from the other records.
         """
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else filled(self.records)
 
     def runs(self, kind: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
-        """The run in each role, under the memory policy that it is about."""
-        named = zip(self.records, labels(self.records), strict=True)
-        made = {stored.file: kind(stored, label).as_measured() for stored, label in named}
-        return {role: made[stored.file] for role, stored in self.cast.items()}
+        """Read the record in each role as a run of ``kind``, under its main memory policy."""
+        labelled = zip(self.records, labels(self.records), strict=True)
+        runs = {stored.file: kind(stored, label).as_measured() for stored, label in labelled}
+        return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 
     def in_roles(self) -> Inputs:
-        """The inputs with the records that play a role alone, in the order of the roles."""
-        records = {stored.file: stored for stored in self.cast.values()}
+        """Keep only the records that have a role, in the order of the roles."""
+        records = {stored.file: stored for stored in self.record_by_role.values()}
         return replace(self, records=tuple(records.values()))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of all records, each followed by those that are pooled with it."""
+        """Files of all records, each followed by the files that are pooled with it."""
         return (
             *self.shards(run.file for stored in self.records for run in stored.runs),
-            *(each.file for each in self.imported),
+            *(item.file for item in self.imported),
         )
 
     def shards(self, files: Iterable[str]) -> tuple[str, ...]:
-        """The ``files``, each run that was measured in shards as all of these."""
-        whole = {run.file: run.files for stored in self.records for run in stored.runs}
-        return tuple(dict.fromkeys(part for file in files for part in whole.get(file, (file,))))
+        """Replace the file of each run that was measured in shards by the files of all shards."""
+        shards = {run.file: run.files for stored in self.records for run in stored.runs}
+        return tuple(dict.fromkeys(part for file in files for part in shards.get(file, (file,))))
 
 
 @dataclass(frozen=True)
 class Figure:
     """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix.
 
-    Caption and alternative text are plain text, which the template has.
+    Caption and alternative text are plain text, from the template.
     """
 
     id: str
@@ -95,13 +95,13 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """The file name without its ending."""
+        """File name without its extension."""
         return self.id.removeprefix("fig-")
 
     def as_markdown(self, caption: str) -> str:
-        """The figure in Quarto markdown, as is its ``caption``.
+        """Write the figure in Quarto markdown, with a ``caption`` in markdown.
 
-        The path has no ending, since each format knows its own.
+        The path has no extension, since each output format adds its own.
         """
         wide = " .wide" if self.drawing.wide else ""
         alt = markdown(self.alt)
@@ -110,23 +110,23 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the data must support, with the verdict, the numbers it rests on, and the words.
+    """A claim about the data, with its verdict and the numbers that decide it.
 
-    ``compared`` are these numbers, each with the ends of the range in which the claim holds.
-    ``title`` can be read alone, ``sentence`` is where the paper states the claim, and ``about``
-    says of what kind of machine or publication it speaks.
+    ``compared`` are these numbers, each with both ends of the range in which the claim holds.
+    ``title`` can be read alone, ``sentence`` is the claim in the paper's words, and ``about`` names
+    the kind of machine or publication that it is about.
     """
 
     id: str
     verdict: Verdict
     because: str
     sentence: str = ""
-    compared: tuple[tuple[Finding, float, float], ...] = ()
+    compared: tuple[tuple[Evaluated, float, float], ...] = ()
     title: str = ""
     about: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The claim for ``out/values/<study>.json``."""
+        """Content of the claim in ``out/values/<study>.json``."""
         return {
             "title": self.title,
             "about": self.about,
@@ -141,8 +141,8 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.  ``key_figure`` is
-    the id of the figure that stands for the paper where papers are listed.
+    belong in ``values``; ``audits`` are the checks of the source's printed numbers.
+    ``key_figure`` is the id of the figure that lists of papers show.
     """
 
     values: Mapping[str, Value]
@@ -155,7 +155,7 @@ class Findings:
     key_figure: str = ""
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
-        """The content of ``out/values/<study>.json``."""
+        """Content of ``out/values/<study>.json``."""
         return {
             "study": study,
             "records": list(records),

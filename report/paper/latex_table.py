@@ -1,8 +1,7 @@
-"""A table as a LaTeX ``tabular``: PyLaTeX builds it from the cells.
+"""Tables as LaTeX ``tabular``, built by PyLaTeX.
 
-PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and lets some signs through, so that text is
-escaped by ours, in ``_text``.  Notes stand in the document, which every format prints below the
-table.
+PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and misses some signs, so ``_text`` escapes
+text instead.  Notes are part of the document, since every format prints them below the table.
 """
 
 from __future__ import annotations
@@ -19,33 +18,31 @@ from pylatex.utils import dumps_list
 from report.core.text.escape import latex
 from report.paper.tables import Column, Table
 
-#: Characters of a table's type that fit side by side into a column of the page and into both, and
-#: into the line of a page with one column.
+#: Characters of a table's type that fit into one column of a page, into both, and into the line of
+#: a page with one column.
 _NARROW: Final = 62
 _WIDE: Final = 128
 _ONE_COLUMN: Final = 99
-#: Names and texts up to these widths are never broken.
+#: Names and texts up to this many characters are never broken.
 _SHORT_NAME: Final = 12
 _SHORT_TEXT: Final = 22
 
 
 def to_latex(table: Table, *, one_column: bool = False) -> str:
-    """The table's body with booktabs rules.
+    """Write the table's body with booktabs rules.
 
-    Where it is wider than its line, names of columns are broken, and then the text of long cells.
-    ``one_column`` says that the text of the page has one column and not two.
+    A table wider than its line has its headings broken, and then the text of long cells.
+    ``one_column`` says that the page has one column of text and not two.
     """
     line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
     names, shares = _layout(table, line)
-    types = (
-        rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
-        if share
-        else _side(column)
-        for column, share in zip(table.columns, shares, strict=True)
-    )
+    types = ""
+    for column, share in zip(table.columns, shares, strict=True):
+        paragraph = rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
+        types += paragraph if share else _side(column)
     # width: PyLaTeX would count the letters of a paragraph column's type.
-    tabular = Tabular("".join(types), width=len(shares), booktabs=True)
-    tabular.add_row([_heading(*each) for each in zip(table.columns, names, strict=True)])
+    tabular = Tabular(types, width=len(shares), booktabs=True)
+    tabular.add_row(list(map(_heading, table.columns, names)))
     tabular.add_hline()
     for row in table.texts():
         tabular.add_row([_cell(text, mark) for text, mark in row])
@@ -53,7 +50,7 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
 
 
 def _heading(column: Column, name: Sequence[str]) -> NoEscape | Tabular:
-    """A heading with its unit on a line of its own, so that narrow columns stay narrow."""
+    """Write a heading with its unit on a line of its own, which keeps narrow columns narrow."""
     *lines, last = [_text(text) for text in (*name, column.shown_unit) if text] or [_text("")]
     if not lines:
         return last
@@ -66,7 +63,7 @@ def _heading(column: Column, name: Sequence[str]) -> NoEscape | Tabular:
 
 
 def _cell(text: str, mark: str) -> NoEscape:
-    """A cell with the letter that leads to its note, if there is one."""
+    """Write a cell with the letter of its note, if any."""
     marks = [Command("textsuperscript", _text(mark))] if mark else []
     return dumps_list([_text(text), *marks], token="")
 
@@ -80,28 +77,31 @@ def _side(column: Column) -> str:
 
 
 def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
-    """The lines of each column's name, and the characters of those whose text breaks, else 0.
+    """Return the lines of each heading, and the width in characters of each broken column, else 0.
 
-    What others leave is shared among these by the root mean square of their texts' lengths: one
-    long text breaks, and not all the texts beside it.
+    Broken columns share the width that the others leave, in proportion to the root mean square of
+    their texts' lengths: then a single long text breaks rather than all texts beside it.
     """
-    left: float = line - 2 * len(table.columns)
-    lengths = [[len(text) for text, _ in column] for column in zip(*table.texts(), strict=True)]
-    lengths = lengths or [[0]] * len(table.columns)
-    cells = [max(each) for each in lengths]
+    room: float = line - 2 * len(table.columns)
+    lengths = [[0] for _ in table.columns]
+    for row in table.texts():
+        for column_lengths, (text, _) in zip(lengths, row, strict=True):
+            column_lengths.append(len(text))
+    widths = list(map(max, lengths))
     names = [[column.name] for column in table.columns]
-    if sum(max(n, len(column.name)) for n, column in zip(cells, table.columns, strict=True)) > left:
+    if sum(map(max, widths, (len(column.name) for column in table.columns))) > room:
         names = [
             wrap(column.name, max(width, _SHORT_NAME), break_long_words=False) or [""]
-            for column, width in zip(table.columns, cells, strict=True)
+            for column, width in zip(table.columns, widths, strict=True)
         ]
-    natural = [max(n, *map(len, name)) for n, name in zip(cells, names, strict=True)]
-    long = [
-        0.0 if column.numeric or width <= _SHORT_TEXT else math.sqrt(fmean(n * n for n in each))
-        for column, width, each in zip(table.columns, natural, lengths, strict=True)
-    ]
-    if sum(natural) <= left or not any(long):
+    natural = [max(width, *map(len, name)) for width, name in zip(widths, names, strict=True)]
+    weights = []
+    for column, width, (_, *texts) in zip(table.columns, natural, lengths, strict=True):
+        breaks = not column.numeric and width > _SHORT_TEXT and texts
+        weights.append(math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0)
+    if sum(natural) <= room or not any(weights):
         return names, [0.0] * len(natural)
-    left -= sum(n for n, share in zip(natural, long, strict=True) if not share)
-    shares = [max(left * share / sum(long), _SHORT_TEXT) if share else 0.0 for share in long]
+    room -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
+    total = sum(weights)
+    shares = [max(room * weight / total, _SHORT_TEXT) if weight else 0.0 for weight in weights]
     return names, shares

@@ -1,7 +1,7 @@
 """Machines as papers and pages print them: those of a paper, and many in one table and one figure.
 
-A study declares what it compares of many machines by a ``Comparison``; without one they are
-compared by their ceilings alone.
+A study declares by a ``MachineComparison`` which measure of many machines it compares; without one
+their measured peak rates are compared.
 """
 
 from __future__ import annotations
@@ -23,46 +23,45 @@ from report.evidence.runs import Run, labels
 from report.instruments import gates
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.plots import dot_series
-from report.paper.tables import Cell, Content, Table, table_of
+from report.paper.tables import Content, Table, TableCell, table_of
 from report.paper.values import declare
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 
-#: So many machines have room in the figure.
+#: The most machines that the figure draws.
 DRAWN: Final = 40
-#: Two numbers need no figure.
+#: The fewest machines that get a figure, since two numbers need none.
 _FEWEST: Final = 3
-#: Where a machine stands of which nothing is known: below all others.
+#: Sorts a machine without a measurement below all others.
 _UNKNOWN: Final = float("-inf")
-#: Ceilings that studies measure: as pages name them, and as the table of all machines does.
+#: Operation of a measured peak → its name on pages, and its heading in the table of all machines.
 _CEILINGS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
     "copy": ("Copy bandwidth", "Memory (GB/s)"),
 }
-#: What the site's list of machines says of each.
+#: Properties in the site's list of machines.
 _SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operating system")
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def setup(runs: Sequence[Run]) -> Table:
-    """What the records of ``runs`` say of their machines; no row of what none of them says."""
-    columns = {
-        run.label: {**properties(run.stored.record.environment), **_measuring(run.stored)}
-        for run in runs
-    }
-    names = next(iter(columns.values()), ("No run was made.",))
-    rows = [
-        {"Property": name} | {label: found[name] for label, found in columns.items()}
-        for name in names
-        if not columns or any(not isinstance(found[name], Missing) for found in columns.values())
-    ]
+    """Tabulate the machines and settings of ``runs``; drop properties that no record has."""
+    facts: dict[str, dict[str, Content]] = {}
+    for run in runs:
+        own_facts = properties(run.stored.record.environment) | _measuring(run.stored)
+        for name, fact in own_facts.items():
+            facts.setdefault(name, {})[run.label] = fact
+    rows: list[dict[str, Content]] = [] if runs else [{"Property": "No run was made."}]
+    for name, cells in facts.items():
+        if not all(isinstance(cell, Missing) for cell in cells.values()):
+            rows.append({"Property": name, **cells})
     files = tuple(own.file for run in runs for own in run.stored.runs)
     return replace(table_of("tbl-setup", rows, wide=True), sources=files)
 
 
-def properties(environment: Environment) -> dict[str, Cell]:
-    """A machine and its software, as papers and pages print them."""
+def properties(environment: Environment) -> dict[str, TableCell]:
+    """Describe a machine and its software, as papers and pages print them."""
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
     unknown = Missing("not recorded")
     memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
@@ -97,8 +96,8 @@ def _caches(host: Host) -> str:
     return ", ".join(f"L{cache.level} {in_binary(cache.size_bytes)}" for cache in data)
 
 
-def _measuring(stored: Stored) -> dict[str, Cell]:
-    """How often cases were measured, and how many of those times something else disturbed."""
+def _measuring(stored: Stored) -> dict[str, TableCell]:
+    """Describe a record's sampling, and count its disturbed measurements."""
     record, protocol = stored.record, stored.record.protocol
     processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
     disturbed = gates.disturbed(run.record for run in stored.runs)
@@ -112,11 +111,11 @@ def _measuring(stored: Stored) -> dict[str, Cell]:
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
-    """What the site says of the machine of each record, with the ceilings measured on it."""
-    return [_of_site(stored, stored.record.environment) for stored in records]
+    """Describe the machine of each record for the site, with its measured peak rates."""
+    return [_machine_entry(stored, stored.record.environment) for stored in records]
 
 
-def _of_site(stored: Stored, environment: Environment) -> dict[str, Any]:
+def _machine_entry(stored: Stored, environment: Environment) -> dict[str, Any]:
     run, facts, ceilings = Run(stored, environment.label), properties(environment), {}
     for operation, (words, _) in _CEILINGS.items():
         rate = run.peak_rate(operation)
@@ -128,26 +127,30 @@ def _of_site(stored: Stored, environment: Environment) -> dict[str, Any]:
         "label": environment.label,
         "facts": [(name, facts[name]) for name in _SHOWN],
         "ceilings": ceilings,
-        "measured": max(each.record.started for each in stored.runs)[:10],
+        "measured": max(part.record.started for part in stored.runs)[:10],
     }
 
 
-@dataclass(frozen=True)
-class Comparison(Generic[AnyRun]):
-    """What a study compares of machines: the ``measure`` of a run, under a ``heading`` of tables.
+def _no_measure(run: Any) -> Quantity:
+    return absent("measure", "1", "none is named")
 
-    It orders the machines, and is drawn.  ``reference`` is the number that separates a gain from a
-    loss, such as 1 of a ratio.
+
+@dataclass(frozen=True)
+class MachineComparison(Generic[AnyRun]):
+    """The ``measure`` of a run by which a study orders and draws machines.
+
+    ``heading`` is its column in tables.  ``reference`` is the number that separates a gain from a
+    loss, such as 1 for a ratio.
     """
 
     run: Callable[[Stored, str], AnyRun]
     heading: str = ""
-    measure: Callable[[AnyRun], Quantity] = lambda run: absent("measure", "1", "none is named")
+    measure: Callable[[AnyRun], Quantity] = _no_measure
     reference: float | None = None
 
 
 class _Machine(NamedTuple):
-    """A machine: its record, its cells by heading, and what is compared of it."""
+    """A machine: its record, its cells by heading, and the measure that is compared."""
 
     name: str
     file: str
@@ -156,39 +159,38 @@ class _Machine(NamedTuple):
 
     @property
     def height(self) -> float:
-        """Its place among all machines."""
-        found = point(self.measured)
-        return _UNKNOWN if isinstance(found, Missing) else found
+        """Number by which machines are sorted."""
+        value = point(self.measured)
+        return _UNKNOWN if isinstance(value, Missing) else value
 
 
 def with_all_machines(
-    findings: Findings, everything: Inputs, detailed: Inputs, comparison: Comparison[Any]
+    findings: Findings, everything: Inputs, detailed: Inputs, comparison: MachineComparison[Any]
 ) -> Findings:
-    """``findings`` of the machines in ``detailed``, with what compares those of ``everything``."""
-    named = zip(everything.records, labels(everything.records), strict=True)
-    machines = sorted((_machine(*each, comparison) for each in named), key=lambda m: -m.height)
+    """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``."""
+    labelled = zip(everything.records, labels(everything.records), strict=True)
+    machines = [_machine(stored, label, comparison) for stored, label in labelled]
+    machines.sort(key=_by_height, reverse=True)
     known = [machine for machine in machines if machine.height > _UNKNOWN]
     in_roles = {stored.file for stored in detailed.records}
     few = [machine for machine in machines if machine.file in in_roles]
     file, *files = (machine.file for machine in machines)
-    counts = {"machines": machines, "machines_detailed": few, "machines_known": known}
-    quantities = {
-        id: exact("records of the paper", "1", len(each), file, tuple(files))
-        for id, each in counts.items()
-    }
+    values, compared = {}, dict[str, Any]()
+    counted = {"machines": machines, "machines_detailed": few, "machines_known": known}
+    for id, group in counted.items():
+        count = exact("records of the paper", "1", len(group), file, tuple(files))
+        values[id] = declare(id, count)
     ends = {"highest": known[0], "lowest": known[-1]} if known else {}
-    measured = {f"machines_{end}": machine.measured for end, machine in ends.items()}
+    for end, machine in ends.items():
+        values[f"machines_{end}"] = declare(f"machines_{end}", machine.measured)
+        compared[end] = markdown(machine.name)
+    compared["left_out"] = len(known) > DRAWN
+    compared["detailed"] = [markdown(machine.name) for machine in few]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     table = replace(table, sources=everything.files)
     figures = {}
     if len(known) >= _FEWEST:
         figures["fig-machines"] = _figure(known, few, comparison, table.columns[-1].scale.unit)
-    compared = {
-        **{end: markdown(machine.name) for end, machine in ends.items()},
-        "left_out": len(known) > DRAWN,
-        "detailed": [markdown(machine.name) for machine in few],
-    }
-    values = {id: declare(id, each) for id, each in (quantities | measured).items()}
     return replace(
         findings,
         values={**findings.values, **values},
@@ -198,16 +200,20 @@ def with_all_machines(
     )
 
 
-def _machine(stored: Stored, name: str, comparison: Comparison[Any]) -> _Machine:
-    """A machine whose measure is missing where its record does not fit the study."""
-    # One name for all, so that what they lack is one note of the table and not one each.
+def _by_height(machine: _Machine) -> float:
+    return machine.height
+
+
+def _machine(stored: Stored, name: str, comparison: MachineComparison[Any]) -> _Machine:
+    """Evaluate one machine; its measure is missing if its record does not fit the study."""
+    # One name for all machines, so that equal reasons share one note of the table.
     run, environment = comparison.run(stored, "this machine"), stored.record.environment
     cells: dict[str, Content] = {
         "Machine": name.replace(environment.threads_text, "", 1),
         "Processor or GPU": environment.gpu.model if environment.gpu else environment.cpu.model,
         "Threads": environment.threads,
     }
-    # Without intervals, which a paper about the machine has.
+    # Without intervals, which are in papers about the machine.
     for operation, (_, heading) in _CEILINGS.items():
         rate = run.peak_rate(operation)
         best = point(rate)
@@ -223,12 +229,17 @@ def _machine(stored: Stored, name: str, comparison: Comparison[Any]) -> _Machine
 
 
 def _figure(
-    known: Sequence[_Machine], few: Sequence[_Machine], comparison: Comparison[Any], unit: str
+    known: Sequence[_Machine],
+    few: Sequence[_Machine],
+    comparison: MachineComparison[Any],
+    unit: str,
 ) -> Figure:
-    """A row for each machine in order; of too many, those in detail and at both ends."""
-    ends = (m for pair in zip(known, reversed(known), strict=True) for m in pair)
-    first = dict.fromkeys(m.name for m in (*(m for m in known if m in few), *ends))
-    drawn = [m for m in known if m.name in [*first][:DRAWN]]
+    """Draw a row per machine in order; of too many, those in detail and at both ends."""
+    ranked = [machine for machine in known if machine in few]
+    for pair in zip(known, reversed(known), strict=True):
+        ranked += pair
+    names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]
+    drawn = [machine for machine in known if machine.name in names]
     panel = Dots(
         tuple(machine.name for machine in drawn),
         (dot_series("", [machine.measured for machine in drawn], unit),),

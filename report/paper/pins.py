@@ -19,7 +19,7 @@ from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.tables import Table
-from report.paper.values import Finding
+from report.paper.values import Evaluated
 
 #: What is pinned of one number, cell, series or claim, by field.
 Item: TypeAlias = dict[str, Any]
@@ -147,7 +147,7 @@ def _same(old: Any, new: Any) -> bool:
 # ------------------------------------------------------------------------------------------ items
 
 
-def _item(content: Finding | str, unit: str, printed: str) -> Item:
+def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
     """A number with its unit and interval, or why there is none; of a text what it says."""
     if isinstance(content, str):
         return {"text": printed}

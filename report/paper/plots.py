@@ -25,59 +25,69 @@ def points(
     hollow: bool = False,
     joined: bool = False,
 ) -> tuple[Points, ...]:
-    """The levels at which the quantity is known, with intervals, in the unit ``shown``.
+    """Plot a quantity ``over`` the levels at which it is known, in the unit ``shown``.
 
-    Nothing where it is known at no level; joined only where it is known at all between its ends.
+    Returns an empty tuple if it is known at no level.  A line joins the points if ``joined`` is
+    set and no level between the first and the last is missing.
     """
-    found = {level: number(each) for level, each in over.items()}
-    known = {level: item for level, item in found.items() if not isinstance(item, Missing)}
+    known = {}
+    for level, quantity in over.items():
+        value = number(quantity)
+        if not isinstance(value, Missing):
+            known[level] = value
     if not known:
         return ()
     factor = scale_to(shown, str(next(iter(over.values())).unit)).factor
-    low, value, high = zip(*(_ends(each, factor) for each in known.values()), strict=True)
-    ends = ((), ()) if low == high else (low, high)
+    lows, values, highs = zip(*(_ends(value, factor) for value in known.values()), strict=True)
+    ends = ((), ()) if lows == highs else (lows, highs)
     levels, first, *_ = list(over), next(iter(known))
     between = levels[levels.index(first) :][: len(known)]
     whole = joined and between == list(known)
-    return (Points(label, tuple(known), value, *ends, series, hollow, whole),)
+    return (Points(label, tuple(known), values, *ends, series, hollow, whole),)
 
 
 def theory_line(
     label: str, over: Mapping[int, Quantity], shown: str, *, part: bool = False
 ) -> Curve:
-    """A line of theory, which is known at every level."""
+    """Draw a line of theory, which is known at every level."""
     (drawn,) = points(label, over, shown)
     return Curve(label, drawn.x, drawn.y, part)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """A horizontal line with its interval, if it has one; nothing where it was not measured."""
-    found = number(ceiling)
-    if isinstance(found, Missing):
+    """Draw a horizontal line with its interval; return an empty tuple if it was not measured."""
+    value = number(ceiling)
+    if isinstance(value, Missing):
         return ()
-    return (Band(label, *_ends(found, scale_to(shown, str(ceiling.unit)).factor), series),)
+    return (Band(label, *_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
 def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
-    """A roof in the unit of a figure's rates."""
+    """Draw a roof in the unit of a figure's rates."""
     return RoofLine(label, _ends(roof.peak, 1 / unit), _ends(roof.bandwidth, 1 / unit))
 
 
-def _ends(found: Number | Estimate, factor: float) -> tuple[float, float, float]:
-    """Low end, value and high end, times a factor."""
-    if isinstance(found, Estimate):
-        return factor * found.low, factor * found.value, factor * found.high
-    return (factor * found,) * 3
+def _ends(value: Number | Estimate, factor: float) -> tuple[float, float, float]:
+    """Scale low end, value and high end by ``factor``."""
+    if isinstance(value, Estimate):
+        return factor * value.low, factor * value.value, factor * value.high
+    return (factor * value,) * 3
 
 
 def dot_series(
     label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
 ) -> DotSeries:
-    """A point a row with its interval, in the unit ``shown``; none where the quantity is missing.
+    """Draw one point per row with its interval, in the unit ``shown``; none if it is missing.
 
     ``look`` are further fields of the series.
     """
-    found = [(number(each), scale_to(shown, str(each.unit)).factor) for each in rows]
-    ends = [None if isinstance(each, Missing) else _ends(each, factor) for each, factor in found]
-    low, value, high = (tuple(each and each[end] for each in ends) for end in range(3))
-    return DotSeries(label, value, series, low=low, high=high, **look)
+    lows: list[float | None] = []
+    values: list[float | None] = []
+    highs: list[float | None] = []
+    for quantity in rows:
+        value = number(quantity)
+        factor = scale_to(shown, str(quantity.unit)).factor
+        ends = (None, None, None) if isinstance(value, Missing) else _ends(value, factor)
+        for numbers, end in zip((lows, values, highs), ends, strict=True):
+            numbers.append(end)
+    return DotSeries(label, tuple(values), series, low=tuple(lows), high=tuple(highs), **look)

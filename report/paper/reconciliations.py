@@ -14,67 +14,79 @@ from report.quantity.expression import exact
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Level, Reconciliation, Term
 
 
-def as_figure(found: Reconciliation) -> Waterfall:
-    """The reconciliation as bars; labels carry the exact numbers."""
-    start, measured = Bar(found.start.name, found.start.amount), found.measured
-    levels = list(accumulate((term.amount for term in found.terms), initial=start.amount))
+def as_figure(reconciliation: Reconciliation) -> Waterfall:
+    """Draw a reconciliation as bars; labels carry the exact numbers."""
+    measured, unit = reconciliation.measured, reconciliation.unit
+    start = Bar(reconciliation.start.name, reconciliation.start.amount)
+    terms = tuple(Bar(term.name, term.amount) for term in reconciliation.terms)
+    levels = list(accumulate((term.amount for term in terms), initial=start.amount))
     if isinstance(measured, Term):
         levels.append(measured.amount)
-    scale = scale_for(max(map(abs, levels)), found.unit)
+    scale = scale_for(max(map(abs, levels)), unit)
     return Waterfall(
         start,
-        tuple(Bar(term.name, term.amount) for term in found.terms),
+        terms,
         Bar(measured.name, measured.amount) if isinstance(measured, Term) else None,
-        found.residual_name,
-        found.unit,
+        reconciliation.residual_name,
+        unit,
         f"From zero ({scale.unit})",
         1 / scale.factor,
     )
 
 
 def series_table(
-    id: str, found: Mapping[Level, Reconciliation], *sources: str, factor: str = "Batch"
+    id: str,
+    reconciliations: Mapping[Level, Reconciliation],
+    *sources: str,
+    factor: str = "Batch",
 ) -> Table | None:
-    """One reconciliation a row, by the level of a factor such as the batch size; None of none.
+    """Tabulate one reconciliation per row, by the level of ``factor``; None if there are none.
 
-    Formulas and evidence become notes.  Raises ``StudyError`` if they do not all have the same
-    unit and the same names of start and terms.
+    Formulas and evidence become notes.  Raises ``StudyError`` unless all have the same unit and
+    the same names of start and terms.
     """
-    if not found:
+    if not reconciliations:
         return None
-    names = [each.measured.name for each in found.values() if isinstance(each.measured, Term)]
-    explained = all(r.explained or isinstance(r.measured, Missing) for r in found.values())
-    last = next(iter(names), "Measured"), EXPLAINED if explained else UNEXPLAINED
-    rows = [{factor: level, **_amounts(each, *last)} for level, each in found.items()]
-    table = table_of(id, rows, wide=True)  # refuses rows of other terms
-    return replace(table, notes=tuple(_term_notes([*found.values()])), sources=sources)
+    measured, residual = "", EXPLAINED
+    for reconciliation in reconciliations.values():
+        if isinstance(reconciliation.measured, Term):
+            measured = measured or reconciliation.measured.name
+            if not reconciliation.explained:
+                residual = UNEXPLAINED
+    rows = [
+        {factor: level, **_amounts(reconciliation, measured or "Measured", residual)}
+        for level, reconciliation in reconciliations.items()
+    ]
+    table = table_of(id, rows, wide=True)  # refuses rows with other terms
+    return replace(table, notes=_term_notes([*reconciliations.values()]), sources=sources)
 
 
-def _amounts(found: Reconciliation, measured: str, residual: str) -> dict[str, Content]:
-    counted = found.measured
+def _amounts(reconciliation: Reconciliation, measured: str, residual: str) -> dict[str, Content]:
+    """Cells of one row; ``measured`` and ``residual`` head the last two columns."""
+    counted, unit = reconciliation.measured, reconciliation.unit
     amounts = {
-        **{term.name: term.amount for term in (found.start, *found.terms)},
-        "Sum": found.end,
+        **{term.name: term.amount for term in (reconciliation.start, *reconciliation.terms)},
+        "Sum": reconciliation.end,
         measured: counted if isinstance(counted, Missing) else counted.amount,
-        residual: found.residual,
+        residual: reconciliation.residual,
     }
-    return {
-        f"{name} ({found.unit})": each
-        if isinstance(each, Missing)
-        else exact(name, found.unit, each)
-        for name, each in amounts.items()
-    }
+    cells: dict[str, Content] = {}
+    for name, amount in amounts.items():
+        cell = amount if isinstance(amount, Missing) else exact(name, unit, amount)
+        cells[f"{name} ({unit})"] = cell
+    return cells
 
 
-def _term_notes(rows: Sequence[Reconciliation]) -> list[str]:
-    """A sentence a term: its formula, and its evidence where that is the same in all rows.
+def _term_notes(rows: Sequence[Reconciliation]) -> tuple[str, ...]:
+    """Write a sentence per term: its formula, and its evidence if all rows have the same.
 
-    Rows where a term is 0 need no evidence unless all are.
+    Rows in which a term is 0 need no evidence unless all are.
     """
     notes = []
-    for terms in zip(*((r.start, *r.terms) for r in rows), strict=True):
+    for terms in zip(*((row.start, *row.terms) for row in rows), strict=True):
         formulas = " or ".join(dict.fromkeys(term.formula for term in terms))
-        evidence = {term.evidence for term in [t for t in terms if t.amount] or terms}
+        counted = [term for term in terms if term.amount] or terms
+        evidence = {term.evidence for term in counted}
         shown = f" ({evidence.pop()})" if len(evidence) == 1 and "" not in evidence else ""
         notes.append(f"{terms[0].name}: {formulas}{shown}.")
-    return notes
+    return tuple(notes)

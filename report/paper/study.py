@@ -36,7 +36,7 @@ from report.evidence.audit import Check
 from report.evidence.runs import Run
 from report.paper.claims import judge
 from report.paper.findings import Figure, Findings, Inputs
-from report.paper.machines import Comparison, with_all_machines
+from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact
@@ -221,7 +221,7 @@ class Study(Part[Data]):
         self,
         data: Callable[[Inputs], Data],
         check: Callable[[Stored], None] = lambda stored: None,
-        compared: Comparison[Any] | None = None,
+        compared: MachineComparison[Any] | None = None,
         *,
         reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: (),
         audits: Callable[[Data], Iterable[Check]] = lambda p: (),
@@ -233,7 +233,7 @@ class Study(Part[Data]):
         ``audits`` the checks of what its source printed.
         """
         super().__init__("", "", _Declarations())
-        self._data, self._check, self._compared = data, check, compared or Comparison(Run)
+        self._data, self._check, self._compared = data, check, compared or MachineComparison(Run)
         self._reconciliations, self._audits = reconciliations, audits
 
     def part(self, name: str, kind: str = "") -> Part[Any]:

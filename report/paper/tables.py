@@ -1,7 +1,7 @@
-"""The table: one frozen object that every output prints.
+"""Tables of papers: one frozen object that every output format prints.
 
-Cells hold raw numbers; a column knows its unit and the unit in which it is shown.  A missing cell
-carries its reason, prints as a dash and becomes a note below the table.
+Cells hold raw numbers; a column has their unit and the unit in which they are printed.  A missing
+cell carries its reason, prints as a dash and becomes a note below the table.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -20,12 +21,14 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.system.spreadsheet import csv_of
 from report.core.text.escape import markdown
 from report.core.text.format import MISSING, Number, Scale, bounded, plain, printed, scale_to
+from report.paper.values import Evaluated
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
-Cell: TypeAlias = Number | Estimate | Missing | str
-#: What a cell of a table may hold: a quantity, or what needs no computing.
-Content: TypeAlias = Quantity | Cell
+#: A cell as evaluated.
+TableCell: TypeAlias = Evaluated | str
+#: A cell as a study declares it: a quantity, or an evaluated cell.
+Content: TypeAlias = Quantity | TableCell
 
 #: A heading that ends with the unit in which its numbers are printed.
 _SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
@@ -35,8 +38,8 @@ _SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
 class Column:
     """A column: its heading, the unit of its raw numbers (``1`` for counts, empty for text).
 
-    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``; ``digits`` how
-    many significant ones a number without an interval has, where not the usual ones.
+    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``; ``digits`` are the
+    significant digits of numbers without an interval, if not the default.
     """
 
     name: str
@@ -46,7 +49,7 @@ class Column:
 
     @property
     def scale(self) -> Scale:
-        """How raw numbers become printed ones."""
+        """Scale from raw to printed numbers."""
         return scale_to(self.shown, self.unit) if self.shown else Scale(1.0, self.unit)
 
     @property
@@ -56,17 +59,17 @@ class Column:
 
     @property
     def shown_unit(self) -> str:
-        """The unit in brackets, if there is one."""
+        """Unit in brackets, empty for counts and text."""
         unit = self.scale.unit
         return "" if unit in ("", "1") else f"({unit})"
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers, which are set flush right."""
+        """True if the column holds numbers, which are set flush right."""
         return self.unit != ""
 
-    def text(self, cell: Cell) -> str:
-        """A cell as plain text, without the mark of a missing one."""
+    def text(self, cell: TableCell) -> str:
+        """Print a cell as plain text, without the mark of a missing one."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -79,14 +82,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A numbered table of a paper; ``id`` starts with ``tbl-``, every row has a cell a column.
+    """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
-    Caption and notes are plain text: names of devices stand in them, and no markup.
+    Caption and notes are plain text without markup.
     """
 
     id: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     wide: bool = False
@@ -98,67 +101,69 @@ class Table:
 
     @property
     def marks(self) -> dict[str, str]:
-        """The reasons of missing cells, each once, with the letter that leads to its note."""
-        cells = (cell for row in self.rows for cell in row if isinstance(cell, Missing))
-        return {why: _letter(n) for n, why in enumerate(dict.fromkeys(c.reason for c in cells))}
+        """Reasons of missing cells, each once, with the letter of its note."""
+        marks: dict[str, str] = {}
+        for cell in chain(*self.rows):
+            if isinstance(cell, Missing):
+                marks.setdefault(cell.reason, _letter(len(marks)))
+        return marks
 
     def texts(self) -> list[list[tuple[str, str]]]:
-        """The cells as plain text, each with the letter that leads a missing one to its note."""
-        marks = self.marks
-        return [
-            [
-                (column.text(cell), marks[cell.reason] if isinstance(cell, Missing) else "")
-                for column, cell in zip(self.columns, row, strict=True)
-            ]
-            for row in self.rows
-        ]
+        """Print all cells as plain text, each with the letter of its note if it is missing."""
+        marks, rows = self.marks, []
+        for row in self.rows:
+            texts = []
+            for column, cell in zip(self.columns, row, strict=True):
+                mark = marks[cell.reason] if isinstance(cell, Missing) else ""
+                texts.append((column.text(cell), mark))
+            rows.append(texts)
+        return rows
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
-        """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
+        """List all notes as (mark, text): unmarked ones first, then reasons of missing cells."""
         own = (("", note) for note in (*self.notes, *self._level()))
         return (*own, *((mark, reason) for reason, mark in self.marks.items()))
 
     def _level(self) -> tuple[str, ...]:
-        """At which levels the intervals hold, where some do not reach the one of all papers."""
-        cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
-        usual = round(100 * CONFIDENCE)
-        levels = {min(round(100 * cell.confidence), usual) for cell in cells if bounded(cell)}
+        """Note the confidence of the intervals, if some have less than is usual."""
+        usual, levels = round(100 * CONFIDENCE), set()
+        for cell in chain(*self.rows):
+            if isinstance(cell, Estimate) and bounded(cell):
+                levels.add(min(round(100 * cell.confidence), usual))
         if min(levels, default=usual) == usual:
             return ()
         ends = sorted({min(levels), max(levels)})
         return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
-        """Columns and rows of raw numbers; an interval takes two columns of its own."""
-        widths = [
-            3 if any(isinstance(row[i], Estimate) for row in self.rows) else 1
-            for i in range(len(self.columns))
-        ]
+        """Columns and rows of raw numbers; intervals add a column for each of their ends."""
+        rows: list[list[Number | str | None]] = [[] for _ in self.rows]
+        columns = []
+        for i, column in enumerate(self.columns):
+            cells = [row[i] for row in self.rows]
+            width = 3 if any(isinstance(cell, Estimate) for cell in cells) else 1
+            for end in ("", ", low", ", high")[:width]:
+                columns.append({"name": f"{column.name}{end}", "unit": column.unit})
+            for row, cell in zip(rows, cells, strict=True):
+                row.extend(_raw(cell)[:width])
         return {
             "caption": self.caption,
-            "columns": [
-                {"name": f"{column.name}{end}", "unit": column.unit}
-                for column, width in zip(self.columns, widths, strict=True)
-                for end in ("", ", low", ", high")[:width]
-            ],
-            "rows": [
-                [n for cell, width in zip(row, widths, strict=True) for n in _raw(cell)[:width]]
-                for row in self.rows
-            ],
+            "columns": columns,
+            "rows": rows,
             "notes": [text for _, text in self.note_texts()],
             "sources": list(self.sources),
         }
 
 
-def _raw(cell: Cell) -> tuple[Number | str | None, ...]:
-    """A cell with the ends of its interval."""
+def _raw(cell: TableCell) -> tuple[Number | str | None, ...]:
+    """Return the raw number of a cell and both ends of its interval."""
     if isinstance(cell, Estimate):
         return cell.value, cell.low, cell.high
     return None if isinstance(cell, Missing) else cell, None, None
 
 
 def _letter(index: int) -> str:
-    """a to z, then aa, bb and so on."""
+    """Count a to z, then aa, bb and so on."""
     rounds, letter = divmod(index, len(ascii_lowercase))
     return ascii_lowercase[letter] * (rounds + 1)
 
@@ -170,35 +175,40 @@ def table_of(
     wide: bool = False,
     digits: Mapping[str, int] = MappingProxyType({}),
 ) -> Table:
-    """A table of rows that have their cells by heading, as ``Study.table`` says.
+    """Make a table of rows whose cells are keyed by heading (see ``Part.table``).
 
-    Raises ``StudyError`` for rows with other headings than the first one, and for a column of two
-    units.
+    Raises ``StudyError`` for rows with different headings, and for a column with two units.
     """
     heads = list(rows[0]) if rows else []
+    cells, sources = [], dict[str, None]()
     for row in rows:
         if list(row) != heads:
-            found = f"a row has the headings {list(row)}, the first one {heads}"
-            raise StudyCodeError(f"{id}: {found}")
-    contents = tuple(
-        tuple(number(each) if isinstance(each, Quantity) else each for each in row.values())
-        for row in rows
-    )
-    used = (each for row in rows for each in row.values() if isinstance(each, Quantity))
-    return Table(
-        id,
-        tuple(_column(head, [row[head] for row in rows], digits.get(head)) for head in heads),
-        contents,
-        sources=tuple(dict.fromkeys(file for quantity in used for file in quantity.sources)),
-        wide=wide,
-    )
+            raise StudyCodeError(
+                f"{id}: a row has the headings {list(row)}, the first row {heads}; "
+                "give all rows the same headings."
+            )
+        evaluated: list[TableCell] = []
+        for content in row.values():
+            if isinstance(content, Quantity):
+                evaluated.append(number(content))
+                sources |= dict.fromkeys(content.sources)
+            else:
+                evaluated.append(content)
+        cells.append(tuple(evaluated))
+    columns = []
+    for head in heads:
+        contents = [row[head] for row in rows]
+        columns.append(_column(head, contents, digits.get(head)))
+    return Table(id, tuple(columns), tuple(cells), sources=tuple(sources), wide=wide)
 
 
 def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:
-    """Raises ``StudyError`` for quantities of two units in one column."""
-    units = {_unit(each) for each in contents if not isinstance(each, Missing)}
+    """Derive a column from its heading and cells; raises ``StudyError`` for two units."""
+    units = {_unit(content) for content in contents if not isinstance(content, Missing)}
     if len(units) > 1:
-        raise StudyCodeError(f"the column {head!r} holds {' and '.join(sorted(units))}")
+        raise StudyCodeError(
+            f"the column {head!r} has cells in {' and '.join(sorted(units))}; use one unit."
+        )
     unit, shown = "".join(units), _SHOWN.fullmatch(head)
     if unit and shown:
         try:
@@ -210,14 +220,14 @@ def _column(head: str, contents: Sequence[Content], digits: int | None) -> Colum
 
 
 def _unit(content: Content) -> str:
-    """The unit of a cell; none of text."""
+    """Return the unit of a cell, empty for text."""
     if isinstance(content, Quantity):
         return str(content.unit)
     return "1" if isinstance(content, int | float) else ""
 
 
 def to_markdown(table: Table, caption: str) -> str:
-    """The table as a Quarto cross-reference div; ``caption`` is markdown."""
+    """Write the table as a Quarto cross-reference div; ``caption`` is markdown."""
     lines = [
         [markdown(column.heading) for column in table.columns],
         ["---:" if column.numeric else ":---" for column in table.columns],
@@ -236,7 +246,7 @@ def to_markdown(table: Table, caption: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """The raw numbers, for a reader who wants to compute with them."""
+    """Write the raw numbers, for readers who want to compute with them."""
     data = table.as_json()
     heads = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
     return visible(csv_of([heads, *data["rows"]]))

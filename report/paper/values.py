@@ -23,22 +23,22 @@ from report.quantity.expression import Quantity
 
 NOT_MEASURED = "not measured"
 
-#: What a value can be.
-Finding: TypeAlias = Number | Estimate | Missing
+#: A quantity as evaluated: a number, an estimate with its interval, or why it is missing.
+Evaluated: TypeAlias = Number | Estimate | Missing
 
 
 @dataclass(frozen=True)
 class Value:
     """One number of the prose.
 
-    ``name`` says what it is, ``formula`` how it was computed, ``sources`` which record or reported
-    files it was computed from (none for pure theory).  ``quantity`` is what was computed; it is not
-    pickled, since its operations are functions without names.
+    ``name`` is the number's name in words, ``formula`` its computation, and ``sources`` the record
+    or reported files that it was computed from (none for pure theory).  ``quantity`` is the
+    expression; it is not pickled, since its operations are functions without names.
     """
 
     id: str
     name: str
-    number: Finding
+    number: Evaluated
     unit: str
     formula: str
     sources: tuple[str, ...] = ()
@@ -46,12 +46,12 @@ class Value:
     quantity: Quantity | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the quantity, for other processes and for the folder of what is kept."""
+        """Pickle all fields but the quantity."""
         return {**self.__dict__, "quantity": None}
 
     @property
     def anchor(self) -> str:
-        """The id of the number's line in the list of provenance."""
+        """Id of the number's line in the list of provenance."""
         return "v-" + self.id.replace("_", "-")
 
     @property
@@ -69,15 +69,15 @@ class Value:
     @property
     def about(self) -> str:
         """Number and unit to two significant digits, where a sentence needs no more."""
-        found = self.number.value if isinstance(self.number, Estimate) else self.number
+        value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
-        if not isinstance(found, float) or bimodal:
+        if not isinstance(value, float) or bimodal:
             return str(self)
-        return self._linked(quantity_text(float(f"{found:.1e}"), self.unit, self.style))
+        return self._linked(quantity_text(float(f"{value:.1e}"), self.unit, self.style))
 
     @property
     def bare(self) -> str:
-        """The number without its unit, for a sentence that names the unit itself."""
+        """Number without its unit, for a sentence that names the unit itself."""
         in_words = self.parts.unit.partition(NO_BREAK)[0] in LARGE.values()
         return self._linked((replace(self, style="exact") if in_words else self).parts.number)
 
@@ -88,7 +88,7 @@ class Value:
 
     @property
     def interval(self) -> str:
-        """The number with its interval and unit; where it has none, as in a sentence."""
+        """Number with its interval, if any, and unit."""
         parts = self.parts
         return self._linked(f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level)
 
@@ -96,14 +96,14 @@ class Value:
         return self._linked(self.plain)
 
     def _linked(self, text: str) -> str:
-        """Quarto markdown: the number links to its line in the list of provenance."""
+        """Link the number to its line in the list of provenance, in Quarto markdown."""
         return f"[{markdown(text)}](#{self.anchor}){{.value}}"
 
     def as_json(self) -> dict[str, Any]:
-        """The value for ``out/values/<study>.json``."""
-        found = self.number
-        estimate = found if isinstance(found, Estimate) else None
-        known = None if isinstance(found, Missing) else found
+        """Content of the value in ``out/values/<study>.json``."""
+        result = self.number
+        estimate = result if isinstance(result, Estimate) else None
+        known = None if isinstance(result, Missing) else result
         return {
             "name": self.name,
             "number": estimate.value if estimate else known,
@@ -114,17 +114,17 @@ class Value:
             "formula": self.formula,
             "sources": list(self.sources),
             "printed": self.plain,
-            "reason": found.reason if isinstance(found, Missing) else None,
+            "reason": result.reason if isinstance(result, Missing) else None,
         }
 
 
 def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
-    """A value computed from ``quantity``: its name is its id in words, all else the quantity's.
+    """Evaluate ``quantity`` to a value, whose name is ``id`` in words.
 
-    What was not measured is printed in full unless ``style`` says otherwise.
+    Without a ``style``, whole numbers are printed in full.
     """
-    found, name = number(quantity), id.replace("_", " ").capitalize()
-    style = style or ("exact" if isinstance(found, int) else "measured")
+    result, name = number(quantity), id.replace("_", " ").capitalize()
+    style = style or ("exact" if isinstance(result, int) else "measured")
     return Value(
-        id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style, quantity
+        id, name, result, str(quantity.unit), quantity.formula, quantity.sources, style, quantity
     )

@@ -10,7 +10,7 @@ from typing import Final
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
-from report.paper.machines import Comparison, setup
+from report.paper.machines import MachineComparison, setup
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
@@ -68,7 +68,7 @@ def _over_numpy(run: Run) -> Quantity:
 study: Study[Paper] = Study(
     Paper,
     check_subject,
-    Comparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
+    MachineComparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
     audits=Paper.audit,
 )
 findings = study.findings

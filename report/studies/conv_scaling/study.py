@@ -10,7 +10,7 @@ from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence.allocator_replay import replays
 from report.paper.findings import Inputs
-from report.paper.machines import Comparison, setup
+from report.paper.machines import MachineComparison, setup
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
@@ -71,7 +71,7 @@ def slowdown(run: Run) -> Quantity:
 study = Study(
     Paper,
     check_subject,
-    Comparison(Run, "Slowdown", slowdown, reference=1.0),
+    MachineComparison(Run, "Slowdown", slowdown, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
 findings = study.findings
