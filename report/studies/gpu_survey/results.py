@@ -7,8 +7,9 @@ of networks alike: it treats them as drawn independently, which variants of one 
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final, get_args
@@ -22,7 +23,7 @@ from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey.source import Published
 from report.studies.gpu_survey.subject import Comparison, Setting, is_cnn
-from report.studies.gpu_survey.theory import Card, Networks, Way
+from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, Way
 
 #: The image size at which most of the networks were trained (px).
 _USUAL: Final = 224
@@ -30,6 +31,8 @@ _USUAL: Final = 224
 _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDED: Final = 5_010
+#: Roofs of the newer card, and the way in which each is computed.
+_ROOFS: Final[Mapping[str, Way]] = {"roof": "operators", "merged_roof": "merged"}
 #: Fewer networks make no distribution.
 FEW: Final = 10
 
@@ -70,15 +73,25 @@ class Distribution:
         """The same as a plain number; None for too few networks."""
         return None if self.absent else statistics.quantiles(self.numbers, n=100)[percent - 1]
 
+    @property
+    def smallest(self) -> Leaf:
+        """The smallest number, to three digits."""
+        return self.exactly("smallest", _rounded(float(self.numbers.min()), 3))
+
+    @property
+    def largest(self) -> Leaf:
+        """The largest number, to three digits."""
+        return self.exactly("largest", _rounded(float(self.numbers.max()), 3))
+
     def exactly(self, name: str, number: float) -> Leaf:
         """A number of the distribution, called ``name``, that has no interval."""
         if self.absent:
             return self.absent
         return exact(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
 
-    def among(self, chosen: pd.Series[bool]) -> Distribution:
-        """The distribution over the networks for which ``chosen`` is true."""
-        return replace(self, numbers=self.numbers[chosen])
+    def among(self, chosen: pd.Series[bool], name: str = "") -> Distribution:
+        """The distribution over the networks for which ``chosen`` is true, called ``name``."""
+        return replace(self, numbers=self.numbers[chosen], name=name or self.name)
 
 
 def _rounded(number: float, digits: int) -> float:
@@ -98,13 +111,19 @@ class Pairs:
         networks: Networks,
         cards: Mapping[str, Card],
     ) -> None:
-        before, after = (tables.get(setting, Published()) for setting in comparison[1:])
+        settings = comparison.before, comparison.after
+        before, after = (tables.get(setting, Published()) for setting in settings)
         self._files = (before.file, after.file) if before.file and after.file else ()
-        self._cards = [cards.get(setting.device) for setting in comparison[1:]]
+        self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
-        rows = _in_both(before.rows, after.rows)
-        rows = rows.merge(networks.captured, how="left", on=["network", "image"])
+        same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
+        rows = _in_both(before.rows, after.rows, same)
+        captured = networks.captured.drop(columns="norm")
+        rows = rows.merge(captured, how="left", on=["network", "image"])
         self.rows = rows.set_index("network")
+        # Layers of a kind are the same at every image size.
+        kinds = networks.captured.drop_duplicates("network").set_index("network")["norm"]
+        self.rows["norm"] = kinds.reindex(self.rows.index)
 
     @property
     def gain(self) -> Distribution:
@@ -116,26 +135,44 @@ class Pairs:
     def growths(self) -> dict[str, float]:
         """The gains that numbers of the data sheets predict for every network; 1 without these.
 
-        By ``half`` a network spends half of its time on each limit of the older card.
+        By ``half`` a network spends half of its time on each limit of the older card; by ``none``
+        nothing is gained.
         """
         older, newer = self._cards
-        if older is None or newer is None:
-            return dict.fromkeys(("bandwidth", "peak", "half"), 1.0)
-        bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
-        return {"bandwidth": bandwidth, "peak": peak, "half": 2 / (1 / bandwidth + 1 / peak)}
+        bandwidth = peak = 1.0
+        if older and newer:
+            bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
+        half = 2 / (1 / bandwidth + 1 / peak)
+        return {"none": 1.0, "bandwidth": bandwidth, "peak": peak, "half": half}
+
+    def fitted(self, other: Pairs) -> dict[str, float]:
+        """The gains that rules with one number predict, with the number fitted on ``other`` pairs.
+
+        The ``constant`` is the median gain there.  The ``weighted`` geometric mean of the growths
+        of bandwidth and peak has the weight that makes it the median gain there.
+        """
+        gains = other.known_gain.numbers
+        constant = float(gains.median()) if len(gains) else 1.0
+        there, growths = other.growths, self.growths
+        if there["bandwidth"] == there["peak"]:
+            return {"constant": constant, "weighted": growths["half"]}
+        ratio = math.log(there["bandwidth"] / there["peak"])
+        weight = math.log(constant / there["peak"]) / ratio
+        weighted = growths["bandwidth"] ** weight * growths["peak"] ** (1 - weight)
+        return {"constant": constant, "weighted": weighted}
 
     @cached_property
     def known(self) -> pd.DataFrame:
         """The rows whose operators and cards are known, with columns of what these predict.
 
         They are the gain by each way, the ``intensity`` (FLOP/B), and the time that the ``roof`` of
-        the newer card allows as a share of the published one.
+        the newer card allows as a share of the published one, for all operators and merged ones.
         """
         older, newer = self._cards
         # A network of this name and image size may have been captured in another variant.
         close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDED
         if older is None or newer is None or not close.any():
-            predictions = (*get_args(Way), "intensity", "roof")
+            predictions = (*get_args(Way), "intensity", "roof", "merged_roof")
             return self.rows[:0].reindex(columns=[*self.rows, *predictions])
         known = self.rows[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
@@ -144,25 +181,69 @@ class Pairs:
             before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
             known[way] = (before / after)[place]
         known["intensity"] = self._networks.intensities(batches)[place]
-        seconds = self._networks.seconds(batches, newer, "operators")[place]
-        known["roof"] = seconds * known["rate_after"] / known["batch"]
+        for roof, roof_way in _ROOFS.items():
+            seconds = self._networks.seconds(batches, newer, roof_way)[place]
+            known[roof] = seconds * known["rate_after"] / known["batch"]
         return known
 
     def predicted(self, way: str) -> Distribution:
         """The gain that the data sheets of both cards predict."""
         return self._of_theory(f"predicted gain({self.name}, {way})", self.known[way])
 
-    def over(self, way: str) -> Distribution:
-        """The predicted gain over the measured one."""
-        gain = self.gain.numbers[self.known.index]
-        if growth := self.growths.get(way):
-            return self._of_theory(f"{growth:.3g} over gain({self.name})", growth / gain)
-        return self._of_theory(f"predicted over gain({self.name}, {way})", self.known[way] / gain)
+    @property
+    def known_gain(self) -> Distribution:
+        """The gain of the networks whose operators are known."""
+        return replace(self.gain, numbers=self.gain.numbers[self.known.index])
 
-    def error(self, way: str) -> Distribution:
+    def over(self, way: str | float) -> Distribution:
+        """The gain that a way predicts, or one number for all networks, over the measured one."""
+        gain = self.known_gain.numbers
+        if isinstance(way, str) and way not in self.growths:
+            name = f"predicted over gain({self.name}, {way})"
+            return self._of_theory(name, self.known[way] / gain)
+        growth = self.growths[way] if isinstance(way, str) else way
+        return self._of_theory(f"{growth:.3g} over gain({self.name})", growth / gain)
+
+    def error(self, way: str | float) -> Distribution:
         """How far the predicted gain is from the measured one, as a share of that."""
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
+
+    @property
+    def grouped(self) -> pd.Series[bool]:
+        """For each network, whether it holds a group normalization."""
+        return self.rows["norm"] == GROUP_NORM
+
+    def excess(self) -> pd.DataFrame:
+        """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.
+
+        It lost what it takes longer on the newer card than if it gained as the median CNN without
+        group normalization.  Bytes of a network that was captured at another image size are scaled
+        by its pixels.
+        """
+        captured = self._networks.captured.drop_duplicates("network").set_index("network")
+        moved = pd.Series(self._networks.traffic(GROUP_NORM)[captured["place"]], captured.index)
+        rows = self.rows[self.grouped]
+        captured, usual = captured.loc[rows.index], self.gain.numbers[~self.grouped].median()
+        pixels = (rows["image"] / captured["image"]) ** 2
+        expected = 1 / (rows["rate_before"] * usual)
+        lost = 1 / rows["rate_after"] - expected
+        return pd.DataFrame({"bytes": moved[rows.index] * pixels, "seconds": lost})
+
+    @property
+    def bandwidth_share(self) -> Distribution:
+        """The bytes of group normalization over the lost time, as a share of the bandwidth."""
+        excess, newer = self.excess(), self._cards[1]
+        bandwidth = newer.bandwidth if newer else math.nan
+        lost = excess[excess["seconds"] > 0]
+        numbers = lost["bytes"] / (lost["seconds"] * bandwidth)
+        return self._of_theory(f"bandwidth of group normalization({self.name})", numbers)
+
+    @property
+    def reached_roofs(self) -> Distribution:
+        """The time that the roofline of merged operators allows over the published one."""
+        name = f"share of the merged roof({self.name})"
+        return self._of_theory(name, self.known["merged_roof"])
 
     @property
     def cached_change(self) -> Distribution:
@@ -198,13 +279,16 @@ class Pairs:
         return Distribution(name, numbers, files)
 
 
-def _in_both(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
     """The CNNs that two tables have in common, each once, at the image size nearest to the usual.
 
-    Of rows at one distance the first has the smaller images, and then the larger batch.
+    Rows are compared whose columns ``same`` are equal.  Of rows at one distance the first has the
+    smaller images, and then the larger batch, which is that of ``before``.
     """
-    others = after.drop_duplicates(_SAME, keep="last")
-    rows = before.merge(others, on=_SAME, suffixes=("_before", "_after"))
+    others = after.drop_duplicates(same, keep="last")
+    rows = before.merge(others, on=[*same], suffixes=("_before", "_after"))
+    if "batch" not in rows:
+        rows = rows.rename(columns={"batch_before": "batch"})
     rows["distance"] = (rows["image"] - _USUAL).abs()
     order = {"distance": True, "image": True, "batch": False}
     rows = rows.sort_values([*order], ascending=[*order.values()], kind="stable")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -16,12 +15,13 @@ from report.core.records.store import StoredImport
 from report.core.statistics.estimates import CONFIDENCE
 from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import Statement
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.source import read_tables
 from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS
-from report.studies.gpu_survey.theory import Card, Networks, Way, cards
+from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, Way, cards
 
 #: Gains that differ by less are called equal.
 MARGIN: Final = 0.1
@@ -60,16 +60,24 @@ class Survey:
 #: How the networks of a step ran: a compiler merges some operators into others.
 WAYS: Final[dict[str, Way]] = {"first": "operators", "second": "operators", "compiled": "merged"}
 #: Kinds of normalization, by the operator that computes each.
-NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer"}
+NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer", GROUP_NORM: "Group"}
+#: The step on which a rule with one number is fitted, for each step on which it is tested.
+FITTED_ON: Final = {"first": "second", "second": "first", "compiled": "first"}
 #: What predicts a gain, by what figures call it.
 SHOWN: Final = {
+    "Nothing is gained": "none",
     "Bandwidth": "bandwidth",
     "Peak": "peak",
+    "Constant, fitted": "constant",
+    "Weighted mean, fitted": "weighted",
     "Half and half": "half",
     "Whole network": "network",
     "Operators": "operators",
+    "Operators, L2": "cached",
     "Merged operators": "merged",
 }
+#: The rates of group normalization of all networks differ by no more than this share.
+SPREAD: Final = 0.25
 #: Microseconds in a second.
 MICRO: Final = 1e6
 
@@ -81,19 +89,36 @@ survey: Part[Survey] = study.part("", "others")
 # -------------------------------------------------------------------------------------- values
 
 
-def _slower(p: Survey) -> Quantity:
-    """The number of CNNs that are slower on the newest card."""
-    gain = p.pairs["second"].gain
-    return gain.exactly("number of networks that lose", int((gain.numbers < 1).sum()))
+def _slower(p: Survey, grouped: bool) -> Quantity:
+    """The CNNs that are slower on the newest card, with group normalization or without."""
+    pair = p.pairs["second"]
+    lost = int((pair.gain.numbers[pair.grouped == grouped] < 1).sum())
+    name = f"slower CNNs {'with' if grouped else 'without'} group normalization"
+    files = pair.gain.files
+    return pair.gain.absent or exact(name, "1", lost, OPERATORS, files)
 
 
-def _slower_grouped(p: Survey) -> Quantity:
-    """The number of these that normalize by groups."""
-    gain, norm = p.pairs["second"].gain, p.pairs["second"].rows["norm"]
-    lost = int(((gain.numbers < 1) & (norm == "native_group_norm")).sum())
-    return gain.absent or exact(
-        "that lose, with group normalization", "1", lost, OPERATORS, gain.files
-    )
+def _normalized(p: Survey, id: str, grouped: bool) -> Distribution:
+    """The gains of the CNNs with group normalization, or of those without."""
+    pair = p.pairs[id]
+    name = f"{pair.gain.name}, {'with' if grouped else 'without'} group normalization"
+    return pair.gain.among(pair.grouped == grouped, name)
+
+
+def _normalized_gain(p: Survey, id: str, grouped: bool) -> Quantity:
+    return _normalized(p, id, grouped).median
+
+
+def _error_of(p: Survey, id: str, way: str) -> Distribution:
+    """The errors of a way of predicting, fitted on another step where it has a number to fit."""
+    pair = p.pairs[id]
+    fitted = pair.fitted(p.pairs[FITTED_ON[id]])
+    return pair.error(fitted.get(way, way))
+
+
+def _tail(p: Survey, id: str, way: str) -> Quantity:
+    """The error that nine CNNs in ten do not exceed."""
+    return _error_of(p, id, way).quantile(90)
 
 
 @survey.value()
@@ -117,15 +142,33 @@ def first_count(p: Survey) -> Quantity:
 
 
 @survey.value()
+def first_pairs(p: Survey) -> Quantity:
+    return p.pairs["first"].gain.count
+
+
+@survey.value()
 def compile_last_count(p: Survey) -> Quantity:
     return p.pairs["compile_last"].gain.count
 
 
-survey.values(slower=_slower, slower_grouped=_slower_grouped)
+@survey.value()
+def grouped(p: Survey) -> Quantity:
+    return _normalized(p, "second", True).count
+
+
+@survey.value()
+def ungrouped(p: Survey) -> Quantity:
+    return _normalized(p, "second", False).count
+
+
+survey.values(
+    slower_grouped=partial(_slower, grouped=True), slower_ungrouped=partial(_slower, grouped=False)
+)
 
 
 def _gain(p: Survey, id: str) -> Quantity:
-    return p.pairs[id].gain.median
+    pair = p.pairs[id]
+    return pair.known_gain.median if id in STEPS else pair.gain.median
 
 
 def _order(p: Survey, id: str) -> Quantity:
@@ -140,9 +183,9 @@ def _intensity_order(p: Survey, id: str) -> Quantity:
     return pair.order(pair.intensity)
 
 
-def _error(p: Survey, id: str, way: Way | Literal["half"]) -> Quantity:
+def _error(p: Survey, id: str, way: str) -> Quantity:
     """The median error of one way of predicting."""
-    return p.pairs[id].error(way).median
+    return _error_of(p, id, way).median
 
 
 def _reached(p: Survey, id: str) -> Quantity:
@@ -191,6 +234,56 @@ for _id in ("first", "second"):
     survey.values("percent", **{f"{_id}_reached": partial(_reached, id=_id)})
 for _id in STEPS:
     survey.values("percent", **{f"{_id}_half_error": partial(_error, id=_id, way="half")})
+for _id in STEPS:
+    survey.values("percent", **{f"{_id}_constant_error": partial(_error, id=_id, way="constant")})
+for _id in STEPS:
+    survey.values("percent", **{f"{_id}_half_tail": partial(_tail, id=_id, way="half")})
+for _id in ("first", "compiled"):
+    survey.values("percent", **{f"{_id}_tail": partial(_tail, id=_id, way=WAYS[_id])})
+for _id in ("second", "compiled", "workstation"):
+    survey.values(
+        "measured",
+        **{
+            f"{_id}_grouped_gain": partial(_normalized_gain, id=_id, grouped=True),
+            f"{_id}_ungrouped_gain": partial(_normalized_gain, id=_id, grouped=False),
+        },
+    )
+
+
+@survey.value("percent")
+def second_error(p: Survey) -> Quantity:
+    return p.pairs["second"].error("operators").median
+
+
+@survey.value("percent")
+def norm_share(p: Survey) -> Quantity:
+    return p.pairs["second"].bandwidth_share.median
+
+
+@survey.value("percent")
+def norm_share_least(p: Survey) -> Quantity:
+    return p.pairs["second"].bandwidth_share.smallest
+
+
+@survey.value("percent")
+def norm_share_most(p: Survey) -> Quantity:
+    return p.pairs["second"].bandwidth_share.largest
+
+
+@survey.value("percent")
+def roof_median(p: Survey) -> Quantity:
+    return p.pairs["compiled"].reached_roofs.median
+
+
+@survey.value("percent")
+def roof_q5(p: Survey) -> Quantity:
+    return p.pairs["compiled"].reached_roofs.quantile(5)
+
+
+@survey.value("percent")
+def roof_q95(p: Survey) -> Quantity:
+    return p.pairs["compiled"].reached_roofs.quantile(95)
+
 
 study.constants(
     "percent",
@@ -216,7 +309,7 @@ def cached_change(p: Survey) -> Quantity:
 
 @survey.claim("The median gain follows neither bandwidth nor peak within a tenth")
 def neither_number(p: Survey) -> Iterator[Statement]:
-    first, second = (p.pairs[id].gain.median for id in ("first", "second"))
+    first, second = (p.pairs[id].known_gain.median for id in ("first", "second"))
     yield first / p.growth("first", "bandwidth") > 1 + MARGIN
     yield first / p.growth("first", "peak") < 1 - MARGIN
     yield second / p.growth("second", "bandwidth") < 1 - MARGIN
@@ -239,10 +332,33 @@ def eager_falls_short(p: Survey) -> Statement:
     return p.pairs["second"].over("operators").median > 1 + MARGIN
 
 
-@survey.claim("The last cache moves the predicted median gain by less than a tenth")
-def cache_changes_nothing(p: Survey) -> Iterator[Statement]:
-    for id in ("first", "second"):
-        yield p.pairs[id].cached_change.median < MARGIN
+@survey.claim("Half the time on each limit of the older card predicts within a tenth in every step")
+def mean_predicts(p: Survey) -> Iterator[Statement]:
+    for id in STEPS:
+        yield p.pairs[id].error("half").median < MARGIN
+
+
+@survey.claim(
+    "The median eager gain of one step errs by over a tenth for compiled CNNs in the next"
+)
+def constant_fails(p: Survey) -> Statement:
+    return _error_of(p, "compiled", "constant").median > MARGIN
+
+
+@survey.claim(
+    "Every CNN with group normalization is slower on the RTX 5090, eager; none is compiled"
+)
+def group_normalization_slows(p: Survey) -> Iterator[Statement]:
+    """Neither is one slower on another card of the same generation with the same software."""
+    yield _normalized(p, "second", True).largest < 1
+    for id in ("compiled", "workstation"):
+        yield _normalized(p, id, True).smallest > 1
+
+
+@survey.claim("The time lost is the bytes of group normalization at one rate, within a quarter")
+def one_rate(p: Survey) -> Statement:
+    share = p.pairs["second"].bandwidth_share
+    return share.largest / share.smallest < 1 + SPREAD
 
 
 @survey.claim("Compiling on the old card beats the next card, eager, by more than a tenth")
@@ -276,15 +392,38 @@ def scatter(p: Survey) -> Iterator[Scaling]:
         )
 
 
-@survey.figure(key=True, height=1.75, wide=True, same_axes=True)
+@survey.figure(key=True, height=2.2, wide=True, same_axes=True)
 def errors(p: Survey) -> Iterator[Dots]:
-    """Predicted over measured gain by each way of predicting, step by step."""
+    """The error of each way of predicting, step by step: median, and nine CNNs in ten."""
     for id, step in STEPS.items():
         if p.pairs[id].known.empty:
             return
-        rows = {name: p.pairs[id].over(way) for name, way in SHOWN.items()}
-        panel = _distributions(step.name, rows, "Predicted over measured gain")
-        yield replace(panel, names=tuple(SHOWN), named=id == "first")
+        rows = [_error_of(p, id, way) for way in SHOWN.values()]
+        medians, tails = (tuple(100 * (row.cut(cut) or 0) for row in rows) for cut in (50, 90))
+        series = DotSeries("", medians, low=medians, high=tails)
+        title, named = step.name, id == "first"
+        yield Dots(tuple(SHOWN), (series,), "Error of the gain (%)", None, title, named=named)
+
+
+@survey.figure(height=2.4)
+def lost(p: Survey) -> Iterator[Scaling]:
+    """The time that CNNs with group normalization lose, over the bytes that it moves."""
+    pair = p.pairs["second"]
+    share, card = point(pair.bandwidth_share.median), p.cards.get(STEPS["second"].after.device)
+    excess = pair.excess()
+    if isinstance(share, Missing) or card is None:
+        return
+    x, y = excess["bytes"] / 1e6, excess["seconds"] * MICRO
+    ends = float(x.min()) / 1.5, float(x.max()) * 1.5
+    scale = MICRO * 1e6 / (card.bandwidth * share)
+    line = Curve("one rate", ends, tuple(end * scale for end in ends))
+    points = Points("CNNs with group normalization", tuple(x), tuple(y))
+    yield Scaling(
+        "Bytes of group normalization, an image (MB)",
+        "Lost time, an image (µs)",
+        (points,),
+        (line,),
+    )
 
 
 @survey.figure(height=1.9)
@@ -366,18 +505,22 @@ def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@survey.table(wide=True, digits={"Rank, op.": 2, "Rank, FLOP/B": 2})
+#: Quantiles and rank correlations have no interval.
+_DIGITS: Final = {"Tail, half (%)": 3, "Tail, op. (%)": 3, "Rank, op.": 2, "Rank, FLOP/B": 2}
+
+
+@survey.table(wide=True, digits=_DIGITS)
 def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
     for id in () if p.pairs["first"].known.empty else STEPS:
         pair, way = p.pairs[id], WAYS[id]
         yield {
             "Step": STEPS[id].name,
             "CNNs": pair.over(way).count,
-            "Measured": pair.gain.median,
-            "Predicted": pair.predicted(way).median,
-            "Operators (%)": pair.error(way).median,
+            "Measured": pair.known_gain.median,
             "Half and half (%)": pair.error("half").median,
-            "Network (%)": pair.error("network").median,
+            "Tail, half (%)": pair.error("half").quantile(90),
+            "Operators (%)": pair.error(way).median,
+            "Tail, op. (%)": pair.error(way).quantile(90),
             "Rank, op.": pair.order(pair.predicted(way)),
             "Rank, FLOP/B": pair.order(pair.intensity),
         }
@@ -385,16 +528,17 @@ def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
 
 @survey.table()
 def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
-    for norm in () if p.pairs["second"].known.empty else NORMS:
-        eager, compiled = (
-            p.pairs[id].over(WAYS[id]).among(p.pairs[id].known["norm"] == norm)
-            for id in ("second", "compiled")
-        )
+    """Gains by the rarest kind of normalization in a network."""
+    pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
+    for norm in () if pairs[0].gain.absent else NORMS:
+        gains = [pair.gain.among(pair.rows["norm"] == norm) for pair in pairs]
+        eager, compiled, workstation = gains
         yield {
             "Normalization": NORMS[norm],
             "CNNs": eager.count,
-            "Eager": eager.median,
-            "Compiled": compiled.median,
+            "5090, eager": eager.median,
+            "5090, compiled": compiled.median,
+            "PRO 6000, eager": workstation.median,
         }
 
 

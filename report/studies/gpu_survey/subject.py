@@ -24,11 +24,16 @@ class Setting(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A change from one setting to another; figures and tables call it ``name``."""
+    """A change from one setting to another; figures and tables call it ``name``.
+
+    Rates at unequal batch sizes are compared only in a comparison of ``any_batch``, whose tables
+    have hardly a batch in common.
+    """
 
     name: str
     before: Setting
     after: Setting
+    any_batch: bool = False
 
 
 OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
@@ -47,13 +52,15 @@ COMPILING: Final = {
     "compile_4090": Comparison("RTX 4090", _AFTER, _AFTER.compiled),
     "compile_5090": Comparison("RTX 5090", _NEWEST, _NEWEST.compiled),
     "compile_6000": Comparison("RTX PRO 6000", _PRO, _PRO.compiled),
-    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _BEFORE.compiled),
+    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _BEFORE.compiled, any_batch=True),
 }
 COMPARISONS: Final = {
     **STEPS,
     **COMPILING,
     # A compiled network on the older card for an eager one on the newer.
     "instead": Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
+    # A card of the newest generation with the same versions of PyTorch and CUDA as the newest one.
+    "workstation": Comparison("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": Comparison("RTX 4090, two versions", _BEFORE, _AFTER),
 }

@@ -21,6 +21,7 @@ from report.core.records.devices import Devices
 from report.core.records.network_operators import NetworkOperators
 from report.quantity.expression import Leaf, exact
 
+GROUP_NORM: Final = "native_group_norm"
 #: An element in half precision (B).
 ELEMENT: Final = 2
 #: Operators that a compiler leaves where they are; others it merges into the one before them, so
@@ -30,8 +31,8 @@ KEPT: Final = (
     "avg_pool2d", "_adaptive_avg_pool2d", "mean", "var", "native_group_norm", "native_layer_norm",
     "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
 )  # fmt: skip
-#: Operators that normalize, a kind each.
-NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
+#: Operators that normalize, from the most frequent kind to the rarest.
+NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
 #: How a time is predicted: by the roofline of each operator, of each with the last cache, of those
 #: that a compiler keeps, of the whole network.
@@ -78,9 +79,10 @@ class Networks:
         self.reads = _frame([o.reads for o in operators], {"elements": float, "distance": float})
         fields = {"network": str, "side": int, "parameters": float}
         captured = _frame([[network] for network in networks], fields)
-        norms = self.operators["name"].where(self.operators["name"].isin(NORMS)).groupby(level=0)
-        # Of a network that several kinds of operators normalize, no one is.
-        captured["norm"] = norms.first().where(norms.nunique() == 1)
+        captured["norm"] = None
+        for norm in NORMS:  # the rarest kind of several names the network
+            holders = self.operators.index[self.operators["name"] == norm]
+            captured.loc[captured.index.isin(holders), "norm"] = norm
         columns = {"side": "image", "parameters": "counted"}
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
@@ -113,6 +115,12 @@ class Networks:
         """Operations for each byte that the operators of each network move."""
         work, moved = map(self._sums, self.limits(batches, Card("", 1, 1, 0)))
         return work / moved
+
+    def traffic(self, operator: str) -> Vector:
+        """Bytes that operators of one kind read and write for an image of each network."""
+        read = np.bincount(self.reads.index, self.reads["elements"], len(self.operators))
+        moved = ELEMENT * (read + self.operators["writes"])
+        return self._sums((moved * (self.operators["name"] == operator)).to_numpy())
 
     def _sums(self, numbers: Vector) -> Vector:
         """The sum over the operators of each network, added one after the other.
