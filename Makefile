@@ -18,11 +18,12 @@ test: $(VENV)/test.stamp lint  ## Check the code and run all tests
 	$(RUN) -m compileall -q build.py report figures experiments
 	$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/test.stamp  ## Format, lint, types and the contract of imports
+lint: $(VENV)/test.stamp  ## Format, lint, types, the contract of imports, and vague names
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
+	$(RUN) -m benchmarks.language
 
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(RUN) -m ruff format .

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import build
+from benchmarks import language
 from report.commands.arguments import PROJECT, named_records
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
@@ -319,3 +320,16 @@ def test_what_cannot_be_a_study_is_refused() -> None:
     ):
         with pytest.raises(StudyError, match=complaint):
             new_study(slug, title)
+
+
+def test_vague_names_docstrings_and_comprehensions_are_counted() -> None:
+    code = '''
+def rows(found: list[int]) -> list[int]:
+    """What was found."""
+    founded = [row for row in found if self.made]
+    return founded
+'''
+    counts, places = language.count({"a.py": code, "b.py": '"""Whatever follows."""\n' * 5})
+    assert counts == (3, 1, 100.0), "an argument, its use and an attribute; 1 comprehension in 10"
+    assert places[0] == "a.py:2: What was found."
+    assert {place.partition(": ")[2] for place in places[1:]} == {"found", "made"}

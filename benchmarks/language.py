@@ -1,0 +1,90 @@
+"""Check the language of the code, as ``make lint`` does: names, docstrings and comprehensions.
+
+Prints the counts of each part of the project beside their limits.  Above a limit it fails, and
+lists the places.  Lower a limit when its count has fallen.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Mapping
+from operator import gt
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+#: Identifiers that do not say what they name.
+VAGUE: Final = frozenset({"each", "found", "here", "kept", "made", "mine", "said", "there", "told"})
+#: Beginnings of docstrings that are neither a verb nor a noun of the field.
+BEGINNINGS: Final = ("What", "That of", "So many", "Whether there")
+CHECKED: Final = ("build.py", "report", "figures", "experiments")
+STUDIES: Final = "report/studies"
+_BEGINNING: Final = re.compile(rf"(?:{'|'.join(BEGINNINGS)})\b")
+_DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Counts(NamedTuple):
+    """Vague identifiers, docstrings without a proper beginning, comprehensions in 1,000 lines."""
+
+    identifiers: float
+    docstrings: float
+    comprehensions: float
+
+
+#: Part of the project → limits.  Studies are rewritten one by one, so they have their own.
+LIMITS: Final = {STUDIES: Counts(305, 58, 42.0), "other code": Counts(812, 113, 36.0)}
+
+
+def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:
+    """Count the problems of Python code by file name; also return the places of the first two."""
+    places: list[str] = []
+    identifiers, docstrings, comprehensions, lines = 0, 0, 0, 0
+    for file, code in files.items():
+        lines += code.count("\n")
+        for node in ast.walk(ast.parse(code)):
+            comprehensions += isinstance(node, _COMPREHENSIONS)
+            place = f"{file}:{getattr(node, 'lineno', 1)}"
+            name = _name(node)
+            if name in VAGUE:
+                identifiers += 1
+                places.append(f"{place}: {name}")
+            docstring = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
+            if docstring and _BEGINNING.match(docstring):
+                docstrings += 1
+                places.append(f"{place}: {docstring.splitlines()[0]}")
+    return Counts(identifiers, docstrings, 1000 * comprehensions / max(lines, 1)), places
+
+
+def _name(node: ast.AST) -> str:
+    """Return the identifier of a node, empty without."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def main() -> int:
+    """Check the project; return 1 if a limit is exceeded."""
+    code: dict[str, dict[str, str]] = {part: {} for part in LIMITS}
+    for name in CHECKED:
+        for path in (ROOT / name).rglob("*.py") if (ROOT / name).is_dir() else [ROOT / name]:
+            file = path.relative_to(ROOT).as_posix()
+            part = STUDIES if file.startswith(f"{STUDIES}/") else "other code"
+            code[part][file] = path.read_text("utf-8")
+    failed = False
+    for part, limits in LIMITS.items():
+        counts, places = count(code[part])
+        for kind, number, limit in zip(Counts._fields, counts, limits, strict=True):
+            print(f"{part}: {number:.4g} {kind}, at most {limit:g}")
+        if any(map(gt, counts, limits)):
+            print(*places, sep="\n")
+            failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
