@@ -1,7 +1,7 @@
 """Check the language of the code, as ``make lint`` does: names, docstrings and comprehensions.
 
 Prints the counts of each part of the project beside their limits.  Above a limit it fails, and
-lists the files with most vague identifiers and docstrings.  Lower a limit when its count has fallen.
+lists the files with most vague names and docstrings.  Lower a limit when its count has fallen.
 """
 
 from __future__ import annotations
