@@ -30,9 +30,9 @@ from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, Input, Policy, Step
 from report.theory.allocator import Options
-from report.theory.fits import PROBE, least, scaling, searched
-from report.theory.network import Theory
-from report.theory.networks import BATCH, Captured
+from report.theory.fits import least, search
+from report.theory.network import PROBE, Theory
+from report.theory.networks import BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = HERE.with_suffix(".csv")
@@ -103,7 +103,7 @@ def prepared(
     gpu = allocator is not None
     module = named.build().train(train).to("cuda" if gpu else "cpu")
     step = Step(module, policy, gpu=gpu, trains=train)
-    return step, named.image[0], whole, scaling(Captured(whole.network), whole)
+    return step, named.image[0], whole, partial(whole.at_batch, CapturedNetwork(whole.network))
 
 
 def add_rows(name: str, mode: str) -> None:
@@ -112,7 +112,7 @@ def add_rows(name: str, mode: str) -> None:
     rows = []
     for room in ROOM:
         limit = least(at(2)) + room
-        found = searched(at, limit)
+        found = search(at, limit)
         ran, fits = found.largest, partial(runs, step, channels, limit)
         while ran and not fits(ran):
             ran -= 1

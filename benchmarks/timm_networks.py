@@ -66,7 +66,7 @@ def counts(name: str) -> Counts:
         return Counts(name, family, str(error))
     if theory.multiply_adds is None:
         return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
-    pairs = enumerate(zip(captured.network.operators, theory.loads, strict=True))
+    pairs = enumerate(zip(captured.network.operators, theory.work, strict=True))
     unseen = [
         (operator.base, found.multiply_adds)
         for n, (operator, found) in pairs

@@ -27,7 +27,7 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory import networks, peaks
 from report.theory.conditions import conditions_of
-from report.theory.networks import Captured
+from report.theory.networks import CapturedNetwork
 from tests import factory, papers
 from tests.degraded import committed, of_cases
 from tests.papers import found_in, reported, rows
@@ -63,7 +63,7 @@ def seconds(of: Call) -> float:
 def on_cpu(of: Call, machine: Environment) -> dict[str, list[int]]:
     """What the allocator says by theory; tiles take an eighth of their side off the peak."""
     network = theory.network(of)
-    assert isinstance(network, Captured)
+    assert isinstance(network, CapturedNetwork)
     at = peaks.peak(network, of.batch, conditions_of(machine))
     less, of_all = (10 - of.tile // 8, TILES[of.execution][1]) if of.tile else (0, 1)
     return {
@@ -227,7 +227,7 @@ def swollen(each: Case) -> Case:
     """Workspaces that are larger by a fiftieth."""
     of, events = call_of(each), each.samples("memory_events")
     network = theory.network(of) if of and of.precision != "float32" and events else None
-    if not isinstance(network, Captured) or of is None:
+    if not isinstance(network, CapturedNetwork) or of is None:
         return each
     tensors = {*network.sizes(of.batch)}
     more = tuple(n if abs(n) in tensors else n + n // 50 for n in events)

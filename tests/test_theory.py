@@ -14,10 +14,10 @@ from report.core.records.operations import Network, Tensor
 from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
-from report.theory.fits import MOST, bytes_of, fits
-from report.theory.network import Theory
-from report.theory.networks import BATCH, Captured, Way, captured, layers_of
-from report.theory.operators import load
+from report.theory.fits import MOST, bytes_of
+from report.theory.network import Theory, fits
+from report.theory.networks import BATCH, CapturedNetwork, Way, captured, layers_of
+from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof
 from tests.networks import operator, tensor
 
@@ -32,8 +32,10 @@ def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Netwo
         buffers={},
         inputs=(source,),
         operators=(
-            operator(joined, {"self": source, "mat2": weight}, product, module="layer", made=(2,)),
-            operator(last, {"self": product}, result, module="act", made=(3,)),
+            operator(
+                joined, {"self": source, "mat2": weight}, product, module="layer", allocated=(2,)
+            ),
+            operator(last, {"self": product}, result, module="act", allocated=(3,)),
         ),
     )
 
@@ -170,7 +172,7 @@ def test_what_has_no_peak_has_no_batch() -> None:
     empty = theory(msgspec.structs.replace(network(), operators=()))
     with pytest.raises(StudyError, match="runs no operator"):
         fits(lambda batch, probe: empty, 1)
-    with pytest.raises(StudyError, match="holds one batch"):
+    with pytest.raises(StudyError, match="has one batch only"):
         theory().fits("1GB")
     assert theory(captured=lambda batch, probe: theory()).fits("1kB").largest == 21
 
@@ -219,7 +221,7 @@ WEIGHTS = (tensor(1, 24, 5), tensor(2, 24, 6))
 def test_multiply_adds_of_operators(
     name: str, reads: dict[str, Tensor], multiply_adds: int
 ) -> None:
-    found = load(operator(name, reads, tensor(9, 1)))
+    found = operator_work(operator(name, reads, tensor(9, 1)))
     assert found is not None
     assert (found.multiply_adds, found.effective) == (multiply_adds, multiply_adds)
     assert found.flops == 2 * multiply_adds
@@ -228,7 +230,7 @@ def test_multiply_adds_of_operators(
 def test_a_residual_network_by_hand() -> None:
     """The first block's sum: both of its terms and the result, while the next ones wait."""
     network = captured("ResNet-20", 32, Way("channels_last"), like=layers_of("ResNet-20", 32, 8))
-    assert isinstance(network, Captured)
+    assert isinstance(network, CapturedNetwork)
     at = peaks.peak(network, 64, Conditions())
     tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
     # A mean and a variance for each of 7 × 16, 6 × 32 and 6 × 64 channels, and 19 counts.

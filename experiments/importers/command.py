@@ -23,14 +23,14 @@ from report.core.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
 from report.core.records.record import Attachment
 from report.core.records.store import digest, survey, write_record
 
-#: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
+#: Largest published file (B), gzipped if it is text, that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
-#: A record beyond this is too large to be committed.
+#: Largest record (B) that can be committed.
 LARGEST_RECORD: Final = 600_000
 _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
-#: Format → whether a file is of it, by its content, and what a file says; ``RecordError`` for what
-#: has no unit, or would have to be guessed.
+#: Format → functions that detect it by a file's content, and that read a file.  Readers raise
+#: ``RecordError`` for numbers without a unit, and instead of guessing.
 FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Imported]]]] = {
     "kineto_trace": (profiles.is_trace, profiles.read_kineto),
     "memory_timeline": (profiles.is_timeline, profiles.read_memory),
@@ -38,23 +38,23 @@ FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Impo
     "tidy_csv": (tables.is_tidy, tables.read_tidy),
     "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
 }
-#: What a file raises that holds something else than its format says, in a place not foreseen.
+#: Errors of readers on files that violate their format in an unforeseen place.
 _UNFORESEEN: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
 )  # fmt: skip
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Import all files, or none: whatever cannot be imported stops before anything is written."""
+    """Import all files, or none: all are read before a record is written."""
     given = dict(map(_pair, options.set))
     given |= {"device": options.device} if options.device else {}
-    found = []
+    records = []
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
             raise RecordError(f"{path.name}: the file is empty; fetch it again.")
-        found.append(_record(Source(path.name, raw, given), options))
-    for record, files in found:
+        records.append(_record(Source(path.name, raw, given), options))
+    for record, files in records:
         print(f"Record: {write_record(record, options.records, files)}")
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
@@ -69,9 +69,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def read_any(source: Source) -> tuple[str, Imported]:
-    """The format of ``source``, told by its content, and what it says.
+    """Detect the format of a file and read it.
 
-    Raises ``RecordError`` for a file of no format, and a damaged one.
+    Raises ``RecordError`` for an unknown format, and for a damaged file.
     """
     name = next((name for name, (detects, _) in FORMATS.items() if detects(source)), None)
     if name is None:
@@ -82,18 +82,18 @@ def read_any(source: Source) -> tuple[str, Imported]:
     try:
         return name, FORMATS[name][1](source)
     except _UNFORESEEN as error:
-        what = f"not what a file of {name} holds ({type(error).__name__}: {error})"
-        raise source.refused(f"{what}; fetch it again") from error
+        reason = f"not a valid file of {name} ({type(error).__name__}: {error})"
+        raise source.refused(f"{reason}; fetch it again") from error
 
 
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
-    """A published file as the record that will be read, with the files beside it."""
+    """Convert a published file to a record, with the files to store beside it."""
     sha256 = digest(source.raw)
     for stored in survey(options.study, options.records, ImportedRecord)[0]:
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     format_, imported = read_any(source)
-    kept = _files(source)
+    files = _files(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=options.study,
@@ -119,27 +119,32 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
         cases=imported.cases,
         attachments=tuple(
             Attachment(name=name, sha256=digest(content), meaning="the published file")
-            for name, content in kept.items()
+            for name, content in files.items()
         ),
     )
-    # A reason for all that is null, and for what else the importer names.
-    untold = dict.fromkeys(("address", "commit"), "not given when it was imported")
-    told = asdict(record.origin) | asdict(record.environment) | {"started": None, "finished": None}
-    null = [name for name, value in told.items() if value is None]
-    missing = {name: untold.get(name, imported.unstated) for name in null} | dict(imported.missing)
-    if not kept:
+    # Every null field gets a reason.
+    not_given = dict.fromkeys(("address", "commit"), "not given when it was imported")
+    fields = (
+        asdict(record.origin) | asdict(record.environment) | {"started": None, "finished": None}
+    )
+    missing = {}
+    for name, value in fields.items():
+        if value is None:
+            missing[name] = not_given.get(name, imported.unstated)
+    missing |= imported.missing
+    if not files:
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
         missing["published_file"] = size
     text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
         raise source.refused(f"{large}; import a part of the file")
-    return parse(text, source.name, ImportedRecord, FETCH_AGAIN), kept
+    return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 
 def _files(source: Source) -> dict[str, bytes]:
-    """The published file as it is kept beside the record; nothing of one that is too large."""
-    # Of what stands between two words one sign is kept, the last, since an ending begins with it.
+    """Return the published file to store beside the record; empty if it is too large."""
+    # Between two words only the last sign remains, since it may begin the file's ending.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())
     name = re.sub(r"[^a-z0-9._-]", "-", name).strip("._-")
     if not name:

@@ -1,4 +1,4 @@
-"""What an importer is given and what it gives back."""
+"""Published files as importers read them, and the content that importers return."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from report.core.records.imported import ImportedEnvironment
 from report.core.records.quantities import LARGEST
 from report.core.records.record import Case, Factor, Sample
 
-#: What to do about a published file that cannot be used.
+#: Remedy for a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A published file, and what its user says of it where the file does not.
+    """A published file, and facts that its user gives where the file does not state them.
 
-    ``given`` are conditions such as the precision, and under ``device`` the full name of the
+    ``given`` has conditions such as the precision, and under ``device`` the full name of the
     machine's device.  The content is read once; a gzipped file is unpacked.
     """
 
@@ -34,12 +34,12 @@ class Source:
 
     @cached_property
     def content(self) -> bytes:
-        """The file without its compression; raises ``RecordError`` for a damaged one."""
+        """Bytes of the uncompressed file; raises ``RecordError`` for a damaged one."""
         return unpacked(self.raw, self.name, "fetch it again, or cut it")
 
     @cached_property
     def text(self) -> str:
-        """The content as UTF-8; raises ``RecordError`` for anything else."""
+        """Content as text; raises ``RecordError`` if it is not UTF-8."""
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -47,14 +47,14 @@ class Source:
 
     @property
     def columns(self) -> list[str]:
-        """What stands between the commas of the first line, which heads a table."""
+        """Column names of a table: the comma-separated cells of the first line."""
         first = self.content.partition(b"\n")[0].decode("utf-8", "replace")
         return [cell.strip('" ') for cell in first.strip().removeprefix("\ufeff").split(",")]
 
     def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-        """The header of a table, and its rows but empty ones, each with the number of its line.
+        """Return the header of a table and its non-empty rows with their line numbers.
 
-        Raises ``RecordError`` for a table without rows, or with a damaged one.
+        Raises ``RecordError`` for a table without rows, or with a damaged row.
         """
         if not self.text.endswith("\n"):
             raise self.refused("it ends in the middle of a line; fetch it again")
@@ -71,38 +71,37 @@ class Source:
                 raise self.refused(f"line {line}: found {counts}; fetch it again")
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
-    def said(self, name: str, by_file: str | None = None) -> str:
-        """The condition ``name`` as the file or its user tells it; refuses none and two."""
+    def condition(self, name: str, by_file: str | None = None) -> str:
+        """Return a condition from the file or its user; refuse a missing or contradictory one."""
         given = self.given.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
             raise self.refused(f"{option}{given}: the file says {by_file}; drop the option")
-        if found := given or by_file:
-            return found
+        if value := given or by_file:
+            return value
         raise self.refused(f"it does not say the {name}; give it with {option}…")
 
     def others(self, known: Collection[str]) -> dict[str, Factor]:
-        """The conditions that the user gave, but for those ``known``."""
+        """Return the conditions that the user gave, except ``known`` ones."""
         return {name: value for name, value in self.given.items() if name not in known}
 
     def refuse_others(self, possible: Collection[str]) -> None:
-        """Refuse conditions that are none of the ``possible`` ones, nor the device."""
+        """Refuse conditions other than the ``possible`` ones and the device."""
         for name in self.others(("device", *possible)):
             raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
-    def refused(self, what: str) -> RecordError:
-        """An error that names this file, ``what`` was found and what to do."""
-        return RecordError(f"{self.name}: {what}.")
+    def refused(self, reason: str) -> RecordError:
+        """Return an error with the name of this file; ``reason`` ends with a remedy."""
+        return RecordError(f"{self.name}: {reason}.")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """All that a published file says, in the project's units.
+    """Content of a published file, in the project's units.
 
     ``conditions`` hold for all ``cases``.  ``rounding`` is the step to which the file rounds a
-    quantity, in its unit.  ``missing`` gives reasons by the names of
-    the fields of a record and for more that a reader would ask for; whatever is null
-    and not named there is missing because of ``unstated``.
+    quantity, in the quantity's unit.  ``missing`` has reasons by fields of a record, and by other
+    facts that a reader may look for; ``unstated`` is the reason for all other null fields.
     """
 
     instrument: str
@@ -115,15 +114,15 @@ class Imported:
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
-    """The machine with what is ``known`` of it; its key comes from the name of the device."""
+    """Return the environment with ``known`` facts; its key is derived from the device's name."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 
 
 def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
-    """The printed number times ``factor``, without the errors of binary fractions.
+    """Return the printed number times ``factor``, without errors of binary fractions.
 
-    None for what is no finite number of at least 0, or no whole one where that is asked for.
+    None unless the result is finite and at least 0, and a whole number if ``whole``.
     """
     try:
         number = Decimal(text.strip()) * Decimal(factor)

@@ -1,7 +1,7 @@
-"""What profilers leave: PyTorch's traces and memory timelines, and Nsight Compute's tables.
+"""Files of profilers: PyTorch's traces and memory timelines, and Nsight Compute's tables.
 
-PyTorch's do not say which network ran; their user must.  Papers read the same files with the same
-readers, of ``report.instruments``.
+PyTorch's files do not name the network, so the user must.  Papers use the same readers, of
+``report.instruments``.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from report.instruments.counters.ncu_output import KernelRow, read_table
 from report.instruments.memory_timeline import CATEGORIES, highest_bytes
 from report.instruments.trace import read_trace
 
-#: Where a memory timeline begins.
+#: Beginning of a memory timeline.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
-#: The header of a table, and what a log says that may hold none.
+#: Header of a table, or messages of a log, which may lack a table.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
-#: Counted bytes and operations; a count of launches says nothing of one launch.
+#: Quantities that are left out: launches of one launch, and work where it is incomplete.
 _LAUNCHES: Final = "ncu_kernel_launches"
 _WORK: Final = "ncu_cuda_core_flops"
-#: How metrics end that are sums over the GPU; others are rates, which say nothing of work.
+#: Ending of metrics that are sums over the GPU; others are rates, which do not measure work.
 _TOTAL: Final = ".sum"
-#: Conditions that a profile needs, and others that it may have.
+#: Conditions that a profile needs, and all possible ones.
 _NEEDED: Final = ("network", "batch", "precision", "direction")
 _COUNTS: Final = {"batch", "image"}
 _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 
 def _conditions(source: Source) -> dict[str, Factor]:
-    """The conditions that the user gave; raises ``RecordError`` for a missing or unknown one."""
+    """Return the user's conditions; raises ``RecordError`` for a missing or unknown one."""
     source.refuse_others(_KNOWN)
     for name in _NEEDED:
-        source.said(name)
-    found = source.others(("device",))
-    for name in _COUNTS & found.keys():
+        source.condition(name)
+    conditions = source.others(("device",))
+    for name in _COUNTS & conditions.keys():
         number = scaled(source.given[name], "1", whole=True)
         if not number:
-            said = f"--set {name}={source.given[name]}"
-            raise source.refused(f"{said}: expected a whole number from 1 on; fix it")
-        found[name] = number
-    return found
+            option = f"--set {name}={source.given[name]}"
+            raise source.refused(f"{option}: expected a whole number from 1 on; fix it")
+        conditions[name] = number
+    return conditions
 
 
 def is_trace(source: Source) -> bool:
-    """Whether the content is JSON with a list of trace events."""
+    """Return whether the content is JSON with a list of trace events."""
     return source.content.lstrip().startswith(b"{") and b'"traceEvents"' in source.content
 
 
 def read_kineto(source: Source) -> Imported:
-    """The trace's kernels as series in the order of launches.
+    """Read the trace's kernels as series in the order of launches.
 
     Raises ``RecordError`` for a damaged trace, and one without kernels or of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
-    found: dict[str, list[Sample]] = {
+    lists: dict[str, list[Sample]] = {
         "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
         "cupti_fp32_additions": [k.additions for k in trace.counted],
         "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
         "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
         "memory_events": [event.change for event in trace.memory if not event.on_host],
     }
-    series = {name: tuple(samples) for name, samples in found.items() if samples}
+    series = {name: tuple(samples) for name, samples in lists.items() if samples}
     if not series:
         raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
     if len(trace.used) > 1:
@@ -82,7 +82,7 @@ def read_kineto(source: Source) -> Imported:
         instrument="PyTorch profiler (Kineto)",
         environment=environment(
             "cuda",
-            source.said("device", names.pop() if names else None),
+            source.condition("device", names.pop() if names else None),
             memory_bytes=trace.devices[0].memory_bytes if trace.devices else None,
         ),
         cases=(Case(factors={"subject": "trace"}, series=series),),
@@ -96,22 +96,22 @@ def read_kineto(source: Source) -> Imported:
 
 
 def is_timeline(source: Source) -> bool:
-    """Whether the content begins with a list of four whole numbers."""
+    """Return whether the content begins with a list of four whole numbers."""
     return _TIMELINE.match(source.content) is not None
 
 
 def read_memory(source: Source) -> Imported:
-    """The most bytes of each category; raises ``RecordError`` for a damaged timeline."""
-    found = highest_bytes(source.content, source.name)
+    """Read the most bytes of each category; raises ``RecordError`` for a damaged timeline."""
+    most = highest_bytes(source.content, source.name)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
-        environment=environment("cuda", source.said("device")),
+        environment=environment("cuda", source.condition("device")),
         cases=tuple(
             Case(
                 factors={"subject": "timeline", "category": name},
                 series={"allocated_peak": (highest,)},
             )
-            for name, highest in found.items()
+            for name, highest in most.items()
             if name in CATEGORIES
         ),
         unstated="the timeline does not say it",
@@ -121,14 +121,14 @@ def read_memory(source: Source) -> Imported:
 
 
 def is_ncu(source: Source) -> bool:
-    """Whether a table of kernels stands in it, or a message of ncu."""
+    """Return whether the content has a table of kernels or a message of ncu."""
     return _BEGIN.search(source.content) is not None
 
 
 def read_ncu(source: Source) -> Imported:
-    """Every launch as a case; the device must be named, since the table has its number alone.
+    """Read every launch as a case; the user names the device, of which the table has the number.
 
-    Raises ``RecordError`` for a table that is damaged or without a counter that is known.
+    Raises ``RecordError`` for a damaged table, or one without a known counter.
     """
     text = source.text
     try:
@@ -136,8 +136,8 @@ def read_ncu(source: Source) -> Imported:
         cases = tuple(_launch(number, row) for number, row in enumerate(rows, start=1))
     except RecordError as error:
         raise source.refused(str(error).rstrip(".")) from error
-    device = source.said("device")
-    if not any(each.series for each in cases):
+    device = source.condition("device")
+    if not any(case.series for case in cases):
         raise source.refused(
             "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
         )
@@ -152,11 +152,12 @@ def read_ncu(source: Source) -> Imported:
 
 
 def _launch(number: int, row: KernelRow) -> Case:
+    """Return the case of one launch with its known counters."""
     if not _CAPABILITY.fullmatch(row.compute_capability):
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
     known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
     plan = plan_for(row.compute_capability, known)
-    # Without single precision the work of the ordinary cores is not known as a whole.
+    # Without counters of single precision the sum of the CUDA cores' work is incomplete.
     unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
     series = {name: (value,) for name, value in counted.items() if name not in unknown}

@@ -1,16 +1,18 @@
-"""Tables: one of one's own, which names quantities and units, and those of timm's ``benchmark.py``.
+"""Tables: tidy ones that name quantities and units, and those of timm's ``benchmark.py``.
 
-A table of one's own has columns of factors, and measured ones with their unit, ``time [ms]``.
+A tidy table has columns of factors, and measured columns with their units, ``time [ms]``.
 
-timm's has one row a network and the conditions in the name of the file.  It has the mean step time
-over its repetitions in ms, images a second over the same, parameters and activations in millions
-and multiply-adds of one image as «GMACs», all but the time rounded to two places.
+timm's table has one row per network, and conditions in the file's name.  Its columns are the mean
+step time over repetitions in ms, images per second over the same steps, parameters and activations
+in millions, and multiply-adds of one image as «GMACs», all but the time rounded to two places.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -23,47 +25,52 @@ from report.core.records.record import Case, Factor, Sample
 from report.core.records.strict import repeated
 
 
-class Measured(NamedTuple):
-    """A measured column: its quantity, what takes its numbers to the unit of that, and rounding."""
+class MeasuredColumn(NamedTuple):
+    """A measured column: quantity, factor to the quantity's unit, and step of rounding."""
 
     quantity: str
     factor: str
     step: float = 0.0
 
 
-#: The number of a line and its cells; what columns hold, where a name is that of a factor.
+#: Number of a line with its cells; content of columns, where a text is the name of a factor.
 _Row: TypeAlias = tuple[int, dict[str, str]]
-_Columns: TypeAlias = Mapping[str, str | Measured]
+_Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: Source, rows: Iterable[_Row], columns: _Columns) -> tuple[Case, ...]:
-    """Rows of equal factors are samples of one case, in their order."""
+    """Group rows by factors: rows of equal factors are samples of one case, in their order."""
     rows = list(rows)
-    wholes = {name: {row.get(name, "").strip() for _, row in rows} for name in columns}
-    found: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
+    cells: dict[str, set[str]] = defaultdict(set)
+    for _, row in rows:
+        for name, cell in row.items():
+            cells[name].add(cell.strip())
+    series_by_levels: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
-        named = ((columns[name], _level(cell, wholes[name])) for name, cell in row.items())
+        named = ((columns[name], _level(cell, cells[name])) for name, cell in row.items())
         levels = tuple((name, level) for name, level in named if isinstance(name, str))
-        series = found.setdefault(levels, {})
+        series = series_by_levels.setdefault(levels, {})
         for name, column in columns.items():
-            if isinstance(column, Measured) and row.get(name):
+            if isinstance(column, MeasuredColumn) and row.get(name):
                 number = scaled(row[name], column.factor, whole=QUANTITIES[column.quantity].whole)
                 if number is None or not _is_possible(number, column.quantity):
                     raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
-    return tuple(
-        Case(
-            factors=dict(levels),
-            status="ok" if series else "unavailable",
-            reason=None if series else "the table gives no number",
-            series={name: tuple(samples) for name, samples in series.items()},
-        )
-        for levels, series in found.items()
+    return tuple(_case(dict(levels), series) for levels, series in series_by_levels.items())
+
+
+def _case(factors: dict[str, Factor], series: Mapping[str, Sequence[Sample]]) -> Case:
+    """Return the case of some rows; unavailable without a number."""
+    return Case(
+        factors=factors,
+        status="ok" if series else "unavailable",
+        reason=None if series else "the table gives no number",
+        series={name: tuple(samples) for name, samples in series.items()},
     )
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Whether work that ran can measure so: no time and no rate is 0, and no share above 1."""
+    """Return whether real work can have this value: no time or rate is 0, no share above 1."""
     if quantity.endswith("_accuracy"):
         return number <= 1
     timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
@@ -71,16 +78,16 @@ def _is_possible(number: Sample, quantity: str) -> bool:
 
 
 def _level(text: str, others: Collection[str] = ()) -> Factor:
-    """A whole number where it is one as written, else text: a version 12.0 is not 12.
+    """Convert a cell to a whole number if it is written as one, else leave it as text.
 
-    It is where ``others`` of its column are written so.
+    12.0 is text, since it may be a version, unless ``others`` of its column contain 12.
     """
     text = text.strip()
     whole = text.removesuffix(".0") if text.removesuffix(".0") in others else text
     return int(whole) if re.fullmatch(r"0|[1-9]\d{0,17}", whole) else text
 
 
-# --------------------------------------------------------------------------- a table of one's own
+# ------------------------------------------------------------------------------------ tidy tables
 
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
 #: Unit of a column → unit of a quantity and the factor to it.
@@ -99,35 +106,37 @@ _KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
 def is_tidy(source: Source) -> bool:
-    """Whether a column of the first line names a unit in brackets."""
+    """Return whether a column of the first line names a unit in brackets."""
     return any(map(_HEADING.fullmatch, source.columns))
 
 
 def read_tidy(source: Source) -> Imported:
-    """The table; its user says by what kind of machine and which instrument."""
+    """Read a tidy table; its user names the kind of machine and the instrument."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
-    measured = [column.quantity for column in columns.values() if isinstance(column, Measured)]
+    measured = [
+        column.quantity for column in columns.values() if isinstance(column, MeasuredColumn)
+    ]
     if twice := repeated(measured):
         raise source.refused(f"two columns hold {twice}; remove one")
     _refuse_guesses(source, columns)
-    kind = source.said("kind")
+    kind = source.condition("kind")
     if kind not in _KINDS:
         raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
     cases = _cases(source, rows, columns)
     if not any(case.series for case in cases):
         raise source.refused("no row has a measured number; fetch it again")
     return Imported(
-        instrument=source.said("instrument"),
-        environment=environment(_KINDS[kind], source.said("device")),
+        instrument=source.condition("instrument"),
+        environment=environment(_KINDS[kind], source.condition("device")),
         cases=cases,
         unstated="the table does not say it",
         conditions=source.others(("instrument", "kind", "device")),
     )
 
 
-def _column(source: Source, name: str) -> Measured | str:
-    """What a column measures; its name for a factor."""
+def _column(source: Source, name: str) -> MeasuredColumn | str:
+    """Return the quantity of a measured column, or the name of a factor."""
     matched = _HEADING.fullmatch(name)
     if matched is None and {*"[]()"} & {*name}:
         raise source.refused(f"column {name}: no quantity and unit; write time [ms] or so")
@@ -144,30 +153,30 @@ def _column(source: Source, name: str) -> Measured | str:
         raise source.refused(
             f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
         )
-    return Measured(quantity, factor)
+    return MeasuredColumn(quantity, factor)
 
 
-#: Factors that name a device, and words of what is measured.
+#: Factors that name a device, and names of measured columns.
 _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 
 def _refuse_guesses(source: Source, columns: _Columns) -> None:
     """Raise ``RecordError`` for factors that measure something, or name another device."""
-    device, named = source.said("device"), set()
+    device, named = source.condition("device"), set()
     for line, row in source.table()[1]:
         for name, cell in row.items():
             if not isinstance(columns[name], str) or not cell.strip():
                 continue
             if scaled(cell, "1") is not None:
                 if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
-                    what = f"column {name}: its unit is not known"
-                    raise source.refused(f"{what}; head it with a quantity and its unit")
+                    reason = f"column {name}: its unit is not known"
+                    raise source.refused(f"{reason}; head it with a quantity and its unit")
             elif name.casefold() in _DEVICES:
                 named.add(cell.casefold())
                 if len(named) > 1 or cell.casefold() not in device.casefold():
-                    what = f"line {line}, {name}: found {cell}, --device {device}"
-                    raise source.refused(f"{what}; import the rows of each by themselves")
+                    reason = f"line {line}, {name}: found {cell}, --device {device}"
+                    raise source.refused(f"{reason}; import the rows of each by themselves")
 
 
 # ---------------------------------------------------------------------------------- timm's tables
@@ -178,19 +187,19 @@ _NAME: Final = re.compile(
 )
 _CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
-#: Columns without their prefix.
+#: Columns of timm's table, without their prefix.
 _COLUMNS: Final[_Columns] = {
     "model": "network",
     "batch_size": "batch",
     "img_size": "image",
-    "step_time": Measured("mean_time", "1e-3", 1e-6),
-    "samples_per_sec": Measured("image_rate", "1", 0.01),
-    "gmacs": Measured("multiply_adds", "1e9", 1e7),
-    "macts": Measured("activations", "1e6", 1e4),
-    "param_count": Measured("parameters", "1e6", 1e4),
+    "step_time": MeasuredColumn("mean_time", "1e-3", 1e-6),
+    "samples_per_sec": MeasuredColumn("image_rate", "1", 0.01),
+    "gmacs": MeasuredColumn("multiply_adds", "1e9", 1e7),
+    "macts": MeasuredColumn("activations", "1e6", 1e4),
+    "param_count": MeasuredColumn("parameters", "1e6", 1e4),
 }
 _NEEDED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
-#: Time and rate come from the same steps; where they are further apart, columns were mixed up.
+#: Time and rate come from the same steps; a larger disagreement means exchanged columns.
 _LARGEST_DISAGREEMENT: Final = 0.1
 _MISSING: Final = {
     "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
@@ -199,7 +208,7 @@ _MISSING: Final = {
 
 
 def is_timm(source: Source) -> bool:
-    """Whether the first line has a network and a step time."""
+    """Return whether the first line has a network and a step time."""
     return bool(_kinds(source))
 
 
@@ -208,7 +217,7 @@ def _kinds(source: Source) -> list[str]:
 
 
 def read_timm(source: Source) -> Imported:
-    """The table of a file; raises ``RecordError`` for what its name and columns do not say."""
+    """Read timm's table; raises ``RecordError`` if its name and columns lack a condition."""
     kind, *more = _kinds(source)
     if more:
         raise source.refused("found inference and training in one table; split it")
@@ -224,14 +233,14 @@ def read_timm(source: Source) -> Imported:
     cases = _cases(source, rows, columns)
     _refuse_exchanged(source, cases)
     known = {name for case in cases for name in case.series}
-    steps = {each.quantity: each.step for each in columns.values() if isinstance(each, Measured)}
+    measured = [column for column in columns.values() if isinstance(column, MeasuredColumn)]
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
-        cases=tuple(_checked(source, *each) for each in zip(rows, cases, strict=True)),
+        cases=tuple(_checked(source, row, case) for row, case in zip(rows, cases, strict=True)),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
-        rounding={name: step for name, step in steps.items() if name in known},
+        rounding={c.quantity: c.step for c in measured if c.quantity in known},
         missing=_MISSING,
     )
 
@@ -239,23 +248,20 @@ def read_timm(source: Source) -> Imported:
 def _refuse_exchanged(source: Source, cases: Iterable[Case]) -> None:
     """Raise ``RecordError`` where the larger half of many networks is faster than the smaller one.
 
-    Then times stand under rates: their product is the same.
+    The columns of times and rates are then exchanged, which their product cannot show.
     """
-    sized = sorted(
-        (size, rate)
-        for case in cases
-        for size in case.samples("parameters")
-        for rate in case.samples("image_rate")
-    )
-    half = len(sized) // 2
-    smaller, larger = ([rate for _, rate in part] for part in (sized[:half], sized[half:]))
-    if half >= 4 and median(smaller) < median(larger):
+    sized: list[tuple[Sample, Sample]] = []
+    for case in cases:
+        sized += product(case.samples("parameters"), case.samples("image_rate"))
+    rates = [rate for _, rate in sorted(sized)]
+    half = len(rates) // 2
+    if half >= 4 and median(rates[:half]) < median(rates[half:]):
         raise source.refused("larger networks are faster: times stand under rates; fetch it again")
 
 
 def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:
-    """The rows without their empty cells, each of another case."""
-    found: dict[tuple[str, ...], int] = {}
+    """Yield rows without empty cells; raises ``RecordError`` for two rows of one case."""
+    lines: dict[tuple[str, ...], int] = {}
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
     for line, row in source.table()[1]:
         for name in filter(row.get, counts):
@@ -267,19 +273,19 @@ def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:
         if not row["model"]:
             raise source.refused(f"line {line}, model: found no network; fix it")
         case = tuple(cell for name, cell in row.items() if isinstance(columns[name], str))
-        first = found.setdefault(case, line)
+        first = lines.setdefault(case, line)
         if first != line:
             raise source.refused(f"line {line}: found the case of line {first} again; remove one")
         yield line, {name: cell for name, cell in row.items() if cell}
 
 
 def _checked(source: Source, row: _Row, case: Case) -> Case:
-    """The case of a row, whose numbers go together; unavailable where it gives no time."""
+    """Check that a row's numbers agree; without a time its case is unavailable."""
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if not (times and rates and isinstance(batch, int)):
-        why = "the table gives no time"
-        return msgspec.structs.replace(case, status="unavailable", reason=why)
+        reason = "the table gives no time"
+        return msgspec.structs.replace(case, status="unavailable", reason=reason)
     images = times[0] * rates[0]
     if abs(batch - images) > _LARGEST_DISAGREEMENT * images:
         raise source.refused(f"line {row[0]}: batch, time and rate contradict; fetch it again")
@@ -287,15 +293,15 @@ def _checked(source: Source, row: _Row, case: Case) -> Case:
 
 
 def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
-    """What holds for the whole file, from its name and from what the user says."""
+    """Return conditions and machine of the whole file, by its name and its user."""
     matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
     named = matched.groupdict() if matched else {}
     if named and named["kind"] != kind:
         raise source.refused(f"the name says {named['kind']}, the columns say {kind}; fix the name")
-    said: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
+    by_name: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
     if named:
         digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
-        said = {
+        by_name = {
             "precision": named["precision"],
             "layout": named["layout"],
             "compiler": "dynamo" if named["dynamo"] else "none",
@@ -303,8 +309,8 @@ def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvi
             "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
             "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
         }
-    source.refuse_others(said)
-    known = {name: source.said(name, value) for name, value in said.items()}
+    source.refuse_others(by_name)
+    known = {name: source.condition(name, value) for name, value in by_name.items()}
     token = named.get("device") or "nothing"
     if device := re.fullmatch(r"rtx(\d{4})", token):
         token = f"NVIDIA GeForce RTX {device[1]}"

@@ -1,4 +1,4 @@
-"""Every network by its name, built only when asked for; this module does not import torch."""
+"""Networks by name, built on request; this module does not import torch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
 
 
 def network(name: str, *, in_place: bool = False) -> nn.Sequential:
-    """The network called ``name``, with new weights, in training mode as torch makes it.
+    """Build the network ``name`` with new weights, in training mode.
 
-    ``in_place`` lets ReLU overwrite its input, as torchvision does.  Raises ``ValueError`` that
-    lists the names.
+    ``in_place`` lets ReLU overwrite its input, as torchvision does.  Raises ``ValueError`` with the
+    possible names.
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
@@ -41,16 +41,16 @@ def network(name: str, *, in_place: bool = False) -> nn.Sequential:
 
     kind, _, depth = name.partition("-")
     if kind == "ResNet":
-        make = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
-        made = make(int(depth))
+        build = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
+        module = build(int(depth))
     else:
-        made = {
+        module = {
             "LeNet": chains.lenet5,
             "AlexNet": chains.alexnet,
             "VGG": chains.vgg16,
             "MobileNetV2": residual.mobilenet_v2,
         }[kind]()
-    for part in made.modules():
+    for part in module.modules():
         if isinstance(part, nn.ReLU | nn.ReLU6):
             part.inplace = in_place
-    return made
+    return module

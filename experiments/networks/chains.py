@@ -1,4 +1,4 @@
-"""Networks whose layers stand in one chain, so that no module around them holds a tensor.
+"""Networks of one flat chain of layers, so that no surrounding module holds a tensor.
 
 - the CNN of PyTorch's MNIST example (github.com/pytorch/examples, mnist/main.py);
 - LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
@@ -16,15 +16,16 @@ from torch import nn
 from experiments.networks.residual import CLASSES
 
 _HIDDEN: Final = 4096
-#: Of VGG-16: convolutions and channels of the five stages.
+#: VGG-16: convolutions and channels of the five stages.
 _STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 
 def mnist_cnn() -> nn.Sequential:
-    """``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``; 1,199,882 parameters.
+    """Build the MNIST CNN: ``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``.
 
-    The second convolution, with most of the work, takes ``(N, 32, 26, 26)``.  The example writes
-    the same operations as functions; here each is a module, so that each has a name.
+    It has 1,199,882 parameters.  The second convolution does most of the work, on
+    ``(N, 32, 26, 26)``.  The example calls functions; here every operation is a module, so that it
+    has a name.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -45,10 +46,10 @@ def mnist_cnn() -> nn.Sequential:
 
 
 def lenet5(channels: int = 1) -> nn.Sequential:
-    """``(N, channels, 32, 32)`` to scores ``(N, 10)``; 61,706 parameters with one channel.
+    """Build LeNet-5: ``(N, channels, 32, 32)`` to scores ``(N, 10)``.
 
-    As frameworks teach it: the second convolution is connected to all maps, pooling is a plain
-    average, and the last layer is linear.
+    It has 61,706 parameters with one channel.  As in tutorials, the second convolution is connected
+    to all maps, pooling is a plain average, and the last layer is linear.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -69,9 +70,9 @@ def lenet5(channels: int = 1) -> nn.Sequential:
 
 
 def alexnet() -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 61,100,840 parameters.
+    """Build AlexNet: ``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 61,100,840 parameters.
 
-    torchvision's average pooling to 6 × 6, which does nothing at this size, is kept.
+    It includes torchvision's average pooling to 6 × 6, which does nothing at this size.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -95,9 +96,9 @@ def alexnet() -> nn.Sequential:
 
 
 def vgg16() -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
+    """Build VGG-16: ``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
 
-    In each stage convolutions of 3 × 3 that keep the extents, and a pooling that halves them.
+    A stage has convolutions of 3 × 3 that keep the extents, and a pooling that halves them.
     """
     parts = OrderedDict[str, nn.Module]()
     before = 3
@@ -112,7 +113,7 @@ def vgg16() -> nn.Sequential:
 
 
 def _classifier(features: int) -> dict[str, nn.Module]:
-    """The three linear layers behind a flattened map of ``features`` elements an image."""
+    """Return the three linear layers for a flattened map of ``features`` elements per image."""
     return {
         "flatten": nn.Flatten(),
         "dropout1": nn.Dropout(0.5),

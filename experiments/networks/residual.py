@@ -1,4 +1,4 @@
-"""Networks of residual blocks, which stand in one chain: no module around holds a stage's input.
+"""Networks of residual blocks in one flat chain, so that no module holds a stage's input.
 
 - ResNet-18 and ResNet-50 for images of 224 × 224 pixels (He, Zhang, Ren and Sun, CVPR 2016,
   table 1), and their networks for CIFAR-10 (section 4.2);
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 #: Classes of ImageNet.
 CLASSES: Final = 1000
-#: A bottleneck puts out four times the channels that it works on.
+#: Output channels of a bottleneck over the channels of its 3 × 3 convolution.
 EXPANSION: Final = 4
 #: The rows of MobileNetV2's table: expansion, channels, blocks, and the stride of the first.
 _MOBILE: Final = (
@@ -37,7 +37,7 @@ Parts: TypeAlias = Iterator[tuple[str, nn.Module]]
 
 
 def resnet(depth: int) -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; other extents are possible too.
+    """Build a ResNet: ``(N, 3, 224, 224)``, or other extents, to scores ``(N, 1000)``.
 
     Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
     shortcut into a new stage is a projection (option B).
@@ -58,11 +58,11 @@ def resnet(depth: int) -> nn.Sequential:
 
 
 def cifar_resnet(depth: int) -> nn.Sequential:
-    """``(N, 3, H, W)``, H = W = 32 in the paper, to scores ``(N, 10)``; depth = 6n + 2.
+    """Build a ResNet for CIFAR-10: ``(N, 3, H, W)``, H = W = 32 in the paper, to ``(N, 10)``.
 
     Three stages of n blocks with 16, 32 and 64 channels; the first block of the second and third
-    stage halves the extents and goes around with ``OptionAShortcut``.  Raises ``ValueError`` for a
-    depth that is not 6n + 2.
+    stage halves the extents and has an ``OptionAShortcut``.  Raises ``ValueError`` for a depth that
+    is not 6n + 2.
     """
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
@@ -80,9 +80,9 @@ def cifar_resnet(depth: int) -> nn.Sequential:
 
 
 def mobilenet_v2() -> nn.Sequential:
-    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 3,504,872 parameters, width 1.
+    """Build MobileNetV2: ``(N, 3, 224, 224)``, or other extents, to scores ``(N, 1000)``.
 
-    Other extents are possible too.
+    Width 1, 3,504,872 parameters.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -106,12 +106,12 @@ class Add(nn.Module):
     """The sum of two tensors of the same shape, as a module so that a hook can see it run."""
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """``left + right``, element by element."""
+        """Return ``left + right``, element by element."""
         return left + right
 
 
 class Residual(nn.Module):
-    """Layers one after the other with a way around them, and what follows the sum."""
+    """Chain of layers with a shortcut around it, and a layer on the sum."""
 
     def __init__(
         self,
@@ -120,24 +120,24 @@ class Residual(nn.Module):
         last: tuple[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        around = ("shortcut", shortcut or nn.Identity())
-        for part in (*parts, around, ("add", Add()), last or ("last", nn.Identity())):
+        named = ("shortcut", shortcut or nn.Identity())
+        for part in (*parts, named, ("add", Add()), last or ("last", nn.Identity())):
             self.add_module(*part)
 
     @property
     def trunk(self) -> list[nn.Module]:
-        """The layers that the way leads around."""
+        """Layers that the shortcut bypasses."""
         return [*self.children()][:-3]
 
     @property
     def after(self) -> nn.Module:
-        """What follows the sum."""
+        """Layer on the sum."""
         return [*self.children()][-1]
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """``after(trunk(source) + shortcut(source))``.
+        """Return ``after(trunk(source) + shortcut(source))``.
 
-        One name, step by step: a nested call would keep its argument alive a step longer.
+        ``result`` is overwritten at each step: a nested call would hold its argument a step longer.
         """
         result = source
         for part in self.trunk:
@@ -149,8 +149,8 @@ class Residual(nn.Module):
 class OptionAShortcut(nn.Module):
     """A shortcut without parameters into a stage with more channels and smaller images.
 
-    Every ``stride``-th row and column is kept, and channels of zeros are added, half of them before
-    and half behind (option A of He et al., CVPR 2016, section 4.2).
+    It selects every ``stride``-th row and column and adds channels of zeros, half of them before
+    and half after (option A of He et al., CVPR 2016, section 4.2).
     """
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
@@ -160,9 +160,9 @@ class OptionAShortcut(nn.Module):
         self.zeros = (added // 2, added - added // 2)
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``, rounded up."""
-        kept = source[:, :, :: self.stride, :: self.stride]
-        return functional.pad(kept, (0, 0, 0, 0, *self.zeros))
+        """Map ``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``, rounded up."""
+        selected = source[:, :, :: self.stride, :: self.stride]
+        return functional.pad(selected, (0, 0, 0, 0, *self.zeros))
 
 
 def _blocks(
@@ -171,7 +171,7 @@ def _blocks(
     block: Callable[[int, int, int], nn.Module],
     expansion: int = 1,
 ) -> Parts:
-    """Blocks stage by stage; the first one of every further stage halves the extents."""
+    """Yield blocks stage by stage; the first block of each later stage halves the extents."""
     before = channels[0]
     for stage, (count, width) in enumerate(zip(counts, channels, strict=True), start=1):
         for number in range(1, count + 1):
@@ -181,14 +181,14 @@ def _blocks(
 
 
 def _projection(before: int, channels: int, stride: int) -> nn.Module | None:
-    """A convolution of 1 × 1 where the sum needs other channels or extents, else nothing."""
+    """Return a convolution of 1 × 1 if the sum needs other channels or extents."""
     if stride == 1 and before == channels:
         return None
     return nn.Sequential(OrderedDict(_convolution("{}1", before, channels, 1, stride)))
 
 
 def option_a(before: int, channels: int, stride: int) -> nn.Module | None:
-    """No parameters: zeros for the channels that are missing."""
+    """Return a shortcut that adds channels of zeros, if the sum needs other channels."""
     return None if before == channels else OptionAShortcut(before, channels, stride)
 
 
@@ -199,7 +199,7 @@ def basic(
     shortcut: Callable[[int, int, int], nn.Module | None] = _projection,
     last: str = "last",
 ) -> Residual:
-    """Two convolutions of 3 × 3."""
+    """Return a block of two convolutions of 3 × 3."""
     parts = (
         *_convolution("{}1", before, width, 3, stride),
         ("relu1", nn.ReLU()),
@@ -209,10 +209,10 @@ def basic(
 
 
 def _bottleneck(before: int, width: int, stride: int) -> Residual:
-    """1 × 1, 3 × 3 and 1 × 1; the stride stands in the middle, as in version 1.5 of this network.
+    """Return a block of 1 × 1, 3 × 3 and 1 × 1 with the stride in the 3 × 3 convolution.
 
-    The paper has it in the first convolution; frameworks moved it, which takes more work and gives
-    higher accuracy (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
+    The paper has the stride in the first convolution; frameworks moved it, for higher accuracy at
+    more work (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
     """
     after = EXPANSION * width
     parts = (
@@ -226,19 +226,20 @@ def _bottleneck(before: int, width: int, stride: int) -> Residual:
 
 
 def _mobile_blocks() -> Parts:
+    """Yield MobileNetV2's blocks; those that keep extents and channels have a shortcut."""
     before = 32
     for stage, (expansion, channels, count, first) in enumerate(_MOBILE, start=1):
         for number in range(1, count + 1):
             stride = first if number == 1 else 1
             parts = _inverted(before, channels, expansion, stride)
-            added = stride == 1 and before == channels
-            made = Residual(parts) if added else nn.Sequential(OrderedDict(parts))
-            yield f"stage{stage}_block{number}", made
+            has_shortcut = stride == 1 and before == channels
+            block = Residual(parts) if has_shortcut else nn.Sequential(OrderedDict(parts))
+            yield f"stage{stage}_block{number}", block
             before = channels
 
 
 def _inverted(before: int, channels: int, expansion: int, stride: int) -> Parts:
-    """Few channels to many, a depthwise convolution on those, and back to few without a ReLU."""
+    """Yield an expansion to more channels, a depthwise convolution and a linear projection."""
     hidden = before * expansion
     if expansion != 1:
         yield from _convolution("expand_{}", before, hidden, 1)
@@ -251,7 +252,7 @@ def _inverted(before: int, channels: int, expansion: int, stride: int) -> Parts:
 def _convolution(
     name: str, before: int, channels: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> Parts:
-    """A convolution that keeps extents but for its stride, and its batch normalisation."""
+    """Yield a convolution, padded so that only its stride reduces extents, and its batch norm."""
     padding = (kernel - 1) // 2
     yield (
         name.format("conv"),

@@ -1,10 +1,10 @@
 """Convolutions tile by tile: a part of the image at a time, with the halo that its windows need.
 
-A tile is a rectangle of a chain's *output*.  Which part of each map it needs follows backwards
-through the chain: a window of k taps at stride s needs (n - 1) s + k values for n outputs.  Where
-that reaches over the border of a map, the map's own zeros are put there, on every map of the chain,
-so that a tile holds exactly what the untiled network computes at its place.  Only the chain's input
-and output exist as whole maps.  Kernels, strides and paddings are the same along both axes.
+A tile is a rectangle of a chain's *output*.  The required part of each map is computed backwards
+through the chain: a window of k taps at stride s needs (n - 1) s + k values for n outputs.  Beyond
+the border of any map of the chain a tile is padded with that map's zeros, so that a tile equals the
+untiled result at its place.  Only the chain's input and output exist as whole maps.  Kernels,
+strides and paddings are the same along both axes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 Extents: TypeAlias = tuple[int, int]
 #: A rectangle of a map: its rows and its columns.
 Region: TypeAlias = tuple[range, range]
-Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-#: The part of an input that is needed, and what computes from it.
-Plan: TypeAlias = tuple[Region, Step]
+Compute: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+#: The required part of an input, and the function that computes a tile from it.
+TilePlan: TypeAlias = tuple[Region, Compute]
 
 #: Modules whose output at a place depends on the input at that place alone.
 _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
 
 
 def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """The part ``wanted`` of a tensor ``(N, C, H, W)`` that has the part ``held`` of a map."""
+    """Cut the part ``wanted`` from a tensor ``(N, C, H, W)`` that holds the part ``held``."""
     rows, columns = (
         slice(inner.start - outer.start, inner.stop - outer.start)
         for inner, outer in zip(wanted, held, strict=True)
@@ -44,12 +44,12 @@ def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
 
 
 def _geometry(module: nn.Conv2d) -> tuple[int, int, int]:
-    """Kernel, stride and padding of an axis."""
+    """Return kernel, stride and padding along an axis."""
     return module.kernel_size[0], module.stride[0], int(module.padding[0])
 
 
 class Tiled(nn.Module):
-    """Modules one after the other, computed tile by tile of their output."""
+    """Chain of modules, computed tile by tile of the output."""
 
     def __init__(self, modules: Sequence[nn.Module], tile: int) -> None:
         super().__init__()
@@ -57,17 +57,12 @@ class Tiled(nn.Module):
         self.tile = tile
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """``(N, C, H, W)`` to what the chain gives, equal but for the order of summing."""
+        """Return the chain's result on ``(N, C, H, W)``, equal up to the order of summation."""
         chain = tuple(self.chain)
         maps = _maps(chain, (source.shape[2], source.shape[3]))
         before, after = ((range(high), range(wide)) for high, wide in (maps[0], maps[-1]))
         result: torch.Tensor | None = None
-        # Smaller ones at the far borders.
-        rows, columns = (
-            [range(extent)[at : at + self.tile] for at in range(0, extent, self.tile)]
-            for extent in maps[-1]
-        )
-        for wanted in product(rows, columns):
+        for wanted in product(*(self._spans(extent) for extent in maps[-1])):
             needed, compute = _plan(chain, maps, wanted)
             part = compute(_cut(source, before, needed))
             if result is None:
@@ -76,9 +71,13 @@ class Tiled(nn.Module):
         assert result is not None
         return result
 
+    def _spans(self, extent: int) -> list[range]:
+        """Divide an axis into tiles; the last one may be smaller."""
+        return [range(extent)[start : start + self.tile] for start in range(0, extent, self.tile)]
+
 
 def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
-    """A whole map for tiles like ``part``, in the layout that they have."""
+    """Allocate a whole map for tiles like ``part``, in the layout of ``part``."""
     last = part.is_contiguous(memory_format=torch.channels_last) and not part.is_contiguous()
     layout = torch.channels_last if last else torch.contiguous_format
     shape = (*part.shape[:2], *extents)
@@ -86,7 +85,7 @@ def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
 
 
 def _maps(modules: Sequence[nn.Module], extents: Extents) -> tuple[Extents, ...]:
-    """Height and width before the first module and after each."""
+    """Return height and width before the first module and after each."""
     maps = [extents]
     for module in modules:
         maps.append(_extents(module, maps[-1]))
@@ -94,7 +93,7 @@ def _maps(modules: Sequence[nn.Module], extents: Extents) -> tuple[Extents, ...]
 
 
 def _extents(module: nn.Module, extents: Extents) -> Extents:
-    """Height and width of what ``module`` gives; raises ``TypeError`` for one that is unknown."""
+    """Return height and width of a module's output; raises ``TypeError`` for an unknown one."""
     match module:
         case nn.Conv2d():
             kernel, stride, padding = _geometry(module)
@@ -107,9 +106,9 @@ def _extents(module: nn.Module, extents: Extents) -> Extents:
     raise TypeError(f"{type(module).__name__} cannot be computed tile by tile")
 
 
-def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region) -> Plan:
-    """How the part ``wanted`` of a chain's output is computed; ``maps`` are all its extents."""
-    steps: list[Step] = []
+def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region) -> TilePlan:
+    """Plan the part ``wanted`` of a chain's output; ``maps`` are the extents of all its maps."""
+    steps: list[Compute] = []
     for module, extents in zip(reversed(modules), reversed(maps[:-1]), strict=True):
         wanted, step = _plan_of(module, extents, wanted)
         steps.append(step)
@@ -122,8 +121,8 @@ def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region)
     return wanted, chained
 
 
-def _plan_of(module: nn.Module, extents: Extents, wanted: Region) -> Plan:
-    """The same of one module, whose input is a map of these ``extents``."""
+def _plan_of(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
+    """Plan the part ``wanted`` of a module's output, whose input is a map of ``extents``."""
     match module:
         case nn.Conv2d():
             rows, columns = (_window(module, *axis) for axis in zip(wanted, extents, strict=True))
@@ -141,16 +140,16 @@ def _plan_of(module: nn.Module, extents: Extents, wanted: Region) -> Plan:
 
 
 def _window(module: nn.Conv2d, wanted: range, extent: int) -> tuple[range, int, int]:
-    """What outputs need of an axis with ``extent`` values: those, and the zeros on both sides."""
+    """Return the values that outputs need of an axis, and the numbers of zeros on both sides."""
     kernel, stride, padding = _geometry(module)
     first = wanted.start * stride - padding
-    behind = (wanted.stop - 1) * stride - padding + kernel
-    span = range(max(first, 0), min(behind, extent))
-    return span, span.start - first, behind - span.stop
+    end = (wanted.stop - 1) * stride - padding + kernel
+    span = range(max(first, 0), min(end, extent))
+    return span, span.start - first, end - span.stop
 
 
 def _convolved(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> torch.Tensor:
-    """The convolution of a part with the zeros that the map has around it, and no others."""
+    """Convolve a part, padded only where it touches the border of the map."""
     if set(zeros) == {int(module.padding[0])}:
         return module(part)  # type: ignore[no-any-return]
     if any(zeros):
@@ -159,16 +158,16 @@ def _convolved(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) ->
 
 
 def _shortcut(block: Residual, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """What goes around the convolutions: every stride-th value of the input, from ``wanted`` on."""
+    """Compute the shortcut of a block for the part ``wanted`` of its output."""
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
     rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
     return block.shortcut(_cut(part, held, (rows, columns)))  # type: ignore[no-any-return]
 
 
 def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
-    """The residual network of ``experiments.networks.residual``, tiled; its weights are shared.
+    """Tile a residual network of ``experiments.networks.residual``; the weights are shared.
 
-    - ``tiled_layers``: each convolution alone, in a copy; what lies between works on whole maps.
+    - ``tiled_layers``: each convolution alone, in a copy; the modules between use whole maps.
     - ``tiled_blocks``: the first three modules, and each block.
     - ``tiled_stages``: the first three modules with the first stage, and each further stage.
     """
@@ -188,7 +187,7 @@ def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
 
 
 def _group(name: str, form: Form) -> str:
-    """What a module of the chain is computed together with."""
+    """Return the name of the group that a module of the chain is computed with."""
     if not name.startswith("stage"):
         return "stage1" if form == "tiled_stages" else "first"
     return name.partition("_")[0] if form == "tiled_stages" else name

@@ -25,7 +25,7 @@ import msgspec
 
 from experiments.machine.processor import host
 from experiments.machine.runtime import cores_available
-from experiments.theory.captures import CaptureAt, Captured
+from experiments.theory.captures import Capture, CaptureAt
 
 #: Number of entries that the folder may hold; the oldest go first.
 _CAPACITY: Final = 200
@@ -41,13 +41,13 @@ _opened: Final = set[str]()
 
 class _Entry(msgspec.Struct, frozen=True):
     files: dict[str, str]
-    captured: Captured
+    captured: Capture
 
 
 def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
     """Return ``capture_at`` with results on disk; ``request`` is all that decides about them."""
 
-    def at(batch: int | None, probe: int | None) -> Captured:
+    def at(batch: int | None, probe: int | None) -> Capture:
         folder = _folder()
         if folder is None:
             return capture_at(batch, probe)
@@ -103,7 +103,7 @@ def _read(path: Path) -> _Entry | None:
     return entry if holds else None
 
 
-def _write(path: Path, captured: Captured) -> None:
+def _write(path: Path, captured: Capture) -> None:
     """Write an entry in one step, if it reads back the same and no file of it may be newer."""
     files = {file: _hash(file) for file in _files()}
     try:

@@ -97,7 +97,7 @@ def _with_extent(given: Input, old: int, new: int) -> Input:
 
 
 @dataclass(frozen=True)
-class Captured:
+class Capture:
     """A network's operators, and the FLOPs of torch's own counter by the operator's number.
 
     ``history`` are the operators of the call or step before; ``other_on_gpu`` names recurrent
@@ -118,4 +118,4 @@ class Captured:
 
 
 #: Captures a network at a batch, and tries it at a second one; None stands for no other batch.
-CaptureAt: TypeAlias = Callable[[int | None, int | None], Captured]
+CaptureAt: TypeAlias = Callable[[int | None, int | None], Capture]

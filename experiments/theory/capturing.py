@@ -17,7 +17,7 @@ from experiments.theory.networks import prepared
 from experiments.theory.operators import capture
 from report.core.errors import MeasurementError
 from report.core.records.operations import Network
-from report.theory.networks import BATCH, Captured, Kept, Way, file_of
+from report.theory.networks import BATCH, CapturedNetwork, NetworkFile, Way, file_of
 
 #: Networks of which papers need the layers alone.
 _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
@@ -35,7 +35,7 @@ def write_networks() -> None:
                 layers = capture_layers(network(name).eval(), one)
             called = () if name in _TRAINED else ways
             networks = {" ".join(way): _captured(name, image, way) for way in called}
-            text = msgspec.json.encode(Kept(layers, networks))
+            text = msgspec.json.encode(NetworkFile(layers, networks))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
 
@@ -45,7 +45,7 @@ def _captured(name: str, image: int, way: Way) -> Network:
     Raises ``MeasurementError`` if its operators do not grow in proportion.
     """
     network, few = (at_batch(name, image, way, batch) for batch in (BATCH, 3))
-    if Captured(network).at(3) != few:
+    if CapturedNetwork(network).at(3) != few:
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
     return network
 

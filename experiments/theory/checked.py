@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from experiments.theory.captures import DEFAULT, Build, CaptureAt, Captured, Input, Policy, at_batch
+from experiments.theory.captures import DEFAULT, Build, Capture, CaptureAt, Input, Policy, at_batch
 from report.core.errors import MeasurementError
 from report.core.records.operations import Operator
 from report.theory.allocator import Options
@@ -36,7 +36,7 @@ def capturing(
 ) -> CaptureAt:
     """Return a function that captures a network at a batch, and tries it at a second one."""
 
-    def capture_at(batch: int | None, probe: int | None) -> Captured:
+    def capture_at(batch: int | None, probe: int | None) -> Capture:
         from experiments.theory.operators import capture
 
         trial = () if probe is None else at_batch(inputs, probe)
@@ -66,7 +66,7 @@ def theory_at(
     return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=grows)
 
 
-def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
+def of_capture(captured: Capture, allocator: Options | None = None) -> Theory:
     """Return the theory of a capture, as PyTorch would run it on this machine or on a GPU.
 
     Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
@@ -81,11 +81,11 @@ def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
     )
     _refuse_complex(theory)
     for number, flops in captured.flops.items():
-        operator, load = captured.network.operators[number], theory.loads[number]
-        if load is not None and load.flops not in _counted(operator, flops):
+        operator, work = captured.network.operators[number], theory.work[number]
+        if work is not None and work.flops not in _counted(operator, flops):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
-                f"{load.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
+                f"{work.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
                 "that nothing is printed."
             )
     return theory
@@ -97,10 +97,10 @@ def _refuse_complex(theory: Theory) -> None:
     PyTorch computes a complex convolution as three real ones, and a complex product as one.
     """
     numbers: set[int] = set()
-    for operator, load in zip(theory.network.operators, theory.loads, strict=True):
+    for operator, work in zip(theory.network.operators, theory.work, strict=True):
         numbers |= {t.storage for t in operator.read if t.dtype.startswith("complex")}
         storages = {tensor.storage for tensor in operator.read}
-        if load and load.multiply_adds and numbers & storages:
+        if work and work.multiply_adds and numbers & storages:
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
                 "complex numbers: PyTorch does so by one, three or four real products, so that "

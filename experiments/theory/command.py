@@ -12,15 +12,15 @@ from typing import Any, Final
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
 from experiments.theory.capture_cache import cached
-from experiments.theory.captures import Build, CaptureAt, Captured, Input, Policy
+from experiments.theory.captures import Build, Capture, CaptureAt, Input, Policy
 from experiments.theory.checked import capturing, checked, theory_at
 from experiments.theory.networks import FORMS, network, prepared, users_code
 from experiments.theory.roofs import named_limit, named_roof
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
-from report.theory.fits import Fits, fits
-from report.theory.network import Theory
+from report.theory.fits import Fits
+from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that a ``Policy`` has, and others that decide about a capture.
@@ -99,7 +99,7 @@ def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
         inputs = inputs_of(options, named.image)
         return capturing(build, inputs, train=options.train, gpu=gpu, policy=policy)
 
-    def capture_at(batch: int | None, probe: int | None) -> Captured:
+    def capture_at(batch: int | None, probe: int | None) -> Capture:
         return prepare()(batch, probe)
 
     request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}

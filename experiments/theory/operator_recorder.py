@@ -223,9 +223,9 @@ class Recorder(DispatchMode):
         """The storages let go after the last operator, but for one to which that one added."""
         freed = self._storages.let_go()
         last = self.operators[-1] if self.operators else None
-        if last is None or last.phase != "backward" or last.name != _SUM or len(last.made) != 1:
+        if last is None or (last.phase, last.name, len(last.allocated)) != ("backward", _SUM, 1):
             return tuple(freed)
-        (storage,), (result,) = last.made, last.writes
+        (storage,), (result,) = last.allocated, last.writes
         for operand in (last.tensor("self"), last.tensor("other")):
             if (
                 operand is not None
@@ -235,7 +235,7 @@ class Recorder(DispatchMode):
                 target = operand.storage
                 self._storages.merge(storage, target)
                 written = msgspec.structs.replace(result, storage=target)
-                self.operators[-1] = msgspec.structs.replace(last, made=(), writes=(written,))
+                self.operators[-1] = msgspec.structs.replace(last, allocated=(), writes=(written,))
                 return tuple(target if n == storage else n for n in freed if n != target)
         return tuple(freed)
 
@@ -276,7 +276,7 @@ class Recorder(DispatchMode):
                 settings=settings,
                 writes=writes,
                 updates=tuple(a.name for a in written if a.name in reads),
-                made=allocated,
+                allocated=allocated,
                 freed=freed,
             )
         )

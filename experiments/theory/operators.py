@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.timing import collector_off
-from experiments.theory.captures import DEFAULT, Build, Captured, Input, Optimizer, Policy
+from experiments.theory.captures import DEFAULT, Build, Capture, Input, Optimizer, Policy
 from experiments.theory.fake_tensors import (
     DispatchMode,
     FakeMode,
@@ -60,7 +60,7 @@ def capture(
     gpu: bool = False,
     policy: Policy = DEFAULT,
     probe: Sequence[Input] = (),
-) -> Captured:
+) -> Capture:
     """Capture the operators of a call in evaluation mode without gradients, or of a training step.
 
     The call or step is the second one.  A step is forward, the loss, backward and the update, whose
@@ -102,7 +102,7 @@ def capture(
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     other = () if device.type == "cuda" else _recurrent(module)
-    return Captured(
+    return Capture(
         network=recorder.network(),
         flops=recorder.flops,
         history=recorder.history,

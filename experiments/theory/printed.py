@@ -64,7 +64,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
     }
 
 
-def fits_as_json(frontier: Fits, limit: str) -> str:
+def fits_as_json(frontier: Fits[Theory], limit: str) -> str:
     """Write one JSON object: limit, largest batches, and predictions around them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
@@ -78,7 +78,7 @@ def fits_as_json(frontier: Fits, limit: str) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def fits_as_text(frontier: Fits, limit: str) -> str:
+def fits_as_text(frontier: Fits[Theory], limit: str) -> str:
     """Write batches by verdict, with the peak memory at the borders and what holds it."""
     certain, largest = frontier.certain, frontier.largest
     known = f"batch {certain:,}" if certain else "no batch is known to"
@@ -101,6 +101,7 @@ def _fields(row: Row) -> dict[str, object]:
     """Return a row with its intensity; time and rate only under a roof."""
     timed = {"attainable_flops_per_s": row.rate} if row.seconds is not None else {}
     fields = {**asdict(row), "intensity": row.intensity, **timed}
+    fields["made"] = fields.pop("allocated")  # the key that scripts read
     return fields if timed else {name: value for name, value in fields.items() if name != "seconds"}
 
 

@@ -1,1 +1,1 @@
-"""What arithmetic on shapes says of work, bytes, peak memory and time."""
+"""Work, bytes, peak memory and time, computed from shapes."""

@@ -1,4 +1,4 @@
-"""A model of PyTorch's caching allocator for CUDA: which requests take which bytes.
+"""A model of PyTorch's caching allocator for CUDA: the bytes behind each request.
 
 Given the requests of a program in order, the model says how many bytes are requested by live
 tensors, how many the allocator hands out for them, and how many it has reserved from the device.
@@ -55,7 +55,7 @@ LARGE_SEGMENT: Final = 20 * MIB
 OWN_SEGMENT: Final = 10 * MIB
 #: The granularity of such a segment (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
-#: What an oversize block may have more than its request (``max_non_split_rounding_size``).
+#: Bytes by which an oversize block may exceed its request (``max_non_split_rounding_size``).
 OVERSIZE: Final = 20 * MIB
 
 Pool: TypeAlias = Literal["small", "large"]
@@ -87,7 +87,7 @@ class Options:
         return -(-size // step) * step
 
 
-#: What a process has that sets nothing.
+#: Options of a process that sets none.
 DEFAULT: Final = Options()
 
 
@@ -124,7 +124,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Segment:
-    """What one ``cudaMalloc`` reserved, tiled by blocks; ``number`` counts reservations from 0."""
+    """Bytes reserved by one ``cudaMalloc``, tiled by blocks; ``number`` counts segments from 0."""
 
     number: int
     pool: Pool
@@ -156,7 +156,7 @@ class Segment:
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
     def with_blocks(self, first: int, end: int, blocks: Sequence[Block]) -> Segment:
-        """The segment with others in place of its blocks from ``first`` to ``end``."""
+        """Replace the blocks from ``first`` to ``end`` by others."""
         return replace(self, blocks=(*self.blocks[:first], *blocks, *self.blocks[end:]))
 
 
@@ -189,7 +189,7 @@ class Snapshot:
         return sum(segment.size for segment in self.segments)
 
     def with_segment(self, segment: Segment) -> Snapshot:
-        """The allocator with a segment in place of that with its number, or as the last one."""
+        """Replace the segment with the same number, or append the segment."""
         number = segment.number
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)
@@ -200,7 +200,7 @@ NOTHING: Final = Snapshot()
 
 
 def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> tuple[Snapshot, ...]:
-    """``start``, and the states of the allocator after each of ``requests``.
+    """Return ``start`` and the states of the allocator after each of ``requests``.
 
     Raises ``StudyError`` for a request that no program can make: a negative size, an id that is
     allocated twice, the end of one that is not allocated.
@@ -209,12 +209,12 @@ def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> tuple[Snap
 
 
 def after(state: Snapshot, request: Request) -> Snapshot:
-    """The state that ``request`` leaves; raises ``StudyError`` as ``replay`` does."""
+    """Return the state after ``request``; raises ``StudyError`` as ``replay`` does."""
     if isinstance(request, Free):
         return _freed(state, request.id)
     if request.bytes < 0:
         raise _impossible(request.id, f"{request.bytes} B are requested")
-    if request.id in state.empty or any(request.id in each.places for each in state.segments):
+    if request.id in state.empty or _segment_of(state, request.id) is not None:
         raise _impossible(request.id, "it is allocated while it is already allocated")
     if request.bytes == 0:
         return replace(state, empty=state.empty | {request.id})
@@ -226,17 +226,26 @@ def after(state: Snapshot, request: Request) -> Snapshot:
     return state.with_segment(_handed_out(*place, size, request, state.options))
 
 
+def _segment_of(state: Snapshot, owner: str) -> Segment | None:
+    """Find the segment that holds the block of ``owner``, if any."""
+    for segment in state.segments:
+        if owner in segment.places:
+            return segment
+    return None
+
+
 def _freed(state: Snapshot, owner: str) -> Snapshot:
+    """Free the block of ``owner`` and join it with its free neighbours."""
     if owner in state.empty:
         return replace(state, empty=state.empty - {owner})
-    segment = next((each for each in state.segments if owner in each.places), None)
+    segment = _segment_of(state, owner)
     if segment is None:
         raise _impossible(owner, "it is freed while it is not allocated")
     place, blocks = segment.places[owner], segment.blocks
     free = Block(blocks[place].offset, blocks[place].size)
     first, end = max(place - 1, 0), place + 2
-    around = _merged((*blocks[first:place], free, *blocks[place + 1 : end]))
-    return state.with_segment(segment.with_blocks(first, end, around))
+    joined = _merged((*blocks[first:place], free, *blocks[place + 1 : end]))
+    return state.with_segment(segment.with_blocks(first, end, joined))
 
 
 def _best_fit(state: Snapshot, size: int) -> tuple[Segment, int] | None:
@@ -244,14 +253,15 @@ def _best_fit(state: Snapshot, size: int) -> tuple[Segment, int] | None:
 
     The end of an expandable segment counts as larger than any other block.
     """
-    expandable = state.options.expandable
-    fitting = (
-        (expandable and position == len(segment.blocks) - 1, block.size, segment.number, position)
-        for segment in state.segments
-        if segment.pool == _pool(size) and segment.largest_free >= size
-        for position, block in enumerate(segment.blocks)
-        if block.owner is None and block.size >= size
-    )
+    fitting: list[tuple[bool, int, int, int]] = []
+    for segment in state.segments:
+        if segment.pool != _pool(size) or segment.largest_free < size:
+            continue
+        last = len(segment.blocks) - 1
+        for position, block in enumerate(segment.blocks):
+            if block.owner is None and block.size >= size:
+                grows = state.options.expandable and position == last
+                fitting.append((grows, block.size, segment.number, position))
     best = min(fitting, default=None)
     if best is None or not _may_serve(best[1], size, state.options.max_split):
         return None
@@ -259,7 +269,7 @@ def _best_fit(state: Snapshot, size: int) -> tuple[Segment, int] | None:
 
 
 def _may_serve(block: int, size: int, limit: int | None) -> bool:
-    """Whether a free block is not too large for ``size`` bytes by ``max_split_size``."""
+    """Return whether ``max_split_size`` lets a free block serve ``size`` bytes."""
     if limit is None:
         return True
     return block < limit if size < limit else block < size + OVERSIZE
@@ -273,7 +283,7 @@ def _reserved(state: Snapshot, size: int) -> Segment:
         own = pool == "large" and size >= OWN_SEGMENT
         reserved = round_up(size, SEGMENT_ROUNDING) if own else page
         return Segment(len(state.segments), pool, (Block(0, reserved),))
-    segment = next((each for each in state.segments if each.pool == pool), None)
+    segment = next((s for s in state.segments if s.pool == pool), None)
     if segment is None:
         return Segment(len(state.segments), pool, (Block(0, round_up(size, page)),))
     last = segment.blocks[-1]
@@ -285,20 +295,21 @@ def _reserved(state: Snapshot, size: int) -> Segment:
 def _handed_out(
     segment: Segment, place: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """The segment with its free block at ``place`` given away, split where it may be."""
+    """Return the segment with its free block at ``place`` allocated, and split where allowed."""
     block = segment.blocks[place]
-    left = block.size - size
+    remainder = block.size - size
     if segment.pool == "small" or options.expandable:
-        splits = left >= ROUNDING
+        splits = remainder >= ROUNDING
     else:
-        splits = left > SMALL_REQUEST and (options.max_split is None or size < options.max_split)
-    given = Block(block.offset, size if splits else block.size, request.id, request.bytes)
-    rest = [Block(block.offset + size, left)] if splits else []
-    return segment.with_blocks(place, place + 1, (given, *rest))
+        may_split = options.max_split is None or size < options.max_split
+        splits = may_split and remainder > SMALL_REQUEST
+    owned = Block(block.offset, size if splits else block.size, request.id, request.bytes)
+    free = [Block(block.offset + size, remainder)] if splits else []
+    return segment.with_blocks(place, place + 1, (owned, *free))
 
 
 def _merged(blocks: Iterable[Block]) -> list[Block]:
-    """``blocks`` with free neighbours joined."""
+    """Join free neighbours among ``blocks``."""
     merged: list[Block] = []
     for block in blocks:
         if merged and merged[-1].owner is None and block.owner is None:
@@ -312,8 +323,8 @@ def _pool(size: int) -> Pool:
     return "small" if size <= SMALL_REQUEST else "large"
 
 
-def _impossible(owner: str, found: str) -> StudyError:
-    return StudyError(f"allocator request {owner}: {found}; correct the sequence of requests.")
+def _impossible(owner: str, reason: str) -> StudyError:
+    return StudyError(f"allocator request {owner}: {reason}; correct the sequence of requests.")
 
 
 # ---------------------------------------------------------------------------------------- options
@@ -327,7 +338,7 @@ _VALUES: Final = {
     "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
     "backend": re.compile("native"),
 }
-#: What changes no bytes on the device: page-locked memory, and locks.
+#: Options that change no bytes on the device: page-locked memory, and locks.
 _WITHOUT_EFFECT: Final = frozenset({
     "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
     "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
@@ -336,16 +347,16 @@ _WITHOUT_EFFECT: Final = frozenset({
 
 
 def options_of(text: str) -> Options:
-    """The options in a text such as ``max_split_size_mb:128,expandable_segments:True``.
+    """Parse options such as ``max_split_size_mb:128,expandable_segments:True``.
 
     The names are those of ``c10/core/AllocatorConfig.h`` and ``c10/cuda/CUDAAllocatorConfig.h`` of
-    PyTorch 2.13.  One that would change which bytes a request takes, and that the model does not
-    know, is refused by name.
-    Collection of garbage needs a limit of memory (``set_per_process_memory_fraction``).
+    PyTorch 2.13.  Garbage collection has no effect without a limit of memory
+    (``set_per_process_memory_fraction``).
 
-    Raises ``StudyError`` for one that is not modelled, and for a value that PyTorch would refuse.
+    Raises ``StudyError`` for an unmodelled option that could change the bytes of a request, and for
+    a value that PyTorch would refuse.
     """
-    found = {}
+    values = {}
     for part in filter(None, "".join(text.split()).split(",")):
         name, _, value = part.partition(":")
         if name in _WITHOUT_EFFECT:
@@ -359,10 +370,10 @@ def options_of(text: str) -> Options:
             raise StudyError(
                 f"allocator option {name}: {value!r} is not possible, or not modelled."
             )
-        found[name] = value
-    split = found.get("max_split_size_mb")
+        values[name] = value
+    split = values.get("max_split_size_mb")
     return Options(
         max_split=None if split is None else int(split) * MIB,
-        divisions=int(found.get("roundup_power2_divisions", 1)),
-        expandable=found.get("expandable_segments") == "True",
+        divisions=int(values.get("roundup_power2_divisions", 1)),
+        expandable=values.get("expandable_segments") == "True",
     )

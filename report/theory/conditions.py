@@ -1,4 +1,4 @@
-"""How PyTorch ran, as far as it decides about memory and stands in no shape."""
+"""Settings of PyTorch that decide about memory and are part of no shape."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 class Conditions:
     """The conditions of a call.
 
-    ``block`` are the channels of a float32 vector, which oneDNN's blocks have (``vector_block``);
-    ``threads`` those of PyTorch.  ``tiles`` says that the processor multiplies bfloat16 in tiles
-    (AMX).  On a GPU only ``allocator`` decides, the options of its caching allocator.
+    ``threads`` is the number of PyTorch's threads; ``block`` the number of float32 channels in a
+    vector, and so in oneDNN's blocks (``vector_block``); ``tiles`` whether the processor multiplies
+    bfloat16 in tiles (AMX).  On a GPU only ``allocator`` matters, the options of its caching
+    allocator.
     """
 
     threads: int = 1
@@ -28,10 +29,10 @@ class Conditions:
 
 
 class Workspace(NamedTuple):
-    """What an operator takes beside its results at its largest moment (B).
+    """Most bytes that an operator allocates beside its results while it runs (B).
 
-    One of the terms is negative where a result is not allocated yet.  Where it is not ``complete``,
-    it takes at least this.
+    A term is negative where a result is not allocated yet.  A workspace that is not ``complete`` is
+    a lower bound.
     """
 
     terms: tuple[Term, ...] = ()
@@ -39,7 +40,7 @@ class Workspace(NamedTuple):
 
     @property
     def amount(self) -> int:
-        """The bytes of all terms."""
+        """Bytes of all terms."""
         return sum(term.amount for term in self.terms)
 
 
@@ -48,12 +49,12 @@ UNKNOWN = Workspace(complete=False)
 
 
 def vector_block(cpu_capability: str) -> int:
-    """Channels in a block by what a record's ``environment.torch.cpu_capability`` says."""
+    """Return the channels in a block for a record's ``environment.torch.cpu_capability``."""
     return 16 if "AVX512" in cpu_capability else 8
 
 
 def conditions_of(environment: Environment) -> Conditions:
-    """How PyTorch ran on the processor of a record."""
+    """Return the conditions under which PyTorch ran on the processor of a record."""
     host = environment.host.flags if environment.host else ()
     return Conditions(
         threads=environment.threads,

@@ -1,7 +1,7 @@
-"""What a convolution takes on a CPU beside input and output, by the kernel that it goes to.
+"""Bytes that a convolution allocates on a CPU beside input and output, kernel by kernel.
 
-oneDNN chooses a kernel by shape, layout and instruction set, and each copies what it needs into
-layouts of its own.  The rules are those of PyTorch 2.13 (oneDNN 3.12).  On AVX-512 they are of
+oneDNN chooses a kernel by shape, layout and instruction set, and kernels copy tensors into their
+own layouts.  The rules are those of PyTorch 2.13 (oneDNN 3.12).  On AVX-512 they are of
 convolutions without groups and dilation, with kernels larger than 1 × 1; on AVX2 those of float32,
 met to the byte by 2,200 convolutions drawn at random, on one thread and on two
 (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``).
@@ -21,10 +21,10 @@ from report.theory.reconciliation import Term
 from report.theory.shapes import elements, round_up
 from report.theory.work import element_bytes, output_bytes
 
-#: oneDNN aligns what a primitive books as scratchpad to this, and books the alignment with it
+#: Alignment (B) of a oneDNN primitive's scratchpad, which is booked with it
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
 SCRATCHPAD_ALIGNMENT: Final = 128
-#: A page, to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
+#: Page (B) to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
 PAGE: Final = 4096
 #: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
 #: two pointers, two paddings and a flag of 8 B each.
@@ -46,8 +46,8 @@ _ROW: Final = 3
 _WIDE: Final = 7
 #: Taps whose descriptors fill one page, as do those of any part of them.
 _ONE_PAGE: Final = 102
-#: A channels-last kernel takes up to so many vectors of output channels as a block; on AVX2 of
-#: large maps up to half of them.
+#: Most vectors of output channels in a block of a channels-last kernel; half as many on AVX2 for
+#: large maps.
 _VECTORS: Final = 4
 _LARGE_MAP: Final = 150 * 150
 #: Groups for each thread, and bytes of an unfolded group, up to which groups are done one by one.
@@ -56,33 +56,32 @@ _UNFOLDED_BYTES: Final = 2**18
 
 
 def convolution_workspace(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
-    """The workspace of a convolution, of channels-last tensors where ``last``."""
+    """Return the workspace of a convolution; its tensors are channels-last if ``last``."""
     if conditions.block != AVX2:
         return _on_avx512(layer, last, conditions)
-    taken = _on_avx2(layer, last, conditions)
-    return UNKNOWN if taken is None else Workspace((Term("Workspace", taken, "", ALLOCATED),))
+    size = _on_avx2(layer, last, conditions)
+    return UNKNOWN if size is None else Workspace((Term("Workspace", size, "", ALLOCATED),))
 
 
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
-    """Whether PyTorch computes it itself (``Convolution.cpp``, ``use_mkldnn``).
+    """Return whether PyTorch computes a convolution without oneDNN.
 
-    Also a small batch of 1 × 1 kernels on one thread.
+    ``use_mkldnn`` in ``Convolution.cpp`` excludes one small image, and a small batch of 1 × 1
+    kernels on one thread.
     """
-    alone = (
-        conditions.threads == 1 and layer.input_shape[0] < MANY_IMAGES and layer.kernel == (1, 1)
-    )
-    simple = layer.stride == (1, 1) and layer.dilation == (1, 1)
-    return (alone and simple) or (layer.groups == 1 and _is_native(layer))
+    on_one_thread = conditions.threads == 1 and layer.input_shape[0] < MANY_IMAGES
+    pointwise = layer.kernel == layer.stride == layer.dilation == (1, 1)
+    return (on_one_thread and pointwise) or (layer.groups == 1 and _is_native(layer))
 
 
 def _is_native(layer: Convolution) -> bool:
-    """Whether it is one small image of float32 and no kernel over 3 × 3."""
+    """Return whether the input is one small float32 image and the kernel at most 3 × 3."""
     small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 
 
 def _unfolded(layer: Convolution) -> Term:
-    """The input with a copy of it for every tap, as a matrix (im2col)."""
+    """The input as a matrix with one copy of it per tap (im2col)."""
     columns = layer.input_shape[1] * elements(layer.kernel)
     positions = layer.output_shape[0] * elements(layer.output_shape[2:])
     size = columns * positions * element_bytes(layer)
@@ -91,9 +90,9 @@ def _unfolded(layer: Convolution) -> Term:
 
 
 def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
-    """Whether all blocks of output channels hold the weights in as many bytes.
+    """Return whether every possible block of output channels pads the weights to the same size.
 
-    Which of them fills the caches best is estimated from their sizes.
+    oneDNN estimates from cache sizes which block is best, so a rule must hold for all of them.
     """
     outputs = layer.output_shape[1] // layer.groups
     blocks = range(1, min(round_up(outputs, vector) // vector, most) + 1)
@@ -106,8 +105,8 @@ def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
 def _input_reorder(layer: Convolution, block: int) -> Term:
     """A copy of the input with channels in blocks.
 
-    oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) fill the last block up with
-    zeros (oneDNN developer guide, "Understanding Memory Formats").
+    oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) pad the last block with zeros
+    (oneDNN developer guide, "Understanding Memory Formats").
     """
     formula = f"N · {_up_text('C_in', block)} · H · W · {element_bytes(layer)} B"
     return Term("Input reorder", _blocked_bytes(layer, layer.input_shape, block), formula, _FREED)
@@ -116,7 +115,7 @@ def _input_reorder(layer: Convolution, block: int) -> Term:
 def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence: str) -> Term:
     """A copy of the weights with output and input channels in blocks.
 
-    With one channel a group (depthwise) there is none to fill up.
+    Groups of one channel (depthwise) need no padding on the input side.
     """
     inputs = layer.input_shape[1] // layer.groups
     block = 1 if inputs == 1 else in_block
@@ -140,7 +139,7 @@ def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> in
 
 
 def _bias_workspace(layer: Convolution, block: int) -> Term:
-    """oneDNN's scratchpad for a bias filled up to whole blocks; 0 where none is filled up.
+    """oneDNN's scratchpad for a bias padded to whole blocks; 0 where no padding is needed.
 
     ``init_scratchpad`` of its direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``) books
     ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
@@ -203,9 +202,9 @@ def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Worksp
 
 
 def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
-    """Whether nothing at all is known of a convolution.
+    """Return whether no rule covers a convolution.
 
-    Padding beyond a row of the output sends it to another kernel.
+    Padding wider than an output row makes oneDNN choose another kernel.
     """
     plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and last
@@ -219,7 +218,7 @@ def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
 
 
 def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | None:
-    """Bytes beside input and output at the largest moment; None where no rule tells."""
+    """Return the most bytes beside input and output; None without a rule."""
     if layer.transposed or layer.dtype != "float32":
         return None
     plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
@@ -242,9 +241,9 @@ def _widths(layer: Convolution) -> tuple[int, int]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
-    """Kernels of batched products: weights in blocks, and the descriptors of a batch.
+    """Return the bytes of blocked weights and of the descriptors of batched products.
 
-    A batch of products has the taps of a whole kernel, or of one row of it.
+    A batch has the taps of a whole kernel, or of one row of it.
     """
     inputs, outputs = _widths(layer)
     if _is_depthwise(layer):
@@ -278,7 +277,7 @@ def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int 
 
 
 def _is_direct(layer: Convolution) -> bool:
-    """Whether the contiguous layout goes to the direct kernel; else its input is unfolded."""
+    """Return whether a contiguous convolution runs in the direct kernel; else it is unfolded."""
     reach = (d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.kernel, strict=True))
     inside = all(p < r for p, r in zip(layer.padding, reach, strict=True))
     still = layer.padding == (0, 0) or layer.stride == (1, 1)
@@ -287,10 +286,10 @@ def _is_direct(layer: Convolution) -> bool:
 
 
 def _copies_output_last(layer: Convolution, threads: int) -> bool:
-    """Whether a copy of the output is more than an input can be that each thread unfolds.
+    """Return whether a copy of the output is at least as large as any unfolded input.
 
-    A thread unfolds some positions of one image, at most all of them; how many, caches decide.
-    Then the output is copied once.
+    A thread unfolds at most all positions of one image; the caches decide how many.  The output is
+    copied once afterwards, so that a larger copy alone decides the workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
     unfolded = taps * elements(layer.output_shape[2:]) * 4
@@ -298,9 +297,10 @@ def _copies_output_last(layer: Convolution, threads: int) -> bool:
 
 
 def _strided(layer: Convolution, conditions: Conditions) -> int:
-    """The positions that a strided 1 × 1 kernel reads, gathered by each thread.
+    """Return the bytes in which every thread gathers the inputs of a strided 1 × 1 kernel.
 
-    Only where the stride divides the extents (``rtus_prepare``); ``C_in`` in whole blocks.
+    oneDNN gathers only where the stride divides the extents (``rtus_prepare``); ``C_in`` is rounded
+    up to whole blocks.
     """
     positions = layer.output_shape[2:]
     reached = tuple(o * s for o, s in zip(positions, layer.stride, strict=True))
@@ -312,9 +312,10 @@ def _strided(layer: Convolution, conditions: Conditions) -> int:
 
 
 def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
-    """Groups of channels that fill no block: each thread unfolds one, ``C_in/G · K · H · W`` taps.
+    """Return the bytes for groups that fill no block; None where no rule covers them.
 
-    The output is copied once, after what was unfolded is freed.
+    Every thread unfolds one group, ``C_in/G · K_h · K_w · H_out · W_out`` elements; the output is
+    copied once after the unfolded groups are freed.
     """
     inputs, _ = _widths(layer)
     group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * 4

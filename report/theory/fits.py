@@ -1,8 +1,8 @@
-"""The largest batch whose memory fits, and the next one, which does not; pure.
+"""Search for the largest batch whose memory fits into a limit; pure.
 
-What is alive grows with the batch, so that a secant finds the place from few predictions.  A
-prediction is a lower bound where operators take memory that no rule gives; then a batch that may
-fit is undecided, and one that is above the limit never fits.
+Live memory grows with the batch, so a secant needs few predictions.  Where no rule gives the memory
+of an operator, a prediction is a lower bound: a batch below the limit is then undecided, and a
+batch above the limit still does not fit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from report.core.errors import StudyError
-from report.theory.networks import BATCH, Captured
-
-if TYPE_CHECKING:
-    from report.theory.network import Theory
+from report.theory.allocator import Sum
+from report.theory.timeline import Moment
 
 Verdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
 
@@ -27,14 +25,39 @@ _UNITS: Final = {None: 1} | {
     for power, letter in enumerate("kMGT", start=1)
     for i in ("", "i")
 }
-#: No batch is looked for beyond this one.
+#: The search ends at this batch.
 MOST: Final = 2**20
-#: Where a network is tried before it is captured at ``BATCH``.
-PROBE: Final = 2
+
+
+class Prediction(Protocol):
+    """Predicted memory of a call or a training step at one batch."""
+
+    @property
+    def peak(self) -> Moment | None:
+        """The moment at which most bytes are alive; None if unknown."""
+
+    @property
+    def cuda(self) -> dict[Sum, int] | None:
+        """Largest sums of a GPU's allocator (B); None on a processor."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the peak includes all memory; else it is a lower bound."""
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """Modules of ``torch.compile``, which may need less than predicted."""
+
+    @property
+    def unlike_gpu(self) -> tuple[str, ...]:
+        """Modules and operators that a GPU replaces by others."""
+
+
+P = TypeVar("P", bound=Prediction)
 
 
 def bytes_of(text: str) -> int:
-    """The bytes of a size such as ``16GB`` or ``15.8 GiB``; raises ``StudyError``."""
+    """Return the bytes of a size such as ``16GB`` or ``15.8 GiB``; raises ``StudyError``."""
     matched = _SIZE.fullmatch(text)
     if matched is None or (size := int(float(matched[1]) * _UNITS[matched[2]])) < 1:
         raise StudyError(f"{text!r} is no size of memory; give one such as 16GB or 15.8GiB.")
@@ -42,72 +65,45 @@ def bytes_of(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Fits:
-    """What was predicted by batch, for a ``limit`` in bytes; ``largest`` is 0 where none may fit.
+class Fits(Generic[P]):
+    """Predictions by batch for a ``limit`` in bytes, and the batches at its border.
 
-    ``largest`` is ``MOST`` where no smaller batch was seen above the limit.  ``certain`` is the
-    largest batch that is known to fit: batches between the two are undecided.
+    ``largest`` is the largest batch that may fit: 0 if none may, ``MOST`` if no smaller batch
+    exceeds the limit.  ``certain`` is the largest batch that is known to fit; batches between the
+    two are undecided.
     """
 
     limit: int
-    predicted: dict[int, Theory]
+    predicted: dict[int, P]
     largest: int
     certain: int = 0
 
     @property
-    def bracket(self) -> dict[int, Theory]:
-        """The largest batch that fits, the largest that may, and the next one, as far as known."""
+    def bracket(self) -> dict[int, P]:
+        """The batches ``certain``, ``largest`` and the next one, as far as predicted."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
     def verdict(self, batch: int) -> Verdict:
-        """Of a batch that was predicted: on a GPU it fits where all segments do."""
-        theory = self.predicted[batch]
-        if least(theory) > self.limit and not theory.compiled:
+        """Judge a predicted batch; on a GPU it fits if the allocator's segments fit."""
+        prediction = self.predicted[batch]
+        if least(prediction) > self.limit and not prediction.compiled:
             return "does not fit"
-        most = theory.cuda["reserved"] if theory.cuda else least(theory)
-        return "fits" if theory.complete and most <= self.limit else "undecided"
+        most = prediction.cuda["reserved"] if prediction.cuda else least(prediction)
+        return "fits" if prediction.complete and most <= self.limit else "undecided"
 
 
-def least(theory: Theory) -> int:
-    """The bytes that a call takes at least; raises ``StudyError`` where no peak is known."""
-    if theory.peak is None:
-        what = ", ".join(theory.unlike_gpu) or "it runs no operator"
-        raise StudyError(f"No peak of memory is known, so that no batch is: {what}.")
-    return theory.peak.total
+def least(prediction: Prediction) -> int:
+    """Return the lower bound of a call's memory (B); raises ``StudyError`` without a peak."""
+    if prediction.peak is None:
+        reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
+        raise StudyError(f"The network has no known peak of memory, so no largest batch: {reason}.")
+    return prediction.peak.total
 
 
-def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
-    """The largest batch whose peak is not above ``limit`` bytes; ``captured`` makes a theory.
-
-    A network is captured once and scaled; if its forward pass at the batch ``PROBE`` is another
-    one, every batch that is asked for is captured.  Raises ``StudyError`` where no peak is known.
-    """
-    whole = captured(BATCH, PROBE)
-    if not whole.scales:
-        return searched(lambda batch: captured(batch, None), limit)
-    return scaled(Captured(whole.network), whole, limit)
-
-
-def scaled(captured: Captured, whole: Theory, limit: int) -> Fits:
-    """The same of a network that was ``captured`` at ``BATCH`` and is alike at every other."""
-    rooms = [(limit - fixed) // each for fixed, each in captured.living if each]
-    return searched(scaling(captured, whole), limit, near=min(rooms, default=MOST))
-
-
-def scaling(captured: Captured, whole: Theory) -> Callable[[int], Theory]:
-    """Makes the theory of such a network at a batch."""
-
-    def at(batch: int) -> Theory:
-        history = tuple(captured.scaled(each, batch) for each in whole.history)
-        return replace(whole, network=captured.at(batch), history=history)
-
-    return at
-
-
-def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
-    """The largest batch, by the theories that ``at`` makes; it is looked for ``near`` one first."""
-    predicted: dict[int, Theory] = {}
+def search(at: Callable[[int], P], limit: int, near: int | None = None) -> Fits[P]:
+    """Search for the largest batch by the predictions ``at`` batches, starting ``near`` one."""
+    predicted: dict[int, P] = {}
     low, high, batch = 0, MOST + 1, 1
     last, size = 0, 0
     while high - low > 1:
@@ -120,20 +116,20 @@ def searched(at: Callable[[int], Theory], limit: int, near: int | None = None) -
         else:
             batch, near = near, None
         batch = min(max(batch, low + 1), high - 1)
-    found = Fits(limit, predicted, low)
-    return replace(found, certain=_certain(found, at))
+    frontier = Fits(limit, predicted, low)
+    return replace(frontier, certain=_certain(frontier, at))
 
 
-def _certain(found: Fits, at: Callable[[int], Theory]) -> int:
-    """The largest batch that is known to fit; 0 where one image is not, as nothing larger is."""
+def _certain(frontier: Fits[P], at: Callable[[int], P]) -> int:
+    """Return the largest batch that is known to fit; 0 if a batch of 1 is not known to."""
 
     def is_unknown(batch: int) -> bool:
-        if batch not in found.predicted:
-            found.predicted[batch] = at(batch)
-        return found.verdict(batch) != "fits"
+        if batch not in frontier.predicted:
+            frontier.predicted[batch] = at(batch)
+        return frontier.verdict(batch) != "fits"
 
-    if found.largest and not is_unknown(found.largest):
-        return found.largest
-    if not found.largest or is_unknown(1):
+    if frontier.largest and not is_unknown(frontier.largest):
+        return frontier.largest
+    if not frontier.largest or is_unknown(1):
         return 0
-    return bisect_left(range(1, found.largest), True, key=is_unknown)
+    return bisect_left(range(1, frontier.largest), True, key=is_unknown)

@@ -1,41 +1,45 @@
-"""A network's theory in one value: parameters, work, traffic and memory, by module and by operator.
+"""Theory of a network: parameters, work, traffic and memory, by module and by operator.
 
-From a capture (``experiments.theory.theory_of`` makes one of a module)::
+``experiments.theory.theory_of`` captures a module and returns its theory::
 
-    found = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
-    found.parameters, found.multiply_adds, found.peak.total
+    theory = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
+    theory.parameters, theory.multiply_adds, theory.peak.total
 
-An operator that stands in no table is refused by name with its shapes: its work is unknown, and so
-are the sums that it would belong to.
+``Theory.refused`` lists operators without a rule, with their shapes; their work is unknown, and so
+are the sums over all operators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from html import escape
+from operator import attrgetter
 from typing import Final
 
 from report.core.errors import StudyError
 from report.core.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
-from report.theory.fits import Fits, bytes_of, fits
-from report.theory.operators import Load, load
+from report.theory.fits import MOST, Fits, bytes_of, search
+from report.theory.networks import BATCH, CapturedNetwork
+from report.theory.operators import OperatorWork, operator_work
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
 
-#: The row of what no module within the network calls.
+#: Name of the row for operators that no module within the network calls.
 _ITSELF: Final = "(the network itself)"
+#: Batch of the trial that shows whether a capture at ``BATCH`` can be scaled.
+PROBE: Final = 2
 
 
 @dataclass(frozen=True)
 class Row:
-    """Work of some operators together; a parameter counts in the row that reads it first.
+    """Work of a group of operators; a parameter counts in the row that reads it first.
 
-    ``made`` are the bytes of storages that they allocate; ``seconds`` is the least time under a
-    roof, each operator at its nearer ceiling, and None without one.
+    ``allocated`` are the bytes of new storages; ``seconds`` is the least time under a roof, each
+    operator at its nearer ceiling, and None without a roof.
     """
 
     name: str
@@ -43,17 +47,17 @@ class Row:
     multiply_adds: int
     bytes: int
     parameters: int
-    made: int
+    allocated: int
     seconds: float | None = None
 
     @property
     def rate(self) -> float | None:
-        """Attainable FLOP/s; None without a roof, and where no time passes."""
+        """Attainable FLOP/s; None without a roof, or in a time of 0."""
         return 2 * self.multiply_adds / self.seconds if self.seconds else None
 
     @property
     def intensity(self) -> float:
-        """FLOP/B; 0 where nothing moves."""
+        """FLOP/B; 0 without traffic."""
         return 2 * self.multiply_adds / self.bytes if self.bytes else 0.0
 
     @property
@@ -65,7 +69,7 @@ class Row:
             "Traffic (B)": f"{self.bytes:,}",
             "Intensity (FLOP/B)": f"{self.intensity:.3g}",
             "Parameters": f"{self.parameters:,}",
-            "Allocated (B)": f"{self.made:,}",
+            "Allocated (B)": f"{self.allocated:,}",
         }
         if self.seconds is None:
             return known
@@ -77,14 +81,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says of one call of a network, or of one training step.
+    """Theory of one call of a network, or of one training step.
 
-    With a ``roof`` its rows tell the least time on a device.  On a GPU ``history`` is the call
-    before, which fills the allocator's cache, and ``other_on_gpu`` are modules that run there as
-    other operators than those captured.  ``compiled`` modules are predicted as if they were not.
-    ``captured`` makes the theory of the same network at another batch, and tries it at a second
-    one if that is given; ``scales`` is whether that batch has the same operators.  ``classes`` are
-    those of modules, by their names.
+    With a ``roof`` the rows have the least time on a device.  On a GPU ``history`` is the previous
+    call, which fills the allocator's cache, and ``other_on_gpu`` are modules that run as operators
+    other than the captured ones.  ``compiled`` modules are predicted as uncompiled.
+    ``captured(batch, probe)`` captures the network at another batch and tries it at the batch
+    ``probe``, unless that is None; ``scales`` tells whether the trial has the same operators.
+    ``classes`` are the modules' classes by the modules' names.
     """
 
     network: Network
@@ -106,7 +110,7 @@ class Theory:
         return ", ".join(map(" ".join, inputs))
 
     def title(self, module: str) -> str:
-        """A module by its class and name."""
+        """Return a module's class and name."""
         return f"{self.classes.get(module, '')} {module or _ITSELF}".strip()
 
     @property
@@ -117,18 +121,22 @@ class Theory:
         return sum(row.seconds or 0.0 for row in self.by_kind)
 
     @cached_property
-    def loads(self) -> tuple[Load | None, ...]:
-        """Work and traffic of each operator; None of those that are not known."""
-        return tuple(map(load, self.network.operators))
+    def work(self) -> tuple[OperatorWork | None, ...]:
+        """Work and traffic of each operator; None for an unknown operator."""
+        return tuple(map(operator_work, self.network.operators))
 
     @property
-    def _loads(self) -> Iterable[tuple[Operator, Load | None]]:
-        return zip(self.network.operators, self.loads, strict=True)
+    def _known(self) -> list[tuple[Operator, OperatorWork]]:
+        """The known operators with their work."""
+        pairs = zip(self.network.operators, self.work, strict=True)
+        return [(operator, work) for operator, work in pairs if work is not None]
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The operators that are not known, each once, with the shapes that they read."""
-        return tuple(dict.fromkeys(_described(o) for o, found in self._loads if found is None))
+        """The unknown operators with the shapes that they read, without repetitions."""
+        pairs = zip(self.network.operators, self.work, strict=True)
+        unknown = (_described(operator) for operator, work in pairs if work is None)
+        return tuple(dict.fromkeys(unknown))
 
     @property
     def parameters(self) -> int:
@@ -137,37 +145,37 @@ class Theory:
 
     @property
     def multiply_adds(self) -> int | None:
-        """Of all operators (MAC); None where one of them is not known."""
+        """Multiply-adds of all operators (MAC); None if an operator is unknown."""
         return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
 
     @property
     def effective(self) -> int | None:
-        """Those that meet data: no padding, no score that causality masks (MAC)."""
-        return None if self.refused else sum(each.effective for each in self.loads if each)
+        """Multiply-adds without padding and without scores that causality masks (MAC)."""
+        return None if self.refused else sum(work.effective for _, work in self._known)
 
     @property
     def bytes(self) -> int | None:
-        """The compulsory traffic of all operators, one by one (B); None where one is not known."""
+        """Sum of the operators' compulsory traffic (B); None if an operator is unknown."""
         return None if self.refused else sum(row.bytes for row in self.by_kind)
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
-        """What is alive while each operator runs."""
+        """Live memory while each operator runs."""
         return tuple(timeline(self.network, self.conditions))
 
     @cached_property
     def peak(self) -> Moment | None:
-        """The first operator at which most is alive.
+        """The first moment at which most bytes are alive.
 
-        None of a network that runs nothing, and on a GPU of one that runs ``unlike_gpu``.
+        None for a network without operators, and on a GPU for one with ``unlike_gpu``.
         """
         if self.unlike_gpu:
             return None
-        return max(self.moments, key=lambda moment: moment.total, default=None)
+        return max(self.moments, key=attrgetter("total"), default=None)
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """The most of each sum of the allocator (B); None on a processor, and where ``peak`` is."""
+        """Largest value of each sum of the allocator (B); None on a processor or without a peak."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -175,7 +183,7 @@ class Theory:
 
     @property
     def unlike_gpu(self) -> tuple[str, ...]:
-        """What makes other tensors on a GPU than were captured; nothing on a processor."""
+        """Modules and operators that a GPU replaces by others; empty on a processor."""
         if self.conditions.allocator is None:
             return ()
         operators = dict.fromkeys(o.base for o in self.network.operators if o.base in ONLY_ON_CPU)
@@ -183,67 +191,75 @@ class Theory:
 
     @property
     def may_take_more(self) -> tuple[str, ...]:
-        """The operators that may take memory of their own, of which no rule tells how much."""
+        """The operators that may allocate a workspace for which there is no rule."""
         names = (moment.operator.name for moment in self.moments if not moment.workspace.complete)
         return tuple(dict.fromkeys(names))
 
     @property
     def complete(self) -> bool:
-        """Whether the peak is all that a call takes; else it takes at least that."""
+        """Whether the peak includes all memory; else it is a lower bound."""
         return not (self.may_take_more or self.unlike_gpu or self.compiled)
 
-    def fits(self, limit: str | int) -> Fits:
-        """The largest batch whose memory fits into ``limit``: bytes, or a size such as ``16GB``.
+    def fits(self, limit: str | int) -> Fits[Theory]:
+        """Search for the largest batch that fits into ``limit``, in bytes or such as ``16GB``.
 
-        Raises ``StudyError`` where no peak is known, and for what is no size.
+        Raises ``StudyError`` without a peak, and for a text that is no size.
         """
         if self.captured is None:
-            raise StudyError("This theory holds one batch; make it by theory_of to ask for others.")
+            raise StudyError("This theory has one batch only; use theory_of for other batches.")
         return fits(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
+
+    def at_batch(self, captured: CapturedNetwork, batch: int) -> Theory:
+        """Return the theory at another batch of the network ``captured`` at ``BATCH``."""
+        history = tuple(captured.scaled(operator, batch) for operator in self.history)
+        return replace(self, network=captured.at(batch), history=history)
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:
         """The known operators by kind, most multiply-adds first, then most bytes."""
-        rows = self._rows(lambda operator, found: found.kind)
-        return tuple(sorted(rows, key=lambda row: (-row.multiply_adds, -row.bytes)))
+        rows = self._rows([work.kind for _, work in self._known])
+        return tuple(sorted(rows, key=attrgetter("multiply_adds", "bytes"), reverse=True))
 
     @cached_property
     def by_module(self) -> tuple[Row, ...]:
-        """The same by the module that called them, in the order of their first call."""
-        return self._rows(lambda operator, found: operator.module or _ITSELF)
+        """The known operators by calling module, in the order of the modules' first calls."""
+        return self._rows([operator.module or _ITSELF for operator, _ in self._known])
 
-    def _rows(self, name: Callable[[Operator, Load], str]) -> tuple[Row, ...]:
-        known = [(operator, found) for operator, found in self._loads if found is not None]
-        groups: dict[str, list[tuple[Operator, Load]]] = {}
-        for operator, found in known:
-            groups.setdefault(name(operator, found), []).append((operator, found))
+    def _rows(self, names: Sequence[str]) -> tuple[Row, ...]:
+        """Group the known operators by their ``names``, one per operator."""
+        groups: dict[str, list[tuple[Operator, OperatorWork]]] = {}
         readers: dict[int, str] = {}
-        # Whoever takes a view of a parameter reads it only if nobody else does.
-        for operator, found in sorted(known, key=lambda each: each[1].kind == "view"):
+        viewers: dict[int, str] = {}
+        for name, (operator, work) in zip(names, self._known, strict=True):
+            groups.setdefault(name, []).append((operator, work))
             for tensor in operator.read:
-                readers.setdefault(tensor.storage, name(operator, found))
+                (viewers if work.kind == "view" else readers).setdefault(tensor.storage, name)
+        # An operator that only views a parameter reads it if no other operator does.
+        readers = viewers | readers
         parameters = dict.fromkeys(groups, 0)
         sizes = {tensor.storage: tensor.elements for tensor in self.network.parameters.values()}
         for storage in sizes.keys() & readers.keys():
             parameters[readers[storage]] += sizes[storage]
         return tuple(self._row(name, group, parameters[name]) for name, group in groups.items())
 
-    def _row(self, name: str, group: Sequence[tuple[Operator, Load]], parameters: int) -> Row:
-        """The row of a group."""
+    def _row(
+        self, name: str, group: Sequence[tuple[Operator, OperatorWork]], parameters: int
+    ) -> Row:
+        """Sum the work of a group of operators."""
         roof = self.roof
         return Row(
             name=name,
             calls=len(group),
-            multiply_adds=sum(found.multiply_adds for _, found in group),
-            bytes=sum(found.bytes for _, found in group),
+            multiply_adds=sum(work.multiply_adds for _, work in group),
+            bytes=sum(work.bytes for _, work in group),
             parameters=parameters,
-            made=sum(self.network.storages[s] for o, _ in group for s in o.made),
-            seconds=sum(roof.least(load.flops, load.bytes) for _, load in group) if roof else None,
+            allocated=sum(self.network.storages[s] for o, _ in group for s in o.allocated),
+            seconds=sum(roof.least(work.flops, work.bytes) for _, work in group) if roof else None,
         )
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
-        """What stands under the rows: names and values as text, those that are known."""
+        """The known sums below the rows, as names and texts."""
         sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
         if unused := self.network.unused:
             sums.append(("Never read", ", ".join(unused)))
@@ -257,7 +273,7 @@ class Theory:
         return (*sums, *self.memory_sums())
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
-        """What is known of the peak, as text."""
+        """Yield the known facts of the peak, as names and texts."""
         peak = self.peak
         if peak is None:
             return
@@ -280,6 +296,32 @@ class Theory:
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
         return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
+
+
+def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits[Theory]:
+    """Search for the largest batch whose peak is at most ``limit`` bytes.
+
+    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled; if its
+    forward pass at the batch ``PROBE`` differs, it is captured at every batch that the search
+    needs.  Raises ``StudyError`` without a peak.
+    """
+    whole = captured(BATCH, PROBE)
+    if whole.scales:
+        return scaled_fits(CapturedNetwork(whole.network), whole, limit)
+
+    def at(batch: int) -> Theory:
+        return captured(batch, None)
+
+    return search(at, limit)
+
+
+def scaled_fits(captured: CapturedNetwork, whole: Theory, limit: int) -> Fits[Theory]:
+    """Search by scaling the network ``captured`` at ``BATCH``, which has the theory ``whole``."""
+    near = MOST
+    for fixed, per_image in captured.living:
+        if per_image:
+            near = min(near, (limit - fixed) // per_image)
+    return search(partial(whole.at_batch, captured), limit, near)
 
 
 def _described(operator: Operator) -> str:

@@ -6,8 +6,8 @@ convolutions, matrix products, attention and recurrent layers; all else is descr
 
 Compulsory traffic counts every place in memory that an operator must read once and every place that
 it must write once, in the types of the tensors; views move nothing, and what is read or written by
-index moves its rows, each as often as it is named.  An operator that stands in no table is unknown:
-it has no work and no bytes, rather than none.
+index moves its rows, each as often as it is named.  An operator in no table is unknown: its work
+and bytes are missing, not 0.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Kind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class Load:
-    """What an operator is, its multiply-adds (MAC), and the bytes that it must move (B).
+class OperatorWork:
+    """Kind of an operator, its multiply-adds (MAC) and its compulsory traffic (B).
 
-    Of the multiply-adds ``effective`` ones meet data: no padding, no score that causality masks.
+    The ``effective`` multiply-adds exclude padding and scores that causality masks.
     """
 
     kind: Kind
@@ -44,28 +44,28 @@ class Load:
 
     @property
     def flops(self) -> int:
-        """Two a multiply-add."""
+        """Floating-point operations, two per multiply-add."""
         return 2 * self.multiply_adds
 
 
-def load(operator: Operator) -> Load | None:
-    """Work and compulsory traffic; None for an operator that is not known."""
+def operator_work(operator: Operator) -> OperatorWork | None:
+    """Return work and compulsory traffic; None for an unknown operator."""
     kind = kind_of(operator)
     if kind is None:
         return None
     macs = multiply_adds(operator)
     effective = int(macs * _share_of_data(operator)) if macs else 0
-    return Load(kind, Macs(macs), _traffic(operator, kind), Macs(effective))
+    return OperatorWork(kind, Macs(macs), _traffic(operator, kind), Macs(effective))
 
 
 def multiply_adds(operator: Operator) -> int:
-    """The multiply-adds of an operator; none of one that is not known."""
+    """Return the multiply-adds of an operator; 0 for an unknown one."""
     products = _PRODUCTS.get(operator.base)
     return products(operator) if products else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
-    """What an operator is, of one on lists (``_foreach_add_``) what it does to each."""
+    """Return the kind of an operator; for one on lists (``_foreach_add_``) the kind per item."""
     return KINDS.get(operator.base.removeprefix("_foreach_"))
 
 
@@ -73,9 +73,9 @@ def kind_of(operator: Operator) -> Kind | None:
 
 
 def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The tensors that an operator reads and those that it writes, each once; views move nothing.
+    """Return the tensors that an operator reads and those that it writes, without repetitions.
 
-    Of an embedding or an index the table is among those that are read.
+    The table of an embedding or an index is among the read tensors.
     """
     updated = [t for name in operator.updates for t in operator.reads[name]]
     skipped = operator.updates if operator.base in _OVERWRITING else ()
@@ -83,9 +83,9 @@ def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]
 
 
 def _others(operator: Operator, names: Collection[str]) -> tuple[Tensor, ...]:
-    """The tensors of all arguments but those with these names, each once."""
-    given = (found for name, found in operator.reads.items() if name not in names)
-    return tuple(dict.fromkeys(chain.from_iterable(given)))
+    """Return the tensors of all arguments except ``names``, without repetitions."""
+    others = (tensors for name, tensors in operator.reads.items() if name not in names)
+    return tuple(dict.fromkeys(chain.from_iterable(others)))
 
 
 def _traffic(operator: Operator, kind: Kind) -> int:
@@ -94,15 +94,15 @@ def _traffic(operator: Operator, kind: Kind) -> int:
     if operator.base in _BY_INDEX:
         return places(_others(operator, ("self",))) + _written_by_index(operator)
     read, written = operands(operator)
-    taken = _TAKEN.get(operator.base)
-    if taken is None:
+    table = _INDEXED.get(operator.base)
+    if table is None:
         return places(written) + places(read)
-    rows = min(_named_by_index(operator, taken, written), places(operator.reads[taken]))
-    return places(written) + rows + places(_others(operator, (taken,)))
+    rows = min(_read_by_index(operator, table, written), places(operator.reads[table]))
+    return places(written) + rows + places(_others(operator, (table,)))
 
 
-def _named_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
-    """The bytes that an index names: rows of a weight, else as much as they become."""
+def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
+    """Return the bytes that an index reads: rows of a weight, else as many as are written."""
     if table != "weight":
         return places(written)
     weight, rows = _needed(operator, table), _needed(operator, "indices").elements
@@ -110,10 +110,10 @@ def _named_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -
 
 
 def _written_by_index(operator: Operator) -> int:
-    """The bytes that are written of a tensor, and read before where something is added to them."""
+    """Return the bytes that an index writes; bytes that are added to count as read too."""
     target = _needed(operator, "self")
     indices = operator.reads.get("indices", ())
-    # A list names an axis each, but for those that it leaves out as None; whole axes remain.
+    # ``indices`` has one entry per axis; None leaves the axis whole.
     named = operator.settings.get("indices", (True,) * len(indices))
     assert isinstance(named, tuple)
     whole = (n for n, by_list in zip_longest(target.shape, named) if not by_list)
@@ -135,17 +135,17 @@ def _written_by_index(operator: Operator) -> int:
 
 
 def _needed(operator: Operator, name: str) -> Tensor:
-    found = operator.tensor(name)
-    if found is None:
+    tensor = operator.tensor(name)
+    if tensor is None:
         raise StudyError(
             f"operator {operator.name} of {operator.module or 'the network'}: found no tensor "
             f"{name!r}; capture the network again with the PyTorch that ridgepoint names."
         )
-    return found
+    return tensor
 
 
 def _matrix(left: str, right: str) -> Callable[[Operator], int]:
-    """A product over the last extent of ``left``, one for each element of a batch."""
+    """Rule of a product over the last extent of ``left``, for each matrix of a batch."""
 
     def macs(operator: Operator) -> int:
         first, second = _needed(operator, left), _needed(operator, right)
@@ -156,26 +156,27 @@ def _matrix(left: str, right: str) -> Callable[[Operator], int]:
 
 
 def _convolution(operator: Operator) -> int:
-    """``N · positions · elements of the weight``: each meets every one of its positions once.
+    """Return ``N · positions · elements of the weight`` for every requested result.
 
-    Positions are those of the output, of a transposed convolution those of the input; the weight
-    has ``C_out · C_in / G · kernel`` elements.  Of a backward pass the gradients of input and
-    weight take as much, each where it is asked for.
+    Positions are those of the output, or of the input of a transposed convolution; the weight has
+    ``C_out · C_in / G · kernel`` elements.  In a backward pass the gradients of input and weight
+    need as many multiply-adds as the forward pass, if they are requested.
     """
     source = _needed(operator, "input")
     result = operator.tensor("grad_output") or operator.writes[0]
     sites = source if operator.settings.get("transposed") else result
-    each = source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
-    asked = operator.settings.get("output_mask", (True,))
-    assert isinstance(asked, tuple)
-    return each * sum(map(bool, asked[:2]))
+    per_result = source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
+    requested = operator.settings.get("output_mask", (True,))
+    assert isinstance(requested, tuple)
+    return per_result * sum(map(bool, requested[:2]))
 
 
 def _attention(queries: int, values: int) -> Callable[[Operator], int]:
-    """So many products for each pair of a query and a key; masks save none.
+    """Rule of ``queries`` and ``values`` products for each pair of a query and a key.
 
-    Forward the scores, over the width of the queries, and their product with the values; backward
-    the scores once more, and the gradients of values, scores, queries and keys.
+    A product has as many multiply-adds as a query, or a value, has elements; masks save none.
+    Forward: the scores, and their product with the values.  Backward: the scores again, and the
+    gradients of values, scores, queries and keys.
     """
 
     def macs(operator: Operator) -> int:
@@ -187,16 +188,16 @@ def _attention(queries: int, values: int) -> Callable[[Operator], int]:
 
 
 def _multi_head(operator: Operator) -> int:
-    """Self-attention with its projections, and the linear layers behind it that a block has."""
+    """Return the work of self-attention with its projections and a block's linear layers."""
     source = _needed(operator, "query" if "query" in operator.reads else "src")
     batch, length, width = source.shape
     names = ("qkv_weight", "proj_weight", "ffn_weight_1", "ffn_weight_2")
-    weights = sum(each.elements for name in names if (each := operator.tensor(name)) is not None)
+    weights = sum(tensor.elements for tensor in map(operator.tensor, names) if tensor is not None)
     return batch * length * (weights + 2 * length * width)
 
 
 def _recurrent(times: int, *names: str) -> Callable[[Operator], int]:
-    """Each step of each sequence meets all weights, of the input and of the hidden state."""
+    """Rule of a recurrent layer: each step of each sequence meets the weights ``names``."""
 
     def macs(operator: Operator) -> int:
         length, batch, _ = _needed(operator, "input").shape
@@ -206,25 +207,30 @@ def _recurrent(times: int, *names: str) -> Callable[[Operator], int]:
 
 
 def _share_of_data(operator: Operator) -> Fraction:
-    """Of the multiply-adds those with taps inside the input, or scores that causality leaves."""
+    """Return the share of multiply-adds with taps inside the input, or unmasked scores."""
     if operator.settings.get("is_causal"):
         queries, keys = (_needed(operator, name).shape[-2] for name in ("query", "key"))
-        left = sum(min(row, keys) for row in range(1, queries + 1))
-        return Fraction(left, queries * keys)
+        unmasked = sum(min(row, keys) for row in range(1, queries + 1))
+        return Fraction(unmasked, queries * keys)
     if KINDS[operator.base] != "convolution":
         return Fraction(1)
     source, kernel = (_needed(operator, name).shape[2:] for name in ("input", "weight"))
     result = (operator.tensor("grad_output") or operator.writes[0]).shape[2:]
-    way = (_each(operator, name, kernel) for name in ("stride", "padding", "dilation"))
+    windows = (_per_axis(operator, name, len(kernel)) for name in ("stride", "padding", "dilation"))
     transposed = bool(operator.settings["transposed"])
-    return share_of_data(source, result, kernel, *way, transposed=transposed)
+    return share_of_data(source, result, kernel, *windows, transposed=transposed)
 
 
-def _each(operator: Operator, name: str, extents: Sequence[int]) -> tuple[int, ...]:
-    """A setting for each extent; one number stands for all."""
-    found = operator.settings[name]
-    assert isinstance(found, tuple)
-    return found * len(extents) if len(found) == 1 else found  # type: ignore[return-value]
+def _per_axis(operator: Operator, name: str, axes: int) -> tuple[int, ...]:
+    """Return a setting for every axis; a single number holds for all."""
+    numbers = operator.settings[name]
+    assert isinstance(numbers, tuple)
+    return numbers * axes if len(numbers) == 1 else numbers  # type: ignore[return-value]
+
+
+def _outer_product(operator: Operator) -> int:
+    """Return the products of all pairs of elements of two vectors."""
+    return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
 
 
 _KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
@@ -239,7 +245,7 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "addmv": _matrix("mat", "vec"),
     "dot": _matrix("self", "tensor"),
     "vdot": _matrix("self", "other"),
-    "addr": lambda o: _needed(o, "vec1").elements * _needed(o, "vec2").elements,
+    "addr": _outer_product,
     "convolution": _convolution,
     "convolution_backward": _convolution,
     "flex_attention": _attention(1, 1),
@@ -339,31 +345,31 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 
 def _kinds() -> dict[str, Kind]:
-    """Every operator by its name; ``relu_`` is ``relu`` in place."""
-    found: dict[str, Kind] = dict.fromkeys(_PRODUCTS, "attention")
+    """Return the kinds by operator; ``relu_`` is ``relu`` in place."""
+    kinds: dict[str, Kind] = dict.fromkeys(_PRODUCTS, "attention")
     for kind, names in _NAMES.items():
         for name in names.split():
-            found[name] = found[f"{name}_"] = kind
-    return found
+            kinds[name] = kinds[f"{name}_"] = kind
+    return kinds
 
 
 KINDS: Final[Mapping[str, Kind]] = _kinds()
 
-#: Allocated and not touched.
+#: Operators that allocate a result and do not write to it.
 _UNTOUCHED: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 )
-#: What they write to they do not read before.
+#: Operators in place that do not read their target before they write to it.
 _OVERWRITING: Final = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
 )
-#: In place they write what the index names, and leave the rest.
+#: Operators in place that write only the elements at an index.
 _BY_INDEX: Final = frozenset({
     "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
     "scatter_add_", "scatter_reduce_", "put_",
 })  # fmt: skip
-#: Of the argument that is named, only what becomes part of the result is read.
-_TAKEN: Final[Mapping[str, str]] = {
+#: Operator → the argument of which only elements at an index are read.
+_INDEXED: Final[Mapping[str, str]] = {
     "embedding": "weight",
     "_embedding_bag": "weight",
     "_embedding_bag_forward_only": "weight",

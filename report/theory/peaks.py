@@ -1,9 +1,10 @@
-"""The peak of an inference taken apart by why its tensors are alive, and what no way can spare.
+"""The peak of an inference by the reasons why tensors are alive, and a lower bound for any order.
 
-Eager PyTorch without gradients frees a tensor when nothing refers to it any more.  At its peak
-parameters, running statistics and the network's input are alive, which the caller holds; what the
-operator reads and writes; what later operators read; the arguments of the modules around it, which
-their calls keep until they return; what autocast has copied; and the operator's own workspace.
+Eager PyTorch without gradients frees a tensor when nothing refers to it any more.  Alive at the
+peak are parameters, running statistics and the network's input, which the caller holds; tensors
+that the operator reads and writes; tensors that later operators read; arguments of the modules
+around the operator, which their calls hold until they return; copies by autocast; and the
+operator's workspace.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from report.core.records.operations import Network, Operator
 from report.theory.conditions import NOTHING, Conditions, Workspace
 from report.theory.convolution_workspaces import ALLOCATED, PENDING
-from report.theory.networks import Captured
+from report.theory.networks import CapturedNetwork
 from report.theory.reconciliation import Term
 from report.theory.terms import SHAPES
 from report.theory.timeline import resident
@@ -40,9 +41,9 @@ _CATEGORIES: Final = {
 
 @dataclass(frozen=True)
 class Peak:
-    """What is alive where most is, by name (B); ``complete`` says that it is all of the peak.
+    """Live bytes by name at the moment when most are alive.
 
-    Else some operator takes a workspace of unknown size, which is left out.
+    A peak that is not ``complete`` lacks the workspace of some operator, whose size is unknown.
     """
 
     terms: tuple[Term, ...]
@@ -50,49 +51,49 @@ class Peak:
 
     @property
     def total(self) -> int:
-        """All bytes."""
+        """Bytes of all terms."""
         return sum(term.amount for term in self.terms)
 
     def amount(self, *names: str) -> int:
-        """The bytes of the terms with these names."""
+        """Return the bytes of the terms with these names."""
         return sum(term.amount for term in self.terms if term.name in names)
 
     @property
     def before(self) -> int:
-        """What is there before the call."""
+        """Bytes that are alive before the call."""
         return self.amount(PARAMETERS, STATISTICS, INPUT)
 
     @property
     def workspace(self) -> int:
-        """What the operator takes for itself, and what autocast copies."""
+        """Bytes of the operator's workspace and of copies by autocast."""
         return self.total - self.before - self.amount(READ, WRITTEN, PENDING, *_HELD)
 
 
-def peak(captured: Captured, batch: int, conditions: Conditions) -> Peak:
-    """The first moment of an inference at which most is alive; the record's runs ask for few."""
+def peak(captured: CapturedNetwork, batch: int, conditions: Conditions) -> Peak:
+    """Return the peak at the first moment of an inference when most bytes are alive."""
     operators = captured.network.operators
-    first = {
-        n: NOTHING
-        if takes_nothing(operators[n])
-        else workspace(captured.operator(n, batch), conditions)
-        for n in set(captured.alike)
-    }
-    taken = [first[number] for number in captured.alike]
-    totals = [
-        fixed + each * batch + found.amount
-        for (fixed, each), found in zip(captured.living, taken, strict=True)
-    ]
-    number = totals.index(max(totals))
-    terms = tuple(_terms(captured.network, captured.sizes(batch), number, taken[number]))
-    return Peak(terms, all(found.complete for found in first.values()))
+    workspaces: dict[int, Workspace] = {}  # computed once for operators that are alike
+    for number in set(captured.alike):
+        if takes_nothing(operators[number]):
+            workspaces[number] = NOTHING
+        else:
+            workspaces[number] = workspace(captured.operator(number, batch), conditions)
+    totals = []
+    for first, (fixed, per_image) in zip(captured.alike, captured.living, strict=True):
+        totals.append(fixed + per_image * batch + workspaces[first].amount)
+    highest = totals.index(max(totals))
+    at_peak = workspaces[captured.alike[highest]]
+    terms = tuple(_terms(captured.network, captured.sizes(batch), highest, at_peak))
+    return Peak(terms, all(own.complete for own in workspaces.values()))
 
 
 def _terms(network: Network, sizes: Sequence[int], number: int, taken: Workspace) -> Iterator[Term]:
-    """Every storage that is alive at an operator under one name, then its workspace."""
-    there = resident(network)
+    """Yield the live bytes at an operator, every storage under one name, then the workspace."""
     operators = network.operators[: number + 1]
-    alive = {storage for operator in operators for storage in operator.made}
-    alive -= {storage for operator in operators for storage in operator.freed}
+    alive = set[int]()
+    for operator in operators:
+        alive.update(operator.allocated)
+        alive.difference_update(operator.freed)
     operator = operators[-1]
     casts, indices = _casts(network), _indices(operators)
     own = alive - casts.keys() - indices
@@ -110,8 +111,9 @@ def _terms(network: Network, sizes: Sequence[int], number: int, taken: Workspace
          "N · C · H · W elements", "freed with the layer"),
         (_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
     )  # fmt: skip
+    categories = resident(network)
     for category, (name, formula) in _CATEGORIES.items():
-        size = sum(sizes[s] for s, found in there.items() if found == category)
+        size = sum(sizes[s] for s, held_as in categories.items() if held_as == category)
         yield Term(name, size, formula, SHAPES)
     for name, storages, formula, evidence in groups:
         if name == PENDING:
@@ -122,30 +124,31 @@ def _terms(network: Network, sizes: Sequence[int], number: int, taken: Workspace
 
 
 @lru_cache(maxsize=4096)
-def needed(captured: Captured, batch: int) -> int:
-    """The most bytes of tensors that an operator or a later one reads or writes, and parameters.
+def needed(captured: CapturedNetwork, batch: int) -> int:
+    """Return a lower bound of the memory for computing operator by operator, on any device (B).
 
-    A lower bound of what computing operator by operator takes, on any device.
+    It is the largest sum of tensors that an operator or a later one reads or writes, with
+    parameters, running statistics and input.
     """
     network, sizes = captured.network, captured.sizes(batch)
-    there = resident(network)
-    spared = {*there, *_casts(network), *_indices(network.operators)}
+    held = resident(network)
+    spared = {*held, *_casts(network), *_indices(network.operators)}
     ends: dict[int, int] = {}
     for number, operator in enumerate(network.operators):
-        ends |= dict.fromkeys(_read(operator) | set(operator.made), number)
+        ends |= dict.fromkeys(_read(operator) | set(operator.allocated), number)
     alive = most = 0
     leaving = [0] * len(network.operators)
     for number, operator in enumerate(network.operators):
-        for storage in set(operator.made) - spared:
+        for storage in set(operator.allocated) - spared:
             alive += sizes[storage]
             leaving[ends[storage]] += sizes[storage]
         most = max(most, alive)
         alive -= leaving[number]
-    return most + sum(sizes[storage] for storage in there)
+    return most + sum(sizes[storage] for storage in held)
 
 
-def before(captured: Captured, batch: int) -> int:
-    """The bytes of parameters, running statistics and input."""
+def before(captured: CapturedNetwork, batch: int) -> int:
+    """Return the bytes of parameters, running statistics and input."""
     sizes = captured.sizes(batch)
     return sum(sizes[storage] for storage in resident(captured.network))
 
@@ -155,20 +158,22 @@ def _read(operator: Operator) -> set[int]:
 
 
 def _casts(network: Network) -> dict[int, str]:
-    """The storages that autocast copies from parameters or from the input, with which it was.
+    """Return the copies that autocast makes of parameters or input, with the original's category.
 
     ``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``: copies of parameters that require
-    gradients are kept until autocast ends, also without gradients.
+    gradients are cached until autocast ends, even if no gradient is computed.
     """
-    there = resident(network)
-    return {
-        operator.made[0]: there[operator.reads["self"][0].storage]
-        for operator in network.operators
-        if operator.base == "_to_copy" and operator.reads["self"][0].storage in there
-    }
+    categories = resident(network)
+    casts: dict[int, str] = {}
+    for operator in network.operators:
+        if operator.base == "_to_copy":
+            original = operator.reads["self"][0].storage
+            if original in categories:
+                casts[operator.allocated[0]] = categories[original]
+    return casts
 
 
 def _indices(operators: Iterable[Operator]) -> set[int]:
-    """Where each maximum was: computed without gradients too, and dropped."""
-    pools = (each for each in operators if each.base == "max_pool2d_with_indices")
+    """Return the storages of pooling indices, which PyTorch computes without gradients too."""
+    pools = (operator for operator in operators if operator.base == "max_pool2d_with_indices")
     return {pool.writes[1].storage for pool in pools}

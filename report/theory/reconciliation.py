@@ -2,8 +2,8 @@
 
 A reconciliation starts from what theory says, adds terms that each have a name, a formula and a
 piece of evidence, and compares the sum with the measurement.  Nothing in it is fitted: a term is
-computed from shapes and rules, never from the difference that it should explain.  What is left is
-the residual, and every output prints it; where it is not 0 it is called unexplained.
+computed from shapes and rules, never from the difference that it should explain.  The rest is
+the residual; every output prints it, and calls it unexplained unless it is 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from report.core.missing import Missing
 EXPLAINED: Final = "Residual"
 UNEXPLAINED: Final = "Residual, unexplained"
 
-#: Of a factor: a batch size, or the name of what was changed.
+#: Level of a factor: a batch size, or the name of a change.
 Level = TypeVar("Level", int, str)
 
 
@@ -26,9 +26,9 @@ Level = TypeVar("Level", int, str)
 class Term:
     """A named number on the way from theory to measurement.
 
-    ``amount`` is signed and in the unit of the reconciliation; ``formula`` says how it is computed
-    from shapes or rules, ``evidence`` what shows that it is there: a kernel's name, an event of an
-    allocator, a shape.
+    ``amount`` is signed and in the unit of the reconciliation; ``formula`` computes it from shapes
+    or rules; ``evidence`` shows that the term applies: a kernel's name, an event of an allocator, a
+    shape.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What theory says of ``subject``, the terms that it leaves out, and what was measured.
+    """Theory of ``subject``, the terms that theory leaves out, and the measurement.
 
     All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
     two terms have the same name.
@@ -63,12 +63,12 @@ class Reconciliation:
 
     @property
     def end(self) -> int:
-        """What start and terms add up to."""
+        """Sum of start and terms."""
         return self.start.amount + sum(term.amount for term in self.terms)
 
     @property
     def residual(self) -> int | Missing:
-        """Measured minus end: what no term explains."""
+        """Measurement minus end: the amount that no term explains."""
         if isinstance(self.measured, Missing):
             return self.measured
         return self.measured.amount - self.end
@@ -84,16 +84,16 @@ class Reconciliation:
 
     @property
     def explained(self) -> bool:
-        """Whether something was measured and the terms explain it to the last unit."""
+        """Whether the terms explain the measurement to the last unit; false if it is missing."""
         return self.residual == 0
 
     @property
     def residual_name(self) -> str:
-        """How the residual is called in every output."""
+        """Name of the residual in every output."""
         return EXPLAINED if self.explained or isinstance(self.measured, Missing) else UNEXPLAINED
 
     def as_json(self) -> dict[str, Any]:
-        """The reconciliation with its sum and its residual; null and a reason where missing."""
+        """Return the reconciliation with sum and residual as JSON; null and a reason if missing."""
         missing = isinstance(self.measured, Missing)
         derived = {
             "sum": self.end,
@@ -106,10 +106,15 @@ class Reconciliation:
         return asdict(self) | known | ({"measured": None} if missing else {})
 
 
-def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
-    """Without the terms that are 0 at every level, which would be empty columns of a table."""
-    active = {term.name for r in found.values() for term in r.terms if term.amount}
-    return {
-        level: replace(r, terms=tuple(term for term in r.terms if term.name in active))
-        for level, r in found.items()
-    }
+def without_idle_terms(
+    reconciliations: Mapping[Level, Reconciliation],
+) -> dict[Level, Reconciliation]:
+    """Drop terms that are 0 at every level, which would be empty columns of a table."""
+    active = set[str]()
+    for reconciliation in reconciliations.values():
+        active.update(term.name for term in reconciliation.terms if term.amount)
+    shortened = {}
+    for level, reconciliation in reconciliations.items():
+        terms = tuple(term for term in reconciliation.terms if term.name in active)
+        shortened[level] = replace(reconciliation, terms=terms)
+    return shortened

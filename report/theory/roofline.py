@@ -1,7 +1,7 @@
 """The roofline: work, traffic and intensity of layers in a training step, and the roof above them.
 
 The model is that of Williams, Waterman and Patterson (CACM 2009): a kernel of intensity I cannot
-run faster than ``min(peak, I · bandwidth)``.  Two models of traffic bound what really moves:
+run faster than ``min(peak, I · bandwidth)``.  Two models of traffic bound the real one:
 
 - *layer by layer*: every pass of every layer reads and writes its tensors once
   (``theory.work.compulsory_traffic``), and nothing stays in a cache from one layer to the next;
@@ -31,7 +31,7 @@ from report.theory.work import (
     training_passes,
 )
 
-#: How often the update touches each parameter's bytes: SGD with momentum reads parameter, gradient
+#: Accesses of the update to each parameter's bytes: SGD with momentum reads parameter, gradient
 #: and momentum and writes parameter and momentum (PyTorch, torch.optim.SGD).
 UPDATE_PASSES: Final = 5
 #: The same without the gradient, which a perfect cache keeps from the backward pass.
@@ -42,7 +42,7 @@ _CACHED_UPDATE_PASSES: Final = 4
 class Roof:
     """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
 
-    A roof that is printed says which ``device`` it is of, and from which ``source``.
+    A printed roof names its ``device`` and its ``source``.
     """
 
     peak: Estimate
@@ -51,12 +51,12 @@ class Roof:
     source: str = ""
 
     def least(self, flops: int, bytes: int) -> float:
-        """The least time of so much work and traffic, at the nearer ceiling (s)."""
+        """Return the least time (s) of work (FLOP) and traffic (B), at the nearer ceiling."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
 
 def sheet_roof(peak: float, bandwidth: float, device: str = "", source: str = "data sheet") -> Roof:
-    """The roof of a data sheet, whose numbers have no interval."""
+    """Return the roof of a data sheet, whose numbers have no interval."""
     arithmetic, memory = (Estimate(n, n, n, 1, 1.0) for n in (peak, bandwidth))
     return Roof(arithmetic, memory, device, source)
 
@@ -70,7 +70,7 @@ class Load:
 
     @property
     def intensity(self) -> float:
-        """FLOP/B; 0 where nothing moves."""
+        """FLOP/B; 0 without traffic."""
         return self.flops / self.bytes if self.bytes else 0.0
 
     def __add__(self, other: Load) -> Load:
@@ -78,36 +78,36 @@ class Load:
 
 
 def total(loads: Iterable[Load]) -> Load:
-    """The sum of loads."""
+    """Return the sum of loads."""
     return sum(loads, Load())
 
 
 @lru_cache(maxsize=16_384)
 def load(layer: Layer, passes: tuple[Pass, ...] = ("forward",)) -> Load:
-    """Work and compulsory traffic of a layer's passes.
+    """Return work and compulsory traffic of a layer's passes.
 
-    Remembered, since every table of a study asks for it again.
+    Results are cached, since every table of a study needs them again.
     """
     return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
 
 
 def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
-    """Work and traffic of each layer in a training step, layer by layer."""
+    """Return work and traffic of each layer in a training step."""
     return tuple(map(load, layers, training_passes(layers)))
 
 
 def update_load(layers: Sequence[Layer]) -> Load:
-    """The optimiser's traffic; its few operations are not multiply-adds of a layer."""
+    """Return the optimiser's traffic; its few operations are not multiply-adds of a layer."""
     return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))
 
 
 def step_load(layers: Sequence[Layer]) -> Load:
-    """A whole training step, layer by layer, with the optimiser's update."""
+    """Return the load of a training step, layer by layer, with the optimiser's update."""
     return total(training_loads(layers)) + update_load(layers)
 
 
 def cached_step_load(layers: Sequence[Layer]) -> Load:
-    """A whole training step with a perfect cache: images, parameters and momentum move, no more."""
+    """Return the load of a training step if only images, parameters and momentum move."""
     work = total(training_loads(layers)).flops
-    kept = _CACHED_UPDATE_PASSES * sum(map(parameter_bytes, layers))
-    return Load(work, kept + (input_bytes(layers[0]) if layers else 0))
+    update = _CACHED_UPDATE_PASSES * sum(map(parameter_bytes, layers))
+    return Load(work, update + (input_bytes(layers[0]) if layers else 0))

@@ -1,4 +1,4 @@
-"""The shapes and parameters that a layer's geometry gives, and whether a record contradicts them.
+"""Output shapes and parameters of layers from their geometry, and a check of recorded shapes.
 
 Shapes are ``(N, C, H, W)`` or ``(N, ..., features)``.  In formulas N is the batch, C channels,
 K the kernel, S the stride, P the padding, D the dilation, G the groups.
@@ -32,7 +32,7 @@ def square_convolution(
     groups: int = 1,
     bias: bool = True,
 ) -> Convolution:
-    """A convolution of float32 whose geometry is the same in both directions, not dilated."""
+    """Return a float32 convolution with the same geometry along both axes and no dilation."""
     height, width = ((n + 2 * padding - kernel) // stride + 1 for n in input_shape[2:])
     return Convolution(
         name=name,
@@ -49,26 +49,31 @@ def square_convolution(
     )
 
 
+def mnist_conv2(batch: int) -> Convolution:
+    """Return the second convolution of PyTorch's MNIST example: Conv2d(32, 64, 3) on 26 × 26."""
+    return square_convolution("conv2", (batch, 32, 26, 26), channels=64, kernel=3)
+
+
 def elements(shape: Iterable[int]) -> int:
-    """The number of elements of a tensor."""
+    """Return the number of elements of a tensor."""
     return math.prod(shape)
 
 
 def round_up(size: int, multiple: int) -> int:
-    """The smallest multiple that is not below ``size``."""
+    """Return the smallest multiple of ``multiple`` that is at least ``size``."""
     return -(-size // multiple) * multiple
 
 
 def output_shape(layer: Layer) -> tuple[int, ...]:
-    """The output shape that the input shape and the geometry give.
+    """Compute the output shape from input shape and geometry.
 
-    Channels and features of a convolution or a linear layer are a free choice and are taken from
-    the stored shape.  Extents (Dumoulin and Visin, arXiv:1603.07285; torch.nn.Conv2d):
+    Channels of a convolution and features of a linear layer are free and come from the stored
+    shape.  Extents (Dumoulin and Visin, arXiv:1603.07285; torch.nn.Conv2d):
 
     - convolution, pooling: ``floor((H + 2P - D(K - 1) - 1) / S) + 1``;
     - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``, the smallest extent from which a
-      convolution leads back to H; up to S - 1 rows or columns may be added to it (and must, where
-      the formula gives less than 1), which no field of the layer tells.
+      convolution leads back to H; up to S - 1 rows or columns may be added (and must be, where the
+      formula is below 1), but no field of the layer contains their number.
 
     Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
     """
@@ -83,11 +88,12 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
         case Flatten():
             return (layer.input_shape[0], elements(layer.input_shape[1:]))
         case PaddedShortcut():
-            # At least the channels that came in; the zeros are a free choice.
+            # The number of added channels is free, so only a loss of channels is a contradiction.
             _need_four_axes(layer)
-            kept = (-(-n // s) for n, s in zip(layer.input_shape[2:], layer.stride, strict=True))
+            strides = zip(layer.input_shape[2:], layer.stride, strict=True)
+            extents = tuple(-(-extent // stride) for extent, stride in strides)
             channels = max(layer.input_shape[1], layer.output_shape[1])
-            return (layer.input_shape[0], channels, *kept)
+            return (layer.input_shape[0], channels, *extents)
         case _:
             return layer.input_shape
 
@@ -98,15 +104,15 @@ def check(layer: Layer) -> None:
         _need_four_axes(layer)
         if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
             raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
-    expected, found = output_shape(layer), layer.output_shape
+    expected, stored = output_shape(layer), layer.output_shape
     slack: tuple[int, ...] = (0,) * len(expected)
     if isinstance(layer, Convolution) and layer.transposed:
         slack = (0, 0, layer.stride[0] - 1, layer.stride[1] - 1)
-    fits = len(found) == len(expected) and all(
+    agrees = len(stored) == len(expected) and all(
         least <= extent <= least + extra
-        for least, extent, extra in zip(expected, found, slack, strict=True)
+        for least, extent, extra in zip(expected, stored, slack, strict=True)
     )
-    if not fits:
+    if not agrees:
         raise _contradiction(layer, f"the geometry gives {expected}")
 
 
@@ -115,16 +121,16 @@ def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
     transposed = isinstance(layer, Convolution) and layer.transposed
-    found = []
+    extents = []
     for size, kernel, stride, padding, step in zip(*geometry, strict=True):
         reach = step * (kernel - 1) + 1
         if transposed:
-            found.append((size - 1) * stride - 2 * padding + reach)
+            extents.append((size - 1) * stride - 2 * padding + reach)
         else:
-            found.append((size + 2 * padding - reach) // stride + 1)
-    if not transposed and min(found) < 1:
+            extents.append((size + 2 * padding - reach) // stride + 1)
+    if not transposed and min(extents) < 1:
         raise _contradiction(layer, f"the kernel {layer.kernel} does not fit the input")
-    return tuple(found)
+    return tuple(extents)
 
 
 def _need_four_axes(layer: Convolution | Pooling | PaddedShortcut) -> None:
@@ -140,7 +146,7 @@ def _contradiction(layer: Layer, why: str) -> StudyError:
 
 
 def weight_count(layer: Layer) -> int:
-    """Trained factors: ``C_out · C_in/G · K_h · K_w``, features in × out, or one a channel."""
+    """Count factors: ``C_out · C_in/G · K_h · K_w``, features in × out, or one per channel."""
     match layer:
         case Convolution():
             channels = layer.input_shape[1] * layer.output_shape[1] // layer.groups
@@ -154,7 +160,7 @@ def weight_count(layer: Layer) -> int:
 
 
 def bias_count(layer: Layer) -> int:
-    """Trained summands: one an output channel or feature, if the layer has them."""
+    """Count trained summands: one per output channel or feature, if the layer has them."""
     match layer:
         case Convolution():
             return layer.output_shape[1] if layer.bias else 0
@@ -167,5 +173,5 @@ def bias_count(layer: Layer) -> int:
 
 
 def parameter_count(layer: Layer) -> int:
-    """All trained numbers of a layer; running statistics of a batch norm are not trained."""
+    """Count trained numbers; a batch norm's running statistics are not among them."""
     return weight_count(layer) + bias_count(layer)

@@ -1,7 +1,7 @@
-"""The terms between theory and measurement that theory itself can state, from shapes.
+"""Terms between theory and measurement that follow from shapes.
 
-Each function computes one term of a ``theory.reconciliation.Reconciliation`` and takes the evidence
-that it is there from the caller: a formula says how large a term would be, never that it applies.
+Each function computes one term of a ``theory.reconciliation.Reconciliation``.  The caller supplies
+the evidence: a formula tells how large a term would be, never that it applies.
 Letters in formulas are those of ``report.theory.shapes``.
 
 Terms of work are multiply-adds (``MAC``) or, where the name says so, single operations (``FLOP``);
@@ -27,16 +27,16 @@ SHAPES: Final = "shapes in the record"
 #: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
 #: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
 COUNTED_WIDTH: Final = 8
-#: How PyTorch's build names the library that was read, and its kernel of matrix products.
+#: The library whose rule was read off, by its name in PyTorch's build, and its matrix kernel.
 LIBRARY: Final = "Math Kernel Library Version 2024.2"
 MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
-#: Channels that it takes at once, and left-over ones that it does not fuse.
+#: Channels that the kernel multiplies at once, and remainders that it does not fuse.
 ROWS_AT_ONCE: Final = 6
 UNFUSED_ROWS: Final = (1, 2)
 
 
 def theory_macs(layer: Layer) -> Term:
-    """Where a reconciliation of multiply-adds starts."""
+    """Return the start of a reconciliation of multiply-adds."""
     formula = "N · H_out · W_out · C_out · C_in/G · K_h · K_w"
     if isinstance(layer, Linear):
         formula = "rows · features in · features out"
@@ -44,21 +44,21 @@ def theory_macs(layer: Layer) -> Term:
 
 
 def as_flops(term: Term) -> Term:
-    """A term of multiply-adds in floating-point operations, two each."""
+    """Convert a term from multiply-adds to floating-point operations, two each."""
     return replace(term, amount=2 * term.amount, formula=f"2 · ({term.formula})")
 
 
 def for_each_output(name: Literal["scaling", "additions"], layer: Layer) -> Term:
-    """One operation an output element (FLOP), which kernels do that write α · result + β · y.
+    """Return one operation per output element (FLOP), for kernels that write α · result + β · y.
 
-    cuDNN defines its convolutions so (API reference, ``cudnnConvolutionForward``), with α = 1 too;
-    an addition may be that of the bias.  Evidence is still to be found.
+    cuDNN defines its convolutions so, even with α = 1 (API reference, ``cudnnConvolutionForward``);
+    an addition may also be the bias.  The term has no evidence yet.
     """
     return Term(f"Output {name}", elements(layer.output_shape), "N · C_out · H_out · W_out", "")
 
 
 def bias_kernel(layer: Layer, evidence: str) -> Term:
-    """One multiply-add an output element: a kernel of its own that adds α · bias (FLOP).
+    """Return one multiply-add per output element, for a separate kernel that adds α · bias (FLOP).
 
     PyTorch's addition is defined as x + α · y (``torch.add``), with α = 1 too.
     """
@@ -72,7 +72,7 @@ Tile: TypeAlias = tuple[int, int, int]
 
 
 def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
-    """Multiply-adds that only fill up the tiles of an implicit matrix product (MAC).
+    """Return multiply-adds that only pad the tiles of an implicit matrix product (MAC).
 
     The positions of the output, its channels and the taps of each are the sides of the product
     (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3), and
@@ -87,7 +87,7 @@ def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
 
 
 def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
-    """One addition and one multiplication for each output of the tiles, filled-up ones too (FLOP).
+    """Return one addition and one multiplication per output of the tiles, with padding (FLOP).
 
     cuDNN defines its convolutions as y = α · conv(x, w) + β · y (API reference,
     ``cudnnConvolutionForward``).
@@ -102,7 +102,7 @@ def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
 
 
 def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
-    """Positions, output channels and taps of the product, each rounded up to whole tiles."""
+    """Return positions, output channels and taps of the product, rounded up to whole tiles."""
     outputs = layer.output_shape
     taps = math.prod(layer.kernel) * layer.input_shape[1] // layer.groups
     sides = (outputs[0] * math.prod(outputs[2:]), outputs[1] // layer.groups, taps)
@@ -110,7 +110,7 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
 
 
 def skipped_padding(layer: Layer, evidence: str) -> Term:
-    """Multiply-adds with the zeros of the padding that are not executed (MAC, at most 0)."""
+    """Return the unexecuted multiply-adds with zeros of the padding (MAC, at most 0)."""
     return Term(
         "Padding taps skipped",
         valid_tap_macs(layer) - macs(layer),
@@ -120,10 +120,10 @@ def skipped_padding(layer: Layer, evidence: str) -> Term:
 
 
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
-    """Multiply-adds of output channels that only fill up the vectors of ``width`` (MAC).
+    """Return multiply-adds of output channels that only pad vectors of ``width`` (MAC).
 
-    Counted on the taps inside the input, so that it adds to ``skipped_padding``.  The channels of a
-    group are filled up by themselves; one-channel groups (depthwise) share vectors.
+    Only taps inside the input count, so that the term adds to ``skipped_padding``.  Every group is
+    padded by itself; one-channel groups (depthwise) share vectors.
     """
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups
@@ -137,38 +137,45 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
 
 
 def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
-    """What is executed beyond theory, or hidden from a counter of fused multiply-adds (MAC).
+    """Return work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
 
-    Always the same terms, 0 where one does not apply; vectors hold ``width`` elements, ``build`` is
-    what ``torch.__config__`` says.
+    The terms are the same for every layer, 0 where one does not apply.  Vectors have ``width``
+    elements; ``build`` is the text of ``torch.__config__``.
 
-    PyTorch hands most float32 convolutions to oneDNN.  Small ones it computes itself: it unfolds
-    the input into columns, one a position of the output, and multiplies them with the weights,
-    image by image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  Which of the two it is, and how
-    many bytes each takes, tells ``theory.convolution_workspaces``.
+    PyTorch passes most float32 convolutions to oneDNN.  It computes small ones itself: it unfolds
+    the input into columns, one per output position, and multiplies them with the weights, image by
+    image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  ``theory.convolution_workspaces`` decides
+    between the two.
 
-    oneDNN's kernels for vectors keep channels in blocks as long as a vector, on both sides.  The
-    matrix product is MKL's; its vectors run along the positions, and it takes output channels by
-    the six; one or two that are left over it multiplies and adds in separate instructions.  That
-    rule was read off smaller products: callgrind counted the instructions of MKL 2024.2 in PyTorch
-    2.13.0 under valgrind 3.19, which shows every machine that has AVX2 the same processor, for 72
-    shapes, and lackey met it for 463.  Whether it holds here, each residual shows.
+    oneDNN's vector kernels block input and output channels by the length of a vector.  The matrix
+    product is MKL's: its vectors run along the positions, it multiplies six output channels at
+    once, and for one or two remaining channels it uses separate instructions for multiplication
+    and addition.  The rule was read off smaller products: callgrind counted the instructions of MKL
+    2024.2 in PyTorch 2.13.0 for 72 shapes, under valgrind 3.19, which presents the same processor
+    on every machine with AVX2; lackey confirmed the rule for 463 shapes.  The residual of each
+    layer shows whether the rule holds there.
     """
     by_onednn = not computed_by_pytorch(layer, Conditions(threads))
     by_mkl = not by_onednn and LIBRARY in build
     # Each image's product converts its factor β from a whole number.
     beta = "const int beta in ConvolutionMM2d.cpp"
     converted = Term("Factors converted", layer.output_shape[0], "N", beta)
-    terms = (
-        *((by_onednn, term) for term in _of_onednn(layer, width)),
-        *((by_mkl, term) for term in _of_product(layer, width)),
-        (not by_onednn, converted),
+    return (
+        *_only_if(by_onednn, *_of_onednn(layer, width)),
+        *_only_if(by_mkl, *_of_product(layer, width)),
+        *_only_if(not by_onednn, converted),
     )
-    return tuple(term if yes else replace(term, amount=0, evidence="") for yes, term in terms)
+
+
+def _only_if(applies: bool, *terms: Term) -> tuple[Term, ...]:
+    """Return the terms, with amounts of 0 and without evidence unless they apply."""
+    if applies:
+        return terms
+    return tuple(replace(term, amount=0, evidence="") for term in terms)
 
 
 def _of_onednn(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Multiply-adds with zeros that fill up blocks of channels, output and input."""
+    """Return multiply-adds with zeros that pad blocks of output and of input channels."""
     evidence = f"blocks of {width} channels, oneDNN"
     batch, outputs, *extents = layer.output_shape
     inputs = layer.input_shape[1]
@@ -180,28 +187,28 @@ def _of_onednn(layer: Convolution, width: int) -> tuple[Term, Term]:
         f"(C_out rounded up to {width})",
         f"blocks of {width}, oneDNN",
     )
-    # The same words for every layer, so that many of them make one table.
+    # All layers have the same formula, so that one table can list them.
     words = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
     return replace(padded_channels(layer, width, evidence), formula=words), filled
 
 
 def _of_product(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Multiply-adds of positions that fill up an image's last vector, and those not fused."""
+    """Return multiply-adds that pad an image's last vector of positions, and unfused ones."""
     evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape
     positions, filled = elements(extents), round_up(elements(extents), width)
-    each = batch * layer.input_shape[1] * elements(layer.kernel)
-    left = outputs % ROWS_AT_ONCE
+    per_position = batch * layer.input_shape[1] * elements(layer.kernel)
+    remainder = outputs % ROWS_AT_ONCE
     return (
         Term(
             "Positions padded to the vector width",
-            outputs * each * (filled - positions),
+            outputs * per_position * (filled - positions),
             f"N · C_out · C_in · K_h · K_w · (H_out · W_out rounded up to {width} − H_out · W_out)",
             evidence,
         ),
         Term(
             "Not fused",
-            -left * each * filled if left in UNFUSED_ROWS else 0,
+            -remainder * per_position * filled if remainder in UNFUSED_ROWS else 0,
             f"−(C_out mod {ROWS_AT_ONCE}, if {' or '.join(map(str, UNFUSED_ROWS))}) · N · C_in · "
             f"K_h · K_w · (H_out · W_out rounded up to {width})",
             evidence,
@@ -210,14 +217,14 @@ def _of_product(layer: Convolution, width: int) -> tuple[Term, Term]:
 
 
 def theory_output(layer: Layer) -> Term:
-    """Where a reconciliation of a call's memory starts: its result (B)."""
+    """Return the start of a reconciliation of a call's memory: its result (B)."""
     return Term(
         "Output", output_bytes(layer), f"output elements · {element_bytes(layer)} B", SHAPES
     )
 
 
 def allocator_rounding(before: Snapshot, after: Snapshot, evidence: str) -> Term:
-    """What blocks hold beyond the bytes asked for, between two states of the allocator (B)."""
+    """Return the bytes of blocks beyond requests, between two states of the allocator."""
     return Term(
         "Allocator rounding",
         (after.allocated - before.allocated) - (after.requested - before.requested),
@@ -227,7 +234,7 @@ def allocator_rounding(before: Snapshot, after: Snapshot, evidence: str) -> Term
 
 
 def segment_granularity(before: Snapshot, after: Snapshot, evidence: str) -> tuple[Term, Term]:
-    """From allocated to reserved bytes: blocks in segments held before, room in new ones (B).
+    """Return the terms from allocated to reserved bytes: blocks in old segments, room in new ones.
 
     ``after`` must follow ``before`` in one replay.
     """

@@ -1,16 +1,15 @@
-"""What is alive while the operators of a network run, storage by storage, and the peak; pure.
+"""Live memory while the operators of a network run, storage by storage; pure.
 
-Which storage is let go when is known from the capture, since Python holds the same tensors there.
-What an operator takes for itself while it runs (``theory.workspaces``) is added where a rule gives
-it; where none does, the operator takes at least nothing, and so does the network.  On a GPU each
-storage takes a block of the allocator, at least as large as the storage rounded up.
+The capture contains when each storage is freed, since Python holds the same tensors there as in a
+real call.  An operator's workspace (``theory.workspaces``) is added where a rule gives it; without
+a rule the sum is a lower bound.  On a GPU each storage occupies a block of the allocator, at least
+as large as the storage rounded up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.records.operations import Network, Operator, Phase
@@ -23,13 +22,13 @@ Category: TypeAlias = Literal[
 ]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
-#: What is made in a phase belongs to this category.
-_MADE_IN: Final[dict[Phase, Category]] = {
+#: Phase → category of the storages that are allocated in it.
+_ALLOCATED_IN: Final[dict[Phase, Category]] = {
     "forward": "activations",
     "backward": "gradients",
     "update": "optimiser state",
 }
-#: A processor's own operators; a GPU runs others in their place, with other results.
+#: Operators of a processor for which a GPU runs others, with other results.
 ONLY_ON_CPU: Final = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -39,9 +38,9 @@ ONLY_ON_CPU: Final = frozenset({
 
 @dataclass(frozen=True)
 class Moment:
-    """What is alive (B) while one operator runs, its results among it, by category.
+    """Live bytes by category while one operator runs, including its results.
 
-    ``workspace`` is what it takes beside at its largest moment.
+    ``workspace`` is the most that the operator allocates besides.
     """
 
     operator: Operator
@@ -50,12 +49,12 @@ class Moment:
 
     @property
     def total(self) -> int:
-        """All bytes that are known of."""
+        """All known bytes."""
         return sum(self.alive.values()) + self.workspace.amount
 
 
 def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
-    """The operators in order, each with what is alive while it runs."""
+    """Yield the live memory of every operator, in order."""
     sizes, allocator = network.storages, conditions.allocator
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
@@ -64,7 +63,7 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
 
 
 def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
-    """What is alive while each operator runs, where storages have these sizes."""
+    """Yield live bytes by category at each operator, for storages of these ``sizes`` (B)."""
     categories = resident(network)
     alive = dict.fromkeys(CATEGORIES, 0)
     for storage, category in categories.items():
@@ -73,57 +72,61 @@ def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, in
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
         read = {tensor.storage for tensor in operator.read}
-        # A tensor made from Python's numbers is there from where it is read first.
-        for storage in (*operator.made, *sorted(s for s in read if s not in categories)):
-            categories[storage] = _MADE_IN[operator.phase]
+        # No operator allocates a tensor of Python's numbers; it is alive from its first reader on.
+        for storage in (*operator.allocated, *sorted(read - categories.keys())):
+            categories[storage] = _ALLOCATED_IN[operator.phase]
             alive[categories[storage]] += sizes[storage]
         yield dict(alive)
 
 
 def resident(network: Network) -> dict[int, Category]:
-    """The storages that are there before the first operator."""
-    found: dict[int, Category] = {}
+    """Return the category of every storage that is alive before the first operator."""
+    categories: dict[int, Category] = {}
     for category, tensors in (
         ("optimiser state", network.state),
         ("inputs", network.inputs),
         ("buffers", network.buffers.values()),
         ("parameters", network.parameters.values()),
     ):
-        found |= {t.storage: category for t in tensors}  # type: ignore[misc]
-    return found
+        categories |= {t.storage: category for t in tensors}  # type: ignore[misc]
+    return categories
 
 
 # ---------------------------------------------------------------------------------------- on a GPU
 
 
 def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> dict[Sum, int]:
-    """The most that the allocator of a process with these options holds in a call (B).
+    """Return the largest sums of the allocator of a new process during a call (B).
 
-    In a new process parameters and buffers are moved to the device, then come the inputs, then the
-    call before (``history``), then the call that is asked about.  What libraries take beside
-    tensors stands in no capture (``UNKNOWN``), so that the allocator's sums hold for a call without
-    it.
+    The process moves parameters and buffers to the device, then the inputs, then makes the previous
+    call (``history``), then the call in question.  No capture contains the memory that libraries
+    allocate beside tensors, so that the sums hold for a call without it.
     """
-    made = {s for each in (*history, *network.operators) for s in each.made}
-    there = (storage for storage in range(len(network.storages)) if storage not in made)
-    left = {s for each in history for s in each.made} - {s for o in history for s in o.freed}
-    before = chain(
-        _requests(there, network),
-        *(requests(operator, network) for operator in history),
-        # What the call before leaves that is no state is gone when the next one begins.
-        (Free(str(storage)) for storage in sorted(left - {t.storage for t in network.state})),
-    )
-    state, states = replay(before, Snapshot(options=options))[-1], []
+    left = set[int]()
+    for operator in history:
+        left.update(operator.allocated)
+        left.difference_update(operator.freed)
+    allocated = set[int]().union(*(o.allocated for o in (*history, *network.operators)))
+    at_start = [s for s in range(len(network.storages)) if s not in allocated]
+    before: list[Request] = [*_requests(at_start, network)]
+    for operator in history:
+        before += requests(operator, network)
+    # Storages of the previous call that are no state are freed before the next call begins.
+    left -= {tensor.storage for tensor in network.state}
+    before += (Free(str(storage)) for storage in sorted(left))
+    state = replay(before, Snapshot(options=options))[-1]
+    largest = dict.fromkeys(SUMS, 0)
     for operator in network.operators:
         state = replay(requests(operator, network), state)[-1]
-        states.append(state)
-    return {of: max((getattr(each, of) for each in states), default=0) for of in SUMS}
+        for name in SUMS:
+            largest[name] = max(largest[name], getattr(state, name))
+    return largest
 
 
 def requests(operator: Operator, network: Network) -> Iterator[Request]:
-    """What is let go before an operator, and what it allocates for its results."""
+    """Yield the requests of an operator: storages freed before it, then its results."""
     yield from (Free(str(storage)) for storage in operator.freed)
-    yield from _requests(operator.made, network)
+    yield from _requests(operator.allocated, network)
 
 
 def _requests(storages: Iterable[int], network: Network) -> Iterator[Allocate]:

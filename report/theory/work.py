@@ -45,12 +45,12 @@ PASSES: Final[tuple[Pass, ...]] = get_args(Pass)
 
 
 def flops(macs: Macs) -> Flops:
-    """The floating-point operations of ``macs`` multiply-adds: two each, one × and one +."""
+    """Convert multiply-adds to floating-point operations: two each, one × and one +."""
     return Flops(2 * macs)
 
 
 def macs(layer: Layer, pass_: Pass = "forward") -> Macs:
-    """The multiply-adds of one pass of a convolution or a linear layer; 0 for other layers.
+    """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
 
     A convolution does ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``, a transposed one the
     same with its input's extents (it is the input gradient of a convolution), a linear layer
@@ -70,33 +70,34 @@ def macs(layer: Layer, pass_: Pass = "forward") -> Macs:
 
 
 def valid_tap_macs(layer: Layer) -> Macs:
-    """The forward multiply-adds that touch data: taps over the padding are left out, exactly.
+    """Return the forward multiply-adds that touch data, without taps over the padding.
 
-    For a transposed convolution they are the taps whose result lies inside the output, and the
-    rest is cropped.  The same number of products remains in each gradient.
+    For a transposed convolution these are the taps whose result lies inside the output; the others
+    are cropped.  Each gradient has the same number of products.
     """
     if not isinstance(layer, Convolution):
         return macs(layer)
     extents = layer.input_shape[2:], layer.output_shape[2:]
-    way = layer.kernel, layer.stride, layer.padding, layer.dilation
-    return Macs(int(macs(layer) * share_of_data(*extents, *way, transposed=layer.transposed)))
+    windows = layer.kernel, layer.stride, layer.padding, layer.dilation
+    return Macs(int(macs(layer) * share_of_data(*extents, *windows, transposed=layer.transposed)))
 
 
 def share_of_data(
-    source: Sequence[int], result: Sequence[int], *way: Sequence[int], transposed: bool
+    source: Sequence[int], result: Sequence[int], *windows: Sequence[int], transposed: bool
 ) -> Fraction:
-    """Of the taps of a convolution those inside the input.
+    """Return the share of a convolution's taps that lie inside the input.
 
-    ``way`` are kernel, stride, padding and dilation along each extent.
+    ``windows`` are kernel, stride, padding and dilation along each extent.
     """
-    # Windows stand on the output and look at the input; transposed, the other way round.
-    positions, seen = (source, result) if transposed else (result, source)
-    pairs = math.prod(starmap(_pairs, zip(positions, seen, *way, strict=True)))
-    return Fraction(pairs, math.prod(positions) * math.prod(way[0]))
+    # Every output position has a window on the input; transposed, every input position on the
+    # output.
+    positions, extents = (source, result) if transposed else (result, source)
+    pairs = math.prod(starmap(_pairs, zip(positions, extents, *windows, strict=True)))
+    return Fraction(pairs, math.prod(positions) * math.prod(windows[0]))
 
 
 def _pairs(positions: int, size: int, kernel: int, stride: int, padding: int, step: int) -> int:
-    """Pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
+    """Count pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
     total = 0
     for tap in range(kernel):
         offset = tap * step - padding
@@ -107,21 +108,21 @@ def _pairs(positions: int, size: int, kernel: int, stride: int, padding: int, st
 
 
 def forward_macs(layers: Iterable[Layer]) -> Macs:
-    """The multiply-adds of one forward pass through ``layers``."""
+    """Return the multiply-adds of one forward pass through ``layers``."""
     return Macs(sum(macs(layer) for layer in layers))
 
 
 def training_macs(layers: Iterable[Layer]) -> Macs:
-    """The multiply-adds of one training step, a little less than three forward passes."""
+    """Return the multiply-adds of one training step, slightly less than three forward passes."""
     chain = tuple(layers)
     passes = zip(chain, training_passes(chain), strict=True)
-    return Macs(sum(macs(layer, each) for layer, made in passes for each in made))
+    return Macs(sum(macs(layer, pass_) for layer, needed in passes for pass_ in needed))
 
 
 def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
-    """The passes that each layer makes in a training step.
+    """Return the passes of each layer in a training step.
 
-    Up to the first layer with parameters no input gradient is needed: nothing before it is trained.
+    No input gradient is needed up to the first layer with parameters: nothing before is trained.
     """
     first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
     return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))
@@ -131,39 +132,39 @@ def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
 
 
 def element_bytes(layer: Layer) -> int:
-    """Bytes of one element of the layer's tensors."""
+    """Return the bytes of one element of the layer's tensors."""
     return ELEMENT_BYTES[layer.dtype]
 
 
 def input_bytes(layer: Layer) -> int:
-    """Bytes of one input tensor (an addition reads two of them)."""
+    """Return the bytes of one input tensor (an addition reads two)."""
     return elements(layer.input_shape) * element_bytes(layer)
 
 
 def output_bytes(layer: Layer) -> int:
-    """Bytes of the output tensor."""
+    """Return the bytes of the output tensor."""
     return elements(layer.output_shape) * element_bytes(layer)
 
 
 def parameter_bytes(layer: Layer) -> int:
-    """Bytes of weights and biases, independent of the batch size."""
+    """Return the bytes of weights and biases, independent of the batch size."""
     return parameter_count(layer) * element_bytes(layer)
 
 
 def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
-    """Bytes that a pass must read and write if every tensor crosses the memory bus exactly once.
+    """Return the bytes that a pass moves if every tensor crosses the memory bus exactly once.
 
     This is the traffic of compulsory cache misses (Hill and Smith 1989), a lower bound for a layer
-    that runs alone; layers that are fused can do with less.  Dropout is taken as in training.
+    that runs alone; fused layers may need less.  Dropout is that of training.
 
     - Forward: parameters and input (for an addition, both) read, output written; a flatten is a
-      view and moves nothing, and of a padded shortcut only what is kept of the input is read.
+      view and moves nothing; a padded shortcut reads only the elements that it keeps.
     - Weight gradient: input and output gradient read, parameter gradient written; 0 without
       parameters.
-    - Input gradient: output gradient, weights, and what the forward pass kept are read, the input
-      gradient is written.  Batch norm, activations and maximum pooling keep their input, softmax
-      its output, dropout a mask of one byte an element.  The gradient of an addition is the output
-      gradient itself and moves nothing.
+    - Input gradient: output gradient, weights and saved tensors read, input gradient written.
+      Batch norm, activations and maximum pooling save their input, softmax its output, dropout a
+      mask of one byte per element.  The gradient of an addition is the output gradient itself and
+      moves nothing.
     """
     if isinstance(layer, Flatten):
         return 0
@@ -177,22 +178,23 @@ def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
     if isinstance(layer, PaddedShortcut):
         return _read_bytes(layer) + inputs
     weights = weight_count(layer) * element_bytes(layer)
-    return outputs + weights + _kept_bytes(layer) + inputs
+    return outputs + weights + _saved_bytes(layer) + inputs
 
 
 def _read_bytes(layer: Layer) -> int:
-    """Bytes of inputs that a forward pass uses: both of an addition, what a shortcut keeps."""
+    """Return the bytes of inputs that a forward pass reads."""
     match layer:
         case Addition():
             return 2 * input_bytes(layer)
         case PaddedShortcut():
-            kept = (*layer.input_shape[:2], *layer.output_shape[2:])
-            return elements(kept) * element_bytes(layer)
+            read = (*layer.input_shape[:2], *layer.output_shape[2:])
+            return elements(read) * element_bytes(layer)
         case _:
             return input_bytes(layer)
 
 
-def _kept_bytes(layer: Layer) -> int:
+def _saved_bytes(layer: Layer) -> int:
+    """Return the bytes that the forward pass saves for the input gradient."""
     match layer:
         case BatchNorm() | Activation():
             return input_bytes(layer)

@@ -1,9 +1,9 @@
-"""What an operator allocates on a CPU beside its results, where a verified rule gives it; pure.
+"""Verified rules for the memory that operators allocate beside their results; pure.
 
-Convolutions have rules of their own (``theory.convolution_workspaces``).  Operators that were seen
-to take nothing stand by name; what others take, the allocator's events showed.  Rules are those of
-float32; in reduced precision convolutions, batch normalisation and means take at least what theirs
-give, and of all that remains nothing is known.
+Convolutions have rules in ``theory.convolution_workspaces``.  Operators without a workspace are
+listed by name; the rules of the others follow events of the allocator.  All rules hold for float32.
+In reduced precision the rules of convolutions, batch normalisation and means are lower bounds, and
+other operators have no rule.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from report.theory.convolution_workspaces import (
 from report.theory.operators import kind_of
 from report.theory.reconciliation import Term
 
-#: Seen to take nothing beside their results in float32, on one thread and on two (a test repeats
-#: it with the allocator's events).
+#: Operators without a workspace in float32, on one thread and on two (a test repeats this with
+#: the allocator's events).
 TAKES_NOTHING: Final = frozenset({
     "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
     "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
     "cat", "stack", "_to_copy", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
-#: Seen to take nothing beside their results on an H100 in float32 (a test compares the requests
-#: with the history of the allocator).
+#: Operators without a workspace on an H100 in float32 (a test compares the requests with the
+#: history of the allocator).
 TAKES_NOTHING_ON_GPU: Final = frozenset({
     "relu", "relu_", "tanh", "add", "add_", "constant_pad_nd", "native_batch_norm",
     "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d",
@@ -53,7 +53,7 @@ Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
-    """What an operator takes at its largest moment, as far as rules tell."""
+    """Return the workspace of an operator at its largest moment, as far as rules tell."""
     types = {tensor.dtype for tensor in operator.read}
     if conditions.allocator is not None:
         tried = types <= _TRIED and not operator.settings.get("training")
@@ -71,7 +71,7 @@ def workspace(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def takes_nothing(operator: Operator) -> bool:
-    """Whether an operator takes nothing, whatever the extents of its tensors."""
+    """Return whether an operator has no workspace, whatever the extents of its tensors."""
     tried = {tensor.dtype for tensor in operator.read} <= _TRIED
     return _computes_nothing(operator) or (operator.base in TAKES_NOTHING and tried)
 
@@ -92,7 +92,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
-    """Its kernel's, and copies of input and weight that lie in another layout."""
+    """Return the kernel's workspace, and copies of input and weight in another layout."""
     layer = _as_layer(operator)
     if layer is None:
         return UNKNOWN
@@ -101,14 +101,14 @@ def _of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
     copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, last))
     if copies and conditions.block == AVX2 and computed_by_pytorch(layer, conditions):
         return UNKNOWN
-    found = convolution_workspace(layer, last, conditions)
+    own = convolution_workspace(layer, last, conditions)
     if not copies:
-        return found
-    return found._replace(terms=(*found.terms, *_taking(copies, "Copies in its layout").terms))
+        return own
+    return own._replace(terms=(*own.terms, *_taking(copies, "Copies in its layout").terms))
 
 
 def _as_layer(operator: Operator) -> Convolution | None:
-    """A convolution over two extents as a layer."""
+    """Convert a convolution over two extents into a layer; None for other convolutions."""
     source, weight = operator.tensor("input"), operator.tensor("weight")
     if source is None or weight is None or len(weight.shape) != 4:
         return None
@@ -116,7 +116,7 @@ def _as_layer(operator: Operator) -> Convolution | None:
         name: operator.settings[name]
         for name in ("stride", "padding", "dilation", "groups", "transposed")
     }
-    made = {
+    fields = {
         "name": operator.module or "layer",
         "input_shape": source.shape,
         "output_shape": operator.writes[0].shape,
@@ -126,13 +126,13 @@ def _as_layer(operator: Operator) -> Convolution | None:
         **geometry,
     }
     try:
-        return msgspec.convert(made, Convolution)
+        return msgspec.convert(fields, Convolution)
     except msgspec.ValidationError:
         return None
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """PyTorch's own rule (``is_channels_last_strides_2d``), which single pixels satisfy too."""
+    """Apply PyTorch's rule (``is_channels_last_strides_2d``), which single pixels satisfy too."""
     if len(tensor.shape) != 4:
         return False
     least = 0
@@ -145,7 +145,7 @@ def _is_channels_last(tensor: Tensor) -> bool:
 
 
 def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
-    """Whether elements follow one another in the order of extents, or with the channels last."""
+    """Return whether elements have no gaps in the order of extents, or with channels last."""
     order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
     expected = 1
     for place in order:
@@ -159,7 +159,7 @@ def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
 
 
 def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
-    """A number becomes a tensor, on either side; in place nothing was tried."""
+    """Return the tensor into which PyTorch converts a number; untested in place."""
     if operator.tensor("other") is not None:
         return NOTHING
     known = operator.base != "pow" or operator.name == "pow.Scalar"
@@ -167,10 +167,7 @@ def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
-    """Statistics and parameters as one factor and one summand a channel, in float32.
-
-    By running statistics or without any; of training no rule is known.
-    """
+    """Return one factor and one summand per channel in float32; training has no rule."""
     if operator.settings.get("training") and operator.tensor("running_mean"):
         return UNKNOWN
     channels = operator.reads["input"][0].shape[1]
@@ -179,10 +176,10 @@ def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
-    """The divisor; a single result is computed otherwise.
+    """Return the divisor; a single result is computed in another way.
 
-    In reduced precision the input and the sums of whole maps are copied in float32.  The former
-    and the divisor are not alive together.
+    In reduced precision the input and the sums of whole maps are copied in float32, while the
+    divisor is not alive.
     """
     name, source, result = "Workspace of the mean", operator.reads["self"][0], operator.writes[0]
     if result.dtype == "float32":
@@ -194,7 +191,7 @@ def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _copying(*names: str, last: bool = False) -> Rule:
-    """A copy of an input that is not packed; channels may be ``last``."""
+    """Rule of a copy of an input with gaps; channels may be ``last``."""
 
     def rule(operator: Operator, conditions: Conditions) -> Workspace:
         source = next((t for name in names if (t := operator.tensor(name)) is not None), None)
@@ -209,9 +206,10 @@ def _copying(*names: str, last: bool = False) -> Rule:
 
 
 def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
-    """A copy of each factor that has gaps or repeats (``prepare_matrix_for_blas``).
+    """Return copies of factors with gaps or repetitions (``prepare_matrix_for_blas``).
 
-    A batch with one goes matrix by matrix, small ones without BLAS (``bmm_out_or_baddbmm_``).
+    A batch with such a factor is copied matrix by matrix; small products run without BLAS
+    (``bmm_out_or_baddbmm_``).
     """
     *_, left, right = operator.read
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
@@ -222,14 +220,14 @@ def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _is_matrix(tensor: Tensor) -> bool:
-    """Whether BLAS takes it as it lies: rows or columns follow one another, and none overlap."""
+    """Return whether BLAS reads a matrix in place: packed rows or columns without overlap."""
     (rows, columns), (down, across) = tensor.shape[-2:], tensor.strides[-2:]
     by_rows = across == 1 and down >= max(1, columns)
     return by_rows or (down == 1 and across >= max(1, rows))
 
 
 def _of_clone(operator: Operator, conditions: Conditions) -> Workspace:
-    """A block of 60 × 60 where a matrix is transposed (``copy_same_type_transpose_``)."""
+    """Return a block of 60 × 60 for transposing a matrix (``copy_same_type_transpose_``)."""
     source, result = operator.reads["self"][0], operator.writes[0]
     turned = len(source.shape) == 2 and source.strides == (1, source.shape[0])
     if not turned or not _is_packed(result) or source.elements < _BLOCK:
@@ -238,23 +236,24 @@ def _of_clone(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
+    """Return nothing for a packed input; other inputs have no rule."""
     source = operator.tensor("input")
     return NOTHING if source is not None and _is_packed(source) else UNKNOWN
 
 
 def _of_index(operator: Operator, conditions: Conditions) -> Workspace:
-    """Rows by one list of numbers; masks and several lists were not tried."""
+    """Return nothing for rows by one list of numbers; masks and several lists are untested."""
     rows = operator.tensor("indices")
     return NOTHING if rows is not None and rows.dtype == "int64" else UNKNOWN
 
 
 def _of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
-    """Extents, strides and both once more as tensors of int64."""
+    """Return the int64 tensors of extents and strides, two of each."""
     return _taking(4 * 8 * len(operator.writes[0].shape))
 
 
 def _of_roll(operator: Operator, conditions: Conditions) -> Workspace:
-    """Each extent is rolled into a tensor of its own."""
+    """Return one tensor per rolled extent; the last one is the result."""
     dims = operator.settings.get("dims")
     if not isinstance(dims, tuple) or len(dims) not in (1, 2):
         return UNKNOWN
@@ -262,7 +261,7 @@ def _of_roll(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _of_attention(operator: Operator, conditions: Conditions) -> Workspace:
-    """For each thread a block of scores, their sums and maxima, and a block of the result.
+    """Return, per thread, a block of scores, their sums and maxima, and a block of the result.
 
     ``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``: queries in blocks of 32, of 64 from 192
     on, of 256 from 768 on; keys in blocks of 512.

@@ -30,8 +30,8 @@ from report.core.records.record import Case
 from report.core.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
-from report.theory.networks import Captured, Way, captured
-from report.theory.operators import load
+from report.theory.networks import CapturedNetwork, Way, captured
+from report.theory.operators import operator_work
 from report.theory.shapes import check, parameter_count
 from report.theory.timeline import requests
 from report.theory.work import forward_macs
@@ -109,7 +109,7 @@ def test_what_no_module_tells_is_captured() -> None:
     found = capture(Functional, [Input((2, 3, 16, 16))]).network
     assert found.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
     assert found.unused == ("unread",)
-    loads = [known.flops for known in map(load, found.operators) if known is not None]
+    loads = [known.flops for known in map(operator_work, found.operators) if known is not None]
     assert len(loads) == len(found.operators)
     assert sum(loads) == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
     assert {operator.module for operator in found.operators} >= {"", "first", "second"}
@@ -273,5 +273,5 @@ def test_what_takes_nothing_was_seen_in_these_calls() -> None:
 ])  # fmt: skip
 def test_a_network_is_captured_again_at_another_batch(name: str, image: int, way: Way) -> None:
     kept = captured(name, image, way)
-    assert isinstance(kept, Captured)
+    assert isinstance(kept, CapturedNetwork)
     assert kept.at(5) == at_batch(name, image, way, 5)

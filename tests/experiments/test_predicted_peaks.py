@@ -69,7 +69,7 @@ def test_captured_networks_are_met_or_at_least(name: str, batch: int, way: netwo
     shape = (batch, *catalogue.INPUT_SHAPES[name])
     before, peak = measured(partial(catalogue.network, name), shape, way)
     captured = networks.captured(name, shape[-1], way)
-    assert isinstance(captured, networks.Captured)
+    assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
         torch.get_num_threads(),
         vector_block(torch.backends.cpu.get_cpu_capability()),

@@ -158,6 +158,6 @@ def test_theory_is_exact_or_refuses(made: tuple[nn.Module, tuple[int, ...]], tra
             module.train(trains)(torch.randn(shape)).sum().backward()
         return
     assert (found.parameters, found.refused) == (parameters, ())
-    operators = zip(found.network.operators, found.loads, strict=True)
+    operators = zip(found.network.operators, found.work, strict=True)
     seen = sum(each.flops for o, each in operators if each and o.base not in UNCOUNTED)
     assert trains or seen == expected

@@ -185,11 +185,9 @@ def test_a_module_has_what_it_called_and_the_gradients_of_that(
 
 def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
     found = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
-    loads = zip(found.network.operators, found.loads, strict=True)
+    work = zip(found.network.operators, found.work, strict=True)
     # An image has no gradient.
-    ((operator, flops),) = (
-        (o, n.flops) for o, n in loads if n and o.base == "convolution_backward"
-    )
+    ((operator, flops),) = ((o, n.flops) for o, n in work if n and o.base == "convolution_backward")
     assert all(flops in _counted(operator, counted) for counted in (flops, 8 * flops))
 
 

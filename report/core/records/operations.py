@@ -95,8 +95,8 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     the optimiser (``LOSS``, ``OPTIMISER``) stand beside modules.  ``reads`` are the arguments that
     hold tensors, by their names, a list of tensors as several; ``settings`` the others;
     ``writes`` the results, those in place among them; ``updates`` are the arguments that it writes
-    to.  ``freed`` are the storages that were let go after the operator before it, ``made`` those
-    that it allocated.
+    to.  ``freed`` are the storages that were let go after the operator before it,
+    ``allocated`` those that it allocated (``made`` in files).
     """
 
     name: str
@@ -106,7 +106,7 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     settings: dict[str, Setting]
     writes: tuple[Tensor, ...]
     updates: tuple[str, ...] = ()
-    made: tuple[int, ...] = ()
+    allocated: tuple[int, ...] = msgspec.field(default=(), name="made")
     freed: tuple[int, ...] = ()
 
     @property

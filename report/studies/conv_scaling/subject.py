@@ -8,7 +8,7 @@ from report.core.records.layers import Convolution
 from report.core.records.record import PASSES, Pass
 from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors, check_ran
-from report.theory.shapes import square_convolution
+from report.theory.shapes import mnist_conv2
 from report.theory.work import Macs, macs
 
 #: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
@@ -29,7 +29,7 @@ _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
 
 def subject(batch: int) -> Convolution:
     """The second convolution of the PyTorch MNIST example on a batch of ``batch`` images."""
-    return square_convolution("conv2", (batch, 32, 26, 26), channels=64, kernel=3)
+    return mnist_conv2(batch)
 
 
 def multiply_adds(batch: int, pass_: Pass = "forward") -> Macs:

@@ -22,6 +22,7 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory.conditions import Layout, conditions_of
 from report.theory.fits import Fits, least
+from report.theory.network import Theory
 from report.theory.reconciliation import Reconciliation, Term
 
 NO_BYTES = absent("bytes", "B", "no such call was measured")
@@ -104,7 +105,7 @@ def reconciled(run: Run, *precisions: Precision) -> dict[Call, Reconciliation]:
     return found
 
 
-def limits(run: Run) -> list[tuple[Limit, Fits]]:
+def limits(run: Run) -> list[tuple[Limit, Fits[Theory]]]:
     """What ran under limits of memory, with what ``--fits`` predicts."""
     conditions = conditions_of(run.stored.record.environment)
     found = ((limit, theory.fits(limit, conditions)) for limit in run.limits)

@@ -27,7 +27,7 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory import peaks
 from report.theory.conditions import conditions_of
-from report.theory.networks import Captured
+from report.theory.networks import CapturedNetwork
 
 #: What is beside the copies in a workspace is below this share of them.
 _SMALL: Final = 1e-3
@@ -94,7 +94,7 @@ class Run(any_study.Run):
         return {call: layers for call, layers in cases if call is not None}
 
     @cached
-    def network(self, call: Call) -> Captured | Missing:
+    def network(self, call: Call) -> CapturedNetwork | Missing:
         """The operators of an eager call; missing where other layers ran than were captured."""
         return theory.network(call, self._ran.get(call, ()))
 
@@ -202,11 +202,11 @@ class Run(any_study.Run):
 
 
 def _history(
-    events: Iterable[tuple[int, int]], captured: Captured, batch: int
+    events: Iterable[tuple[int, int]], captured: CapturedNetwork, batch: int
 ) -> History | Missing:
     """The events of a call, each with the number of its request, beside the tensors of theory."""
     sizes, operators = captured.sizes(batch), captured.network.operators
-    made = [(sizes[s], n) for n, o in enumerate(operators) for s in o.made if sizes[s]]
+    made = [(sizes[s], n) for n, o in enumerate(operators) for s in o.allocated if sizes[s]]
     alive: dict[int, tuple[int, int]] = {}
     workspaces: list[tuple[int, int]] = []
     tensors = workspace = seen = operator = 0

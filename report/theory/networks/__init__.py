@@ -2,8 +2,8 @@
 
 ``python -m experiments theory --capture`` writes the files: a network on images of one size, called
 in several ways.  It is captured at a batch of ``BATCH`` images, a large prime number, so that every
-extent, setting and size that this number divides grows with the batch and no other one does (the
-command captures another batch too and compares).
+extent, setting and size that this number divides grows with the batch, and no other one does (the
+command verifies this at another batch).
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ BATCH: Final = 7919
 _REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
 
 
-class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file: the layers on one image, and operators by the way of the call, if papers need any."""
+class NetworkFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of a file: layers on one image, and operators by ``Way`` where papers need them."""
 
     layers: tuple[Layer, ...]
     ways: dict[str, Network]
 
 
-_decoder: Final = msgspec.json.Decoder(Kept)
+_decoder: Final = msgspec.json.Decoder(NetworkFile)
 
 
 class Way(NamedTuple):
-    """How a network is called in an inference, which may run under autocast to ``precision``."""
+    """Layout and precision of an inference; ``precision`` below float32 is that of autocast."""
 
     layout: Layout = "contiguous"
     precision: str = "float32"
 
 
 @dataclass(frozen=True, eq=False)
-class Captured:
-    """A network that was captured at ``BATCH`` images, for any batch.
+class CapturedNetwork:
+    """A network that was captured at ``BATCH`` images and scales to any batch.
 
-    ``reduced`` is the type that stands for bfloat16.
+    ``reduced`` is the type that replaces bfloat16.
     """
 
     network: Network
@@ -60,13 +60,13 @@ class Captured:
 
     @cached_property
     def _resident(self) -> frozenset[int]:
-        """What does not grow with the batch, whatever divides its size."""
+        """Storages that do not grow with the batch, even if ``BATCH`` divides their size."""
         tensors = (*self.network.parameters.values(), *self.network.buffers.values())
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
 
     @cached_property
     def _growth(self) -> tuple[tuple[int, int], ...]:
-        """The bytes of every storage: whatever the batch, and for each image."""
+        """Bytes of every storage: a fixed part, and a part per image."""
         return tuple(
             (size, 0) if size % BATCH or storage in self._resident else (0, size // BATCH)
             for storage, size in enumerate(self.network.storages)
@@ -74,25 +74,28 @@ class Captured:
 
     @lru_cache(maxsize=64)  # noqa: B019  # networks are kept as long as the process
     def sizes(self, batch: int) -> tuple[int, ...]:
-        """The bytes of every storage."""
-        return tuple([fixed + each * batch for fixed, each in self._growth])
+        """Return the bytes of every storage at a batch."""
+        return tuple([fixed + per_image * batch for fixed, per_image in self._growth])
 
     @cached_property
     def living(self) -> tuple[tuple[int, int], ...]:
-        """The bytes alive at each operator: whatever the batch, and for each image."""
-        at = (living(self.network, self.sizes(batch)) for batch in (1, 2))
-        totals = ([sum(alive.values()) for alive in each] for each in at)
-        return tuple((2 * one - two, two - one) for one, two in zip(*totals, strict=True))
+        """Live bytes at each operator: a fixed part, and a part per image."""
+        parts = []
+        at_one, at_two = (living(self.network, self.sizes(batch)) for batch in (1, 2))
+        for alive_at_one, alive_at_two in zip(at_one, at_two, strict=True):
+            one, two = sum(alive_at_one.values()), sum(alive_at_two.values())
+            parts.append((2 * one - two, two - one))
+        return tuple(parts)
 
     @cached_property
     def per_image(self) -> int:
-        """The multiply-adds of the forward pass on an image."""
-        forward = (each for each in self.network.operators if each.phase == "forward")
+        """Multiply-adds of the forward pass per image."""
+        forward = (o for o in self.network.operators if o.phase == "forward")
         return sum(map(multiply_adds, forward)) // BATCH
 
     @cached_property
     def alike(self) -> tuple[int, ...]:
-        """For each operator the first one that does the same with tensors of the same shapes."""
+        """For each operator the number of the first one with the same signature."""
         first: dict[object, int] = {}
         return tuple(
             first.setdefault(signature(operator), number)
@@ -101,17 +104,17 @@ class Captured:
 
     @lru_cache(maxsize=2**14)  # noqa: B019  # as above
     def operator(self, number: int, batch: int) -> Operator:
-        """One of its operators at a batch."""
+        """Return an operator, by its number, at a batch."""
         return self.scaled(self.network.operators[number], batch)
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
-        """An operator on its tensors at a batch; nothing grows in most of an update."""
+        """Scale an operator to a batch; most operators of an update do not change."""
         touched = {tensor.storage for tensor in (*operator.read, *operator.writes)}
         if touched <= self._resident:
             return operator
         return msgspec.structs.replace(
             operator,
-            reads={name: self._tensors(each, batch) for name, each in operator.reads.items()},
+            reads={name: self._tensors(read, batch) for name, read in operator.reads.items()},
             settings={
                 name: _setting(value, batch, self.reduced)
                 for name, value in operator.settings.items()
@@ -120,7 +123,7 @@ class Captured:
         )
 
     def at(self, batch: int) -> Network:
-        """The whole network at a batch."""
+        """Scale the whole network to a batch."""
         return msgspec.structs.replace(
             self.network,
             storages=self.sizes(batch),
@@ -157,8 +160,8 @@ def _setting(value: Setting, batch: int, reduced: str) -> Setting:
 
 
 def signature(operator: Operator) -> object:
-    """Name, settings and shapes, which decide the work of an operator."""
-    reads = ((name, tuple(map(_form, each))) for name, each in operator.reads.items())
+    """Return name, settings and shapes, which decide the work of an operator."""
+    reads = ((name, tuple(map(_form, read))) for name, read in operator.reads.items())
     settings = tuple(operator.settings.items())
     return operator.name, tuple(reads), settings, tuple(map(_form, operator.writes))
 
@@ -167,55 +170,57 @@ def _form(tensor: Tensor) -> object:
     return tensor.shape, tensor.strides, tensor.dtype
 
 
-def scales(network: Network, seen: Sequence[Operator], batch: int) -> bool:
-    """Whether the forward pass that was seen at ``batch`` is that of ``network``, scaled.
+def scales(network: Network, trial: Sequence[Operator], batch: int) -> bool:
+    """Return whether ``trial``, a forward pass at ``batch``, is that of ``network``, scaled.
 
-    Of accumulated gradients the first one is compared.
+    A step that accumulates gradients has several forward passes; the first one is compared.
     """
-    captured = Captured(network)
-    forward = [n for n, each in enumerate(network.operators) if each.phase == "forward"]
-    return len(forward) % max(1, len(seen)) == 0 and all(
-        signature(captured.operator(number, batch)) == signature(operator)
-        for number, operator in zip(forward, seen, strict=False)
-    )
+    captured = CapturedNetwork(network)
+    forward = [n for n, operator in enumerate(network.operators) if operator.phase == "forward"]
+    if len(forward) % max(1, len(trial)):
+        return False
+    for number, operator in zip(forward, trial, strict=False):
+        if signature(captured.operator(number, batch)) != signature(operator):
+            return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------ files
 
 
 def file_of(network: str, image: int) -> Path:
-    """Where the operators of a network on images of ``image`` pixels a side lie."""
+    """Return the file of a network's operators on images of ``image`` pixels a side."""
     return Path(__file__).parent / f"{network}-{image}.json.gz"
 
 
 def captured(
     network: str, image: int, way: Way, *, like: Sequence[Layer] = ()
-) -> Captured | Missing:
-    """The operators of a network, or why they are not known.
+) -> CapturedNetwork | Missing:
+    """Return a captured network, or the reason why it is missing.
 
-    ``like`` are layers that ran; they must have as many parameters and multiply-adds.
+    ``like`` are layers that ran; the capture must have as many parameters and multiply-adds.
     """
-    found = _captured(network, image, way)
-    if found is None:
+    capture = _captured(network, image, way)
+    if capture is None:
         return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
     if like:
         ran = sum(map(parameter_count, like)), forward_macs(like) // like[0].input_shape[0]
-        if ran != (found.network.parameter_count, found.per_image):
+        if ran != (capture.network.parameter_count, capture.per_image):
             return Missing(f"other layers of {network} ran than were captured")
-    return found
+    return capture
 
 
 @lru_cache(maxsize=128)
-def _captured(network: str, image: int, way: Way) -> Captured | None:
+def _captured(network: str, image: int, way: Way) -> CapturedNetwork | None:
     # Both reduced precisions run the same operators.
-    kept = way._replace(precision="bfloat16") if way.precision == "float16" else way
+    stored = way._replace(precision="bfloat16") if way.precision == "float16" else way
     file = _read(network, image)
-    found = None if file is None else file.ways.get(" ".join(kept))
-    return None if found is None else Captured(found, way.precision)
+    capture = None if file is None else file.ways.get(" ".join(stored))
+    return None if capture is None else CapturedNetwork(capture, way.precision)
 
 
 def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
-    """The layers of a network that was captured; raises ``StudyError`` for another one."""
+    """Return the layers of a captured network; raises ``StudyError`` for another one."""
     file = _read(network, image)
     if file is None:
         raise StudyError(f"{network} on images of {image} pixels: {_REMEDY}.")
@@ -223,6 +228,6 @@ def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
 
 
 @lru_cache(maxsize=32)
-def _read(network: str, image: int) -> Kept | None:
+def _read(network: str, image: int) -> NetworkFile | None:
     file = file_of(network, image)
     return _decoder.decode(gzip.decompress(file.read_bytes())) if file.is_file() else None
