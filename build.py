@@ -54,7 +54,7 @@ def make(options: Namespace) -> int:
             print(failure.trace, end="", file=sys.stderr)
     if not options.quiet:
         seconds = time.monotonic() - start
-        for line in summary.summary_lines(request, done, seconds, explain=options.explain):
+        for line in summary.summary_lines(done, seconds, explain=options.explain):
             print(line)
     return 1 if done.failed else 0
 

@@ -11,8 +11,8 @@ import pytest
 from report.core.records import OPERATORS
 from report.core.system.exchange import install
 from report.engine import actions, cache, run
-from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest, files_below
-from report.engine.plan import BuildPlan, changes
+from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
+from report.engine.plan import BuildPlan, changes, files_below
 from report.engine.plan import plan as make_plan
 from report.engine.steps import READ, ROOT, SITE, BuildRequest, BuildStep, make_step
 from report.studies import STUDIES, module_of

@@ -279,7 +279,9 @@ def named_records(
 
 def _newest(studies: Iterable[str], data: Path) -> list[str]:
     """List the newest record of each study that has any, by the time in its name."""
-    newest = [files[-1] for files in (_records(study, data) for study in studies) if files]
+    newest: list[str] = []
+    for study in studies:
+        newest += _records(study, data)[-1:]
     if newest:
         return newest
     raise RecordError(f"--use {LATEST}: no record of these studies in {data}; measure one first.")

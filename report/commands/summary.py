@@ -10,23 +10,22 @@ from collections.abc import Iterator
 from report.commands.arguments import TEMPLATE
 from report.commands.console import counted, shown
 from report.engine.pipeline import Summary
-from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, BuildRequest
+from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE
 from report.studies import STUDIES
 
 
-def summary_lines(
-    request: BuildRequest, summary: Summary, seconds: float, *, explain: bool
-) -> Iterator[str]:
+def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
     """Summarise a build: outputs, records, notes, counts, and the engine of the PDFs.
 
     With ``explain`` every record has a line.
     """
+    request = summary.request
     # A note that begins with the name of a study is counted in the line of the study.
     prefixes = tuple(f"{study}: " for study in request.studies)
     notes = [notice for notice in summary.notices if not notice.startswith(prefixes)]
-    yield from _outputs(request, summary)
+    yield from _outputs(summary)
     if summary.stale or explain:
-        yield from _records(request, summary, explain=explain)
+        yield from _records(summary, explain=explain)
     for note in summary.notices if explain else notes:
         yield f"note: {note}"
     papers = counted(len(request.studies), "paper")
@@ -39,12 +38,12 @@ def summary_lines(
     else:
         yield f"Nothing to do: all is up to date ({papers})."
     if "pdf" in request.outputs:
-        yield summary.engine
+        yield summary.engine_note
 
 
-def _outputs(request: BuildRequest, summary: Summary) -> Iterator[str]:
+def _outputs(summary: Summary) -> Iterator[str]:
     """Name the folder that was written and the page to open, if anything was written."""
-    written = set()
+    request, written = summary.request, set()
     for paths in summary.replaced.values():
         written |= {path.relative_to(request.out).parts[0] for path in paths}
     if all(name.startswith(".") for name in written):
@@ -56,9 +55,9 @@ def _outputs(request: BuildRequest, summary: Summary) -> Iterator[str]:
     yield line
 
 
-def _records(request: BuildRequest, summary: Summary, *, explain: bool) -> Iterator[str]:
+def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
     """Count the used records and the notes of each study; explain each record if requested."""
-    failed = {failure.study for failure in summary.failed}
+    request, failed = summary.request, {failure.study for failure in summary.failed}
     for study in request.studies:
         path = request.out / ARTIFACTS / study / RECORDS
         if study in failed or not path.exists():

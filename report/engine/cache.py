@@ -28,8 +28,6 @@ VERSION: Final = 6
 #: A file changed this shortly before it was read may change again without a new time stamp: systems
 #: round their clocks to milliseconds, old file systems to two seconds.
 _CLOCK_STEP_NS: Final = 2_000_000_000
-#: Prefixes of hidden files and of Python's caches, which are no inputs.
-_IGNORED: Final = (".", "__pycache__")
 #: Errors of reading damaged content.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
@@ -161,16 +159,6 @@ def file_digest(path: str) -> str | None:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def files_below(folder: str) -> list[str]:
-    """List the files below ``folder``, relative to it and sorted, without ignored ones."""
-    paths: list[str] = []
-    for place, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(_IGNORED)]
-        below = f"{place}/"[len(folder) + 1 :]
-        paths += [below + name for name in files if not name.startswith(_IGNORED)]
-    return sorted(paths)
 
 
 def read_manifest(out: str) -> dict[str, StepEntry]:

@@ -12,20 +12,21 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from report.engine.cache import SCRATCH
-from report.engine.plan import choose_engine, plan
+from report.engine.plan import plan
 from report.engine.steps import SITE, Announce, BuildRequest, Failure
 
 
 class Summary(NamedTuple):
     """The result of a build: ``stale`` steps with their reasons, and ``notices`` for the user.
 
-    ``engine`` is the sentence about the engine of the PDFs, ``replaced`` the folders and files of
+    ``engine_note`` describes the engine of the PDFs, ``replaced`` lists the folders and files of
     each study that were written.
     """
 
+    request: BuildRequest
     stale: Mapping[str, str]
     notices: tuple[str, ...]
-    engine: str
+    engine_note: str
     replaced: Mapping[str, Sequence[Path]] = MappingProxyType({})
     failed: tuple[Failure, ...] = ()
 
@@ -55,5 +56,4 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
     for id, entry in current.built.items():
         if id.partition("/")[0] in rooms:
             notices |= dict.fromkeys(entry.notices)
-    _, engine = choose_engine(request.engine, current.index.missing_latex)
-    return Summary(stale, (*notices,), engine, replaced, tuple(failed))
+    return Summary(request, stale, (*notices,), current.engine_note, replaced, tuple(failed))

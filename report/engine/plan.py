@@ -13,7 +13,7 @@ from typing import Final
 
 from report.core.errors import RenderError
 from report.core.records import OPERATORS, SHARED
-from report.engine.cache import Index, StepEntry, files_below, installed, read_manifest
+from report.engine.cache import Index, StepEntry, installed, read_manifest
 from report.engine.steps import (
     READ,
     ROOT,
@@ -28,6 +28,8 @@ from report.studies import STUDIES
 
 #: Data files that all studies share.
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+#: Prefixes of hidden files and of Python's caches, which are no inputs.
+_IGNORED: Final = (".", "__pycache__")
 #: Settings and programs in the words of a reason; a package is called by its name.
 _WORDS: Final = {
     "use": "the records of --use",
@@ -51,13 +53,13 @@ def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
     With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
     Raises ``RidgepointError`` for an engine that is not installed.
     """
-    index = Index(str(request.out))
+    index, note = Index(str(request.out)), ""
     if request.engine != "typst" and "pdf" in request.outputs:
         index.find_tex()
     if request.engine != "auto" or not as_built:
-        engine, _ = choose_engine(request.engine, index.missing_latex)
+        engine, note = choose_engine(request.engine, index.missing_latex)
         request = request._replace(engine=engine)
-    return BuildPlan(request, index)
+    return BuildPlan(request, index, engine_note=note)
 
 
 def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
@@ -88,13 +90,18 @@ class BuildPlan:
     """The steps of a ``request``, their present inputs, and the outputs of earlier builds.
 
     ``files`` are all input files, ``index`` holds their digests and the state of LaTeX, ``built``
-    the manifest's entry of every step that was run.
+    the manifest's entry of every step that was run; ``engine_note`` tells the user which engine
+    makes the PDFs.
     """
 
     def __init__(
-        self, request: BuildRequest, index: Index | None = None, root: str = str(ROOT)
+        self,
+        request: BuildRequest,
+        index: Index | None = None,
+        root: str = str(ROOT),
+        engine_note: str = "",
     ) -> None:
-        self.request, self.root = request, root
+        self.request, self.root, self.engine_note = request, root, engine_note
         self.index = index or Index(str(request.out))
         self.built = read_manifest(str(request.out))
         self.files = sorted(self._files())
@@ -267,6 +274,16 @@ class BuildPlan:
             elif reason := self.reasons(step, self.inputs(step, self.built)):
                 reasons[step.id] = reason
         return reasons
+
+
+def files_below(folder: str) -> list[str]:
+    """List the files below ``folder``, relative to it and sorted, without ignored ones."""
+    paths: list[str] = []
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(_IGNORED)]
+        below = f"{place}/"[len(folder) + 1 :]
+        paths += [below + name for name in files if not name.startswith(_IGNORED)]
+    return sorted(paths)
 
 
 def outputs_read(step: BuildStep, built: Mapping[str, StepEntry]) -> Iterator[tuple[str, str]]:
