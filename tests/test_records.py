@@ -127,6 +127,19 @@ def test_no_line_is_longer_than_a_forge_shows() -> None:
     assert parse(text, PLACE) == record
 
 
+def test_cases_of_one_network_ran_the_same_layers() -> None:
+    cases = [
+        msgspec.structs.replace(
+            factory.case(batch, layers=(factory.layer(batch, name),)),
+            factors={"network": "A", "batch": batch},
+        )
+        for batch, name in ((4, "conv1"), (8, "conv9"))
+    ]
+    message = r"cases\[1\]\.layers: found others than in cases\[0\], of the same network"
+    with pytest.raises(RecordError, match=message):
+        parse(encode(factory.record(cases)), PLACE)
+
+
 def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Path) -> None:
     series = {"memory_events": (700, -700), "memory_owners": (0, 0), "allocated_peak": (700,)}
     whole = factory.record([CASE, msgspec.structs.replace(factory.case(9), series=series)])

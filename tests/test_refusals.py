@@ -135,6 +135,8 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
             "samples of allocated_before, 1 of",
             "cases[0].series",
         ),
+        ("command", ["--threads", "9"], "found --threads 9, but the machine says 2"),
+        ("command", ["--device", "cuda"], "found --device cuda, but the machine says cpu"),
         ("environment.missing.gpu", GONE, "why gpu is null", "environment.missing"),
         ("code.commit", None, "why code.commit is null", "environment.missing"),
         ("ceilings.0.work", 3 * 2**30, "work 3,221,225,472 for matrix_product", "ceilings"),

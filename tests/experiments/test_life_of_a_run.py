@@ -74,7 +74,11 @@ def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
-    monkeypatch.setattr(environment, "gather", lambda *_, name: make_environment(name=name))
+    monkeypatch.setattr(
+        environment,
+        "gather",
+        lambda torch, device, threads, name: make_environment(name=name, threads=threads),
+    )
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 

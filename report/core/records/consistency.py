@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Ceiling, Measured, Moment, Peak, Record
+from report.core.records.record import Case, Ceiling, Factor, Measured, Moment, Peak, Record
 
 #: Moments are whole seconds (s), so that a run may last this much longer than they tell.
 _ROUNDING: Final = 1.0
@@ -35,6 +35,8 @@ _NO_MORE: Final = (
       for part, whole in (("requested", "allocated"), ("allocated", "reserved"))
       for moment in (*_MOMENTS, "peak")),
 )  # fmt: skip
+#: Factors on which the layers of a network do not depend.
+_SAME_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
 #: Quantities that have a sample of each call, step, epoch, image or moment, and so as many each.
 _TOGETHER: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
@@ -69,6 +71,8 @@ def contradictions(record: Record) -> Iterator[str]:
         for series in case.all_series:
             for fault in _series_faults(series, len(case.layers)):
                 yield f"cases[{index}].series: {fault}"
+    yield from _command_faults(record)
+    yield from _layers_faults(record.cases)
     yield from _durations_faults(record)
     yield from _ceilings_faults(record)
     yield from _faults_of_null(record)
@@ -90,6 +94,28 @@ def _series_faults(series: Measured, layers: int) -> Iterator[str]:
         for lesser, greater in zip(series.get(part, ()), series.get(whole, ()), strict=False):
             if lesser > greater:
                 yield f"found {lesser:,} B of {part}, more than the {greater:,} B of {whole}"
+
+
+def _command_faults(record: Record) -> Iterator[str]:
+    """Options of the command that the machine contradicts."""
+    machine = record.environment
+    facts = {"--threads": str(machine.threads), "--device": machine.device}
+    for option, value in pairwise(record.command):
+        if value != facts.get(option, value):
+            yield f"command: found {option} {value}, but the machine says {facts[option]}"
+
+
+def _layers_faults(cases: Iterable[Case]) -> Iterator[str]:
+    """Cases of one network that ran other layers than the first of them."""
+    first: dict[frozenset[tuple[str, Factor]], tuple[int, list[str]]] = {}
+    for index, case in enumerate(cases):
+        if not case.layers or "network" not in case.factors:
+            continue
+        names = [layer.name for layer in case.layers]
+        network = frozenset(item for item in case.factors.items() if item[0] not in _SAME_LAYERS)
+        other, known = first.setdefault(network, (index, names))
+        if names != known:
+            yield f"cases[{index}].layers: found others than in cases[{other}], of the same network"
 
 
 def _durations_faults(record: Record) -> Iterator[str]:
