@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import Any
 
 import msgspec
+import pytest
 from pytest import approx
 
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
@@ -15,6 +20,7 @@ from report.paper.findings import Findings
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import found_in, printing, rows
+from tests.test_documents import blocks, paper
 
 STUDY = "conv_scaling"
 found = partial(found_in, STUDY)
@@ -27,6 +33,8 @@ PAGES = {1: 0, 4: 0, 12: 1_118, 16: 1_490, 64: 5_960, 256: 18_432, 1024: 95_360}
 #: What the pages of a call take beside their price, and what unmapping takes inside it (s).
 EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 1024: 1.25}
 RETURN_S = 3e-5
+#: By hand: twice the whole pages of a freed tensor, less 128 KiB, over 381,440 B an image.
+CURED = {1_000_000: 20, 8_000_000: 167}
 #: What making the kernel takes in the first call, in multiply-adds.
 MAKING = 5_295
 #: The largest mapped block that was freed before the first call.
@@ -173,6 +181,7 @@ def second_priced(batch: int) -> float:
 
 
 VALUES: Mapping[str, float] = {
+    "cured_to": CURED[8_000_000], "cured_from": CURED[8_000_000] + 1,
     "macs": MACS, "parameters": 18_496, "outputs": OUTPUTS, "out_extent": 24, "adds": 1,
     "multiplies": 1, "excess_share": 2 * OUTPUTS / FLOPS_AN_IMAGE, "memory_gap": PARAMETER_BYTES,
     "first": 12, "smallest_compared": 16, "largest_compared": 1024, "gain": gain(),
@@ -216,6 +225,9 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
     assert rows(full(), "tbl-memory")[2] == {
         "Batch": 64, "Theory": 64 * OUTPUT_BYTES + PARAMETER_BYTES, "Own": 64 * OUTPUT_BYTES,
         "Allocated": 9_437_184, "Allocated − theory": -PARAMETER_BYTES, "Reserved": 20_971_520,
+    }  # fmt: skip
+    assert rows(full(), "tbl-cure")[0] == {
+        "Tensor": 4_000_000, "Threshold": 2 * 977 * 4096, "Without pages up to": CURED[1_000_000],
     }  # fmt: skip
     assert rows(full(), "tbl-blocks")[-1] == {
         "Event": "free the output, after the call", "Block": -64 * OUTPUT_BYTES,
@@ -310,3 +322,40 @@ def test_each_claim_has_two_sides() -> None:
     assert {near[id].claims[id].verdict for id in near} == {"supported"}
     assert on(without("default")).claims["both-slower"].verdict == "not measured"
     assert on(without("traced")).claims["cliff-predicted"].verdict == "not measured"
+
+
+#: Runs the program of the paper for each pair of arguments, in a process of its own that begins as
+#: one that has just imported PyTorch.
+EACH_IN_A_PROCESS = """
+import os, sys, torch
+program, *runs = sys.argv[1:]
+for run in runs:
+    if not (child := os.fork()):
+        sys.argv = ["program", *run.split()]
+        exec(program, {})
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or platform.machine() != "x86_64",
+    reason="the rule is one of glibc, and the copy of the input one of oneDNN on x86-64",
+)
+def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> None:
+    """Also at the last batch size that a freed tensor should keep without pages, and the next."""
+    (program,) = blocks(paper(STUDY), "python")
+    expected = {"4 0": False, "16 0": True, "16 8000000": False}
+    for elements, last in CURED.items():
+        expected |= {f"{last} {elements}": False, f"{last + 1} {elements}": True}
+    output = subprocess.run(
+        [sys.executable, "-c", EACH_IN_A_PROCESS, program, *expected],
+        capture_output=True, text=True, check=True,
+        env={name: value for name, value in os.environ.items() if "MALLOC" not in name},
+    ).stdout.splitlines()  # fmt: skip
+    pages = [int(line.split()[1]) for line in output]
+    for place, (run, maps) in enumerate(expected.items()):
+        later = pages[9 * place + 2 : 9 * place + 9]
+        # Memory that a child shares with its parent is copied page by page, a few in all.
+        assert len(later) == 7 and all((count > 32) == maps for count in later), (run, later)

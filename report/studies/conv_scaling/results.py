@@ -39,7 +39,7 @@ PAGES_WITHIN: Final = 0.02
 #: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
 OUTPUTS_ALONE: Final = 256
 #: The size of a page on both CPUs.
-PAGE: Final = exact("page", "B", 4096)
+PAGE: Final = exact("page", "B", theory.PAGE_BYTES)
 #: The events of a traced call in order.
 EVENTS: Final = (
     "take the copy of the input",

@@ -160,7 +160,11 @@ def memory_gap(source: Source) -> Quantity:
     return at_least(*source.gap.values())
 
 
-study.constants(page=results.PAGE)
+study.constants(
+    page=results.PAGE,
+    cured_to=theory.last_without_pages(theory.FREED),
+    cured_from=theory.last_without_pages(theory.FREED) + 1,
+)
 
 
 def _replays(p: Paper) -> Quantity:
@@ -448,6 +452,17 @@ def blocks(run: Run) -> Iterator[Mapping[str, Content]]:
             "Event": event,
             "Block (MB)": exact("block", "B", block.bytes, run.file),
             "Change (MB)": exact("change", "B", block.change, run.file),
+        }
+
+
+@study.table(digits={"Tensor (MB)": 3, "Threshold (MB)": 3})
+def cure(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """The first batch size that maps pages, by the tensor that is freed before."""
+    for elements in (theory.FREED // 8, theory.FREED // 4, theory.FREED // 2, theory.FREED):
+        yield {
+            "Tensor (MB)": exact("freed tensor", "B", 4 * elements),
+            "Threshold (MB)": theory.raised_threshold(elements),
+            "Without pages up to": theory.last_without_pages(elements),
         }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Final
 
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling.subject import subject
@@ -74,3 +76,25 @@ def free(batch: int) -> Quantity:
 
 #: What glibc adds to its heap when that grows, and keeps when it is trimmed (DEFAULT_TOP_PAD).
 RESERVE = exact("reserve", "B", 128 * 2**10)
+#: A page of memory, and the header of a block that is mapped by itself (B).
+PAGE_BYTES: Final = 4096
+_HEADER: Final = 16
+#: The freed tensor of the program in the paper (elements).
+FREED: Final = 8_000_000
+
+
+def raised_threshold(elements: int) -> Quantity:
+    """Trimming threshold (B) after a tensor of so many elements was freed: twice its mapped block.
+
+    A block that is mapped by itself has whole pages.  glibc raises both thresholds when it frees
+    one (mallopt(3), M_MMAP_THRESHOLD).
+    """
+    pages = -(-(4 * elements + _HEADER) // PAGE_BYTES)
+    return named("trimming threshold", 2 * exact("mapped block", "B", pages * PAGE_BYTES))
+
+
+def last_without_pages(elements: int) -> Quantity:
+    """Largest batch size that maps no pages after a tensor of so many elements was freed."""
+    images = point((raised_threshold(elements) - RESERVE) / free(1))
+    assert isinstance(images, float)
+    return exact("(threshold − reserve) / free bytes, whole images", "1", math.floor(images))
