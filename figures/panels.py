@@ -25,6 +25,8 @@ RoofLimit: TypeAlias = tuple[float, float, float]
 
 #: Heights in inches: a row of dots, and the rest of a panel of dots.
 _DOT_ROW, _DOT_REST = 0.155, 0.75
+#: Height in inches of a row of a grid of letters.
+_GRID_ROW: Final = 0.19
 #: Characters on a line of a bar's name in a waterfall.
 _NAME_LETTERS: Final = 22
 #: Heights in inches in a waterfall: the lowest row, a line of longest name, the title, the rest.
@@ -267,6 +269,34 @@ class Dots(Panel):
         for series in self.series:
             for name, *point in zip_longest(self.names, series.x, series.low, series.high):
                 yield series.label, name, None, None, self.x_label, *point
+
+
+@dataclass(frozen=True)
+class Grid(Panel):
+    """A letter for each row and column, such as machines and claims; empty where none applies.
+
+    A letter has one colour everywhere, by its place in ``letters``.
+    """
+
+    names: tuple[str, ...]
+    headings: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    letters: str
+    x_label: str
+    title: str = ""
+
+    @property
+    def height(self) -> float:
+        """The height in inches for this number of rows."""
+        return round(_DOT_REST + _GRID_ROW * len(self.names), 2)
+
+    def rows(self) -> Iterator[DataRow]:
+        """Yield the place of each letter in ``letters``, cell by cell."""
+        for name, cells in zip(self.names, self.cells, strict=True):
+            for heading, letter in zip(self.headings, cells, strict=True):
+                if letter:
+                    label = f"{self.x_label} {heading}: {letter}"
+                    yield label, name, None, None, "letter", self.letters.index(letter), None, None
 
 
 @dataclass(frozen=True)

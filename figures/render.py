@@ -16,10 +16,10 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from figures import bars, dots, roofline, scaling, style, waterfall
+from figures import bars, dots, grid, roofline, scaling, style, waterfall
 from figures.fonts import families, printable, register
 from figures.labels import Drawn
-from figures.panels import Bars, Dots, Drawing, Panel, Roofline, Scaling, Waterfall
+from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling, Waterfall
 from figures.svg import shorten
 
 _Described = TypeVar("_Described")
@@ -28,6 +28,7 @@ _Described = TypeVar("_Described")
 _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
+    Grid: grid,
     Roofline: roofline,
     Scaling: scaling,
     Waterfall: waterfall,
@@ -71,15 +72,15 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
         canvas = FigureCanvasPdf(figure)
-        grid = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
-        drawn = [draw(panel, axes) for panel, axes in zip(panels, grid.flat, strict=True)]
+        table = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
+        drawn = [draw(panel, axes) for panel, axes in zip(panels, table.flat, strict=True)]
         if drawing.same_axes:
-            for row in grid:
+            for row in table:
                 _equalise(row)
-        for panel, axes in zip(panels, grid.flat, strict=True):
+        for panel, axes in zip(panels, table.flat, strict=True):
             finish(panel, axes)
         _lay_out(figure)
-        final = zip(drawing.panels, grid.flat, drawn, strict=True)
+        final = zip(drawing.panels, table.flat, drawn, strict=True)
         series = tuple(_series(final, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
         pdf = _print(canvas.print_pdf, figure, {"CreationDate": None})

@@ -11,7 +11,7 @@ from typing import Final
 from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
 from report.core.system.commandline import Parser, positive_count, some_path
-from report.engine.steps import ROOT, BuildRequest, Output
+from report.engine.steps import REPORT, ROOT, BuildRequest, Output
 from report.render import STYLES
 from report.studies import STUDIES
 
@@ -41,6 +41,8 @@ _ACTIONS: Final = (
 )
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
+#: Commands that --replicate applies to.
+_REPLICATING: Final = ("build", "dry_run", "accept", "check")
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
@@ -54,6 +56,10 @@ def parse(arguments: Sequence[str]) -> Namespace:
         raise UsageError(f"{words[0]} and {words[1]} cannot be combined; use one of them.")
     if options.use and options.action not in _USING:
         raise UsageError(f"--use chooses records for a build; leave it out with {words[0]}.")
+    if options.replicate is not None and options.action not in _REPLICATING:
+        raise UsageError(f"--replicate builds a report; leave it out with {words[0]}.")
+    if options.replicate is not None and options.use:
+        raise UsageError("--use changes a paper, and --replicate does not; use one of them.")
     return options
 
 
@@ -115,6 +121,13 @@ def _add_outputs(parser: Parser) -> None:
         metavar="RECORD",
         help="Use this record in this build, in the role of its machine: latest, a path, or a part "
         "of the file name. May be repeated. With --accept the record becomes part of the edition.",
+    )
+    add(
+        "--replicate",
+        nargs="*",
+        metavar="RECORD",
+        help="Report which claims hold for these records, named as in --use. Without one: for the "
+        "newest record, or with --data for one of each machine there.",
     )
 
 
@@ -217,6 +230,9 @@ def request_of(options: Namespace) -> BuildRequest:
                 "holds no outputs; name a folder of its own, such as out."
             )
     use = named_records(options.use, studies or STUDIES, data, Path.cwd()) if options.use else {}
+    if options.replicate is not None:
+        use = _reports(options.replicate, studies or STUDIES, data)
+        studies = tuple(use)
     outputs = tuple(output for output in OUTPUTS if getattr(options, output))
     return BuildRequest(
         studies=studies or STUDIES,
@@ -258,6 +274,22 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
             "which holds a folder for each study."
         )
     return studies or tuple(measured)
+
+
+def _reports(
+    texts: Sequence[str], studies: Sequence[str], data: Path
+) -> dict[str, tuple[str, ...]]:
+    """Look up the reports of --replicate: room → records, none for one of each machine.
+
+    Raises ``RecordError`` for a name of no record.
+    """
+    if not texts and data != ROOT / "data":
+        return {f"{study}{REPORT}": () for study in studies}
+    try:
+        named = named_records(texts or [LATEST], studies, data, Path.cwd())
+    except RecordError as error:
+        raise RecordError(str(error).replace("--use", "--replicate")) from error
+    return {f"{study}{REPORT}": files for study, files in named.items()}
 
 
 def named_records(

@@ -33,6 +33,7 @@ from report.engine.steps import (
     SAMPLES,
     TYPST,
     WORD,
+    is_report,
     paper_files,
 )
 
@@ -78,12 +79,12 @@ def study(task: StepTask) -> tuple[str, ...]:
 
     The setting ``use`` names the records of --use.
     """
-    from report.engine.gather import compute_usable
+    from report.engine.replicate import compute_room
     from report.paper.details import details
     from report.paper.machines import machines
 
     requested = tuple(filter(None, task.settings["use"].split(", ")))
-    chosen, findings = compute_usable(task.study, task.data, requested)
+    chosen, findings = compute_room(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
@@ -201,18 +202,17 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     ``pictures/`` the author's pictures from the study's folder beside the template.  Raises
     ``RidgepointError`` for a template that asks for missing values.
     """
+    from report.engine.writing import render_room
     from report.paper.details import summary_of
     from report.paper.latex_table import to_latex
-    from report.paper.manuscript import render_manuscript
     from report.paper.tables import to_csv
     from report.render.quarto import write_settings
     from report.render.source import in_style, read_source
 
     study, folder, style = task.study, task.source, task.settings["style"]
     origin = _read(task.artifacts() / ORIGIN)
-    manuscript = render_manuscript(
-        task.papers / f"{study}.qmd.j2", load(task.artifacts() / FINDINGS), origin
-    )
+    computed = load(task.artifacts() / FINDINGS)
+    manuscript = render_room(study, task.data, task.papers, computed, origin)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
@@ -238,6 +238,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
         **summary_of(study, findings, paper.front),
         "unsupported": manuscript.unsupported,
+        **({"summary": findings.facts["summary"]} if is_report(study) else {}),
     }
     write_json(values, folder / "values.json")
     return values, findings

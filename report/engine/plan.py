@@ -16,13 +16,16 @@ from report.core.records import OPERATORS, SHARED
 from report.engine.cache import Index, StepEntry, installed, read_manifest
 from report.engine.steps import (
     READ,
+    REPORT,
     ROOT,
     SITE,
     BuildRequest,
     BuildStep,
     Engine,
+    is_report,
     make_step,
     paper_files,
+    study_of,
 )
 from report.studies import STUDIES
 
@@ -30,6 +33,8 @@ from report.studies import STUDIES
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
 #: Prefixes of hidden files and of Python's caches, which are no inputs.
 _IGNORED: Final = (".", "__pycache__")
+#: The rooms of all papers and of all replication reports.
+_ROOMS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
 #: Settings and programs in the words of a reason; a package is called by its name.
 _WORDS: Final = {
     "use": "the records of --use",
@@ -116,9 +121,14 @@ class BuildPlan:
                     yield f"{room}/{name}"
         for name in files_below(str(self.request.papers)):
             yield f"templates/papers/{name}"
-        for study in self.request.studies:
+        reports = any(map(is_report, self.request.studies))
+        for study in dict.fromkeys(map(study_of, self.request.studies)):
             for name in files_below(os.path.join(self.request.data, study)):
                 yield f"data/{study}/{name}"
+            if reports and self.request.data != ROOT / "data":
+                for name in files_below(str(ROOT / "data" / study)):
+                    yield f"paper/{study}/{name}"
+        yield "paper/editions.yaml"
         for name in _COMMON:
             yield f"data/{name}"
         for study in STUDIES:
@@ -145,7 +155,11 @@ class BuildPlan:
 
     def source(self, name: str) -> str:
         """Return the path of an input file that is named as in the project."""
-        folders = {"data/": self.request.data, "templates/papers/": self.request.papers}
+        folders = {
+            "data/": self.request.data,
+            "paper/": ROOT / "data",
+            "templates/papers/": self.request.papers,
+        }
         for prefix, folder in folders.items():
             if name.startswith(prefix):
                 own = name.removeprefix(prefix)
@@ -192,7 +206,7 @@ class BuildPlan:
 
         The outputs of ``rebuilt`` studies are not compared, since they are about to be replaced.
         """
-        complete = [study for study in STUDIES if self._is_complete(study, rebuilt)]
+        complete = [study for study in _ROOMS if self._is_complete(study, rebuilt)]
         pages = [study for study in complete if self._has_format(study, "page")]
         pdfs = [study for study in pages if self._has_pdf(study)]
         names = {"studies": " ".join(complete)}
@@ -252,7 +266,7 @@ class BuildPlan:
 
     def obsolete(self) -> list[str]:
         """List entries of the manifest from deleted studies and from builds that were killed."""
-        rooms = (*STUDIES, SITE)
+        rooms = (*_ROOMS, SITE)
         return [
             id for id in self.built if id.endswith(PLACING) or id.partition("/")[0] not in rooms
         ]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from report.core.records.frames import read_samples, sample_frame
 from report.engine.actions import load
-from report.engine.gather import compute_usable
-from report.engine.steps import ARTIFACTS, FINDINGS, RECORDS, SAMPLES, BuildRequest
+from report.engine.replicate import compute_room
+from report.engine.steps import ARTIFACTS, FINDINGS, RECORDS, SAMPLES, BuildRequest, is_report
+from report.engine.writing import render_room
 from report.paper.findings import Findings
-from report.paper.manuscript import render_manuscript
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +38,9 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
     Writes nothing.  Raises ``RidgepointError`` for a study that cannot be computed.
     """
     if f"{study}/study" in stale or f"{study}/document" in stale:
-        chosen, findings = compute_usable(study, request.data)
-        manuscript = render_manuscript(request.papers / f"{study}.qmd.j2", findings)
+        chosen, findings = compute_room(study, request.data, request.use.get(study, ()))
+        origin = chosen.origin if is_report(study) else {}
+        manuscript = render_room(study, request.data, request.papers, findings, origin)
         content = manuscript.findings.as_json(study, chosen.inputs.files)
         return PaperResults(
             findings,

@@ -59,6 +59,8 @@ TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
 #: Takes the place of a study in the steps over all studies.
 SITE: Final = "site"
+#: The end of the room of a study's replication report, which has the steps of a paper.
+REPORT: Final = "-replication"
 
 #: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
@@ -100,6 +102,9 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
+#: What the step ``study`` of a report also depends on: the paper's own data, if the report is made
+#: from other data than the project's.
+_ORIGINAL: Final = (f"paper/{_STUDY}/", "paper/editions.yaml")
 #: Kind of step → the kinds of steps that it reads, each with how the read outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
@@ -127,8 +132,9 @@ READ: Final = tuple({**_READS["quarto"], **_READS["index"]})
 class BuildRequest(NamedTuple):
     """The studies and formats to build, and the folders to read and write.
 
-    ``use`` maps a study to records, relative to ``data``, that replace the chosen ones of their
-    devices.  ``style`` replaces the print style of the papers.
+    ``studies`` are papers, or replication reports.  ``use`` maps each to records, relative to
+    ``data``, that replace the chosen ones of their devices.  ``style`` replaces the print style of
+    the papers.
     """
 
     studies: tuple[str, ...]
@@ -168,6 +174,16 @@ class BuildStep(NamedTuple):
         return self.id.partition("/")[0]
 
 
+def is_report(room: str) -> bool:
+    """Whether a room is that of a replication report, and not of the paper itself."""
+    return room.endswith(REPORT)
+
+
+def study_of(room: str) -> str:
+    """Return the study whose paper or replication report the room contains."""
+    return room.removesuffix(REPORT)
+
+
 def paper_files(study: str) -> tuple[str, str]:
     """Name the two copies of a study's PDF: among the other PDFs, and beside its page."""
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
@@ -180,9 +196,10 @@ def make_step(
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:
-        for pattern in _FILES[kind]:
+        original = _ORIGINAL if kind == "study" and is_report(study) else ()
+        for pattern in (*_FILES[kind], *original):
             # Comparing every file would double the time of a build with nothing to do.
-            prefix = pattern.replace(_STUDY, study)
+            prefix = pattern.replace(_STUDY, study_of(study))
             first = bisect_left(files, prefix)
             end = bisect_left(files, f"{prefix}\U0010ffff", first)
             inputs |= dict.fromkeys(files[first:end])

@@ -42,12 +42,12 @@ def _numbers(statement: Statement | Several) -> str:
     range, unit = statement.range, str(statement.quantity.unit)
     result = number(statement.quantity)
     if range == Range():
-        return _with_interval(result, unit)
+        return with_interval(result, unit)
     if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY:
-        expected = _expected(range.low * _MILLION, range.high * _MILLION, range.closed)
+        expected = expected_text(range.low * _MILLION, range.high * _MILLION, range.closed)
         return f"{quantity_text(result * _MILLION, 'ppm')}; expected {expected} ppm"
-    expected = _expected(range.low, range.high, range.closed)
-    return f"{_with_interval(result, unit)}; expected {expected}"
+    expected = expected_text(range.low, range.high, range.closed)
+    return f"{with_interval(result, unit)}; expected {expected}"
 
 
 def _numbers_of(several: Several) -> str:
@@ -83,11 +83,11 @@ def _undecided_reason(statement: Statement) -> str:
         return "processes in two groups"
     for end in (statement.range.low, statement.range.high):
         if result.low <= end <= result.high:
-            return f"interval spans {_text(end)}"
+            return f"interval spans {bound_text(end)}"
     return f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
 
 
-def _with_interval(result: Evaluated, unit: str) -> str:
+def with_interval(result: Evaluated, unit: str) -> str:
     """Print a number with its interval, and its level if that is lower than usual."""
     if isinstance(result, Missing):
         return result.reason
@@ -96,14 +96,14 @@ def _with_interval(result: Evaluated, unit: str) -> str:
     return f"{parts.number}{parts.after}{bounds}"
 
 
-def _expected(low: float, high: float, closed: bool) -> str:
+def expected_text(low: float, high: float, closed: bool) -> str:
     if math.isinf(low):
-        return f"{'at most' if closed else 'below'} {_text(high)}"
+        return f"{'at most' if closed else 'below'} {bound_text(high)}"
     if math.isinf(high):
-        return f"{'at least' if closed else 'above'} {_text(low)}"
-    return _text(low) if low == high else f"{_text(low)} to {_text(high)}"
+        return f"{'at least' if closed else 'above'} {bound_text(low)}"
+    return bound_text(low) if low == high else f"{bound_text(low)} to {bound_text(high)}"
 
 
-def _text(bound: float) -> str:
+def bound_text(bound: float) -> str:
     digits = 10 if float(bound).is_integer() else _DIGITS
     return f"{bound:.{digits}g}".replace("-", MINUS)

@@ -87,7 +87,7 @@ def render_manuscript(
 
 
 def _place(template: Path) -> str:
-    return f"templates/papers/{template.name}"
+    return f"templates/{'shared' if template.parent == _SHARED else 'papers'}/{template.name}"
 
 
 def _read(template: Path) -> str:

@@ -106,7 +106,9 @@ class Fault(NamedTuple):
 def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
     """Names that ``front`` declares, and the texts that a reader sees in it and in ``texts``.
 
-    A text follows its kind: words, code, math, link or attribute.  Raises ``TemplateError``.
+    A text follows its kind: words, code, math, link, attribute or author.
+
+    Raises ``TemplateError``.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
     try:

@@ -35,7 +35,7 @@ from report.core.text.format import Style
 from report.evidence.audit import Check
 from report.evidence.runs import Run
 from report.paper.claims import judge
-from report.paper.findings import Figure, Findings, Inputs
+from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
@@ -52,6 +52,8 @@ Result = TypeVar("Result")
 
 #: What a claim's function returns: a comparison, or several that have to hold together.
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
+#: How a claim is judged: as papers print it, or in the detail that reports print.
+Judge: TypeAlias = Callable[[str, Statement | Several], Claim]
 #: The cells of a table's rows by heading.  A heading may end with the unit in which its numbers are
 #: printed: ``Time (µs)``.
 Rows: TypeAlias = Iterable[Mapping[str, Content]]
@@ -233,7 +235,7 @@ class Study(Part[Data]):
         ``audits`` the checks of what its source printed.
         """
         super().__init__("", "", _Declarations())
-        self._data, self._check, self._compared = data, check, compared or MachineComparison(Run)
+        self._data, self._check, self.compared = data, check, compared or MachineComparison(Run)
         self._reconciliations, self._audits = reconciliations, audits
 
     def part(self, name: str, kind: str = "") -> Part[Any]:
@@ -256,7 +258,7 @@ class Study(Part[Data]):
         for id, quantity in quantities.items():
             _add(self._declarations.values, _Declared(self, id, _constant(quantity), style))
 
-    def findings(self, everything: Inputs) -> Findings:
+    def findings(self, everything: Inputs, judged: Judge = judge) -> Findings:
         """All that the paper prints; raises ``StudyError`` for records that do not fit it.
 
         It describes the machines that play a role.  A table names the files of its quantities,
@@ -265,12 +267,12 @@ class Study(Part[Data]):
         for run in (run for stored in everything.records for run in stored.runs):
             self._check(run)
         inputs = everything.in_roles()
-        findings = self._evaluate(inputs)
+        findings = self._evaluate(inputs, judged=judged)
         if len(inputs.records) == len(everything.records):
             return findings
-        return with_all_machines(findings, everything, inputs, self._compared)
+        return with_all_machines(findings, everything, inputs, self.compared)
 
-    def evaluate(self, everything: Inputs, stored: Stored) -> Findings:
+    def evaluate(self, everything: Inputs, stored: Stored, judged: Judge = judge) -> Findings:
         """Findings of the declarations on a CPU or GPU, from the one record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
@@ -278,9 +280,9 @@ class Study(Part[Data]):
         for run in stored.runs:
             self._check(run)
         kind = "gpu" if stored.record.environment.gpu else "cpu"
-        return self._evaluate(replace(everything, records=(stored,), roles={}), kind)
+        return self._evaluate(replace(everything, records=(stored,), roles={}), kind, judged)
 
-    def _evaluate(self, inputs: Inputs, kind: str = "") -> Findings:
+    def _evaluate(self, inputs: Inputs, kind: str = "", judged: Judge = judge) -> Findings:
         """Findings of all declarations, or of those on parts of one kind."""
         data, files, declared = self._data(inputs), inputs.files, self._declarations
         values = _results(declared.values, data, _NO_RUN, kind)
@@ -299,7 +301,7 @@ class Study(Part[Data]):
             figures={id: f for id, f in figures.items() if f and f.drawing.panels},
             claims={
                 id: replace(
-                    judge(id, _joined(claimed)),
+                    judged(id, _joined(claimed)),
                     title=declared.claims[id].title,
                     about=_ABOUT[declared.claims[id].part.kind],
                 )

@@ -44,7 +44,8 @@ Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The words around the papers; ``url`` is where the site is published, with a slash at its end.
 
-    The ``footer`` says whose site it is; the authors of a paper stand in its front matter.
+    The ``footer`` says whose site it is; the authors of a paper stand in its front matter.  A
+    replication report has its ``authors`` from here, or the ``teacher`` of the ``course``.
     """
 
     title: Text = "Performance of convolutional networks, measured and reproduced"
@@ -55,6 +56,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     footer: Text | None = None
     licence: Text | None = None
     url: Address | None = None
+    course: Text | None = None
+    teacher: Text | None = None
+    authors: tuple[Text, ...] = ()
+    date: Text | None = None
 
 
 #: Settings | None, which a type checker takes for no class.

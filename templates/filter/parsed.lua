@@ -106,6 +106,11 @@ local readable, front = pcall(pandoc.read, job.front, "markdown")
 readable = readable and #front.blocks == 0
 if readable then
   for _, key in ipairs(SHOWN) do add_meta(front.meta[key]) end
+  for _, author in ipairs(front.meta.author or {}) do  -- a name is no result, whatever its digits
+    if pandoc.utils.type(author) == "table" and author.name then
+      seen:insert({ "author", pandoc.utils.stringify(author.name) })
+    end
+  end
 else
   add("words", job.front)
 end

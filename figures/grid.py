@@ -1,0 +1,38 @@
+"""A grid of letters on coloured cells, which also reads without the colours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from figures import style
+from figures.labels import Drawn, name_rows
+from figures.panels import Grid
+
+#: Share of a cell that is coloured; the rest parts it from its neighbours.
+_FILLED: Final = 0.92
+#: Tints of the colours of figures, so that a letter on them is read.
+_TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf")
+
+
+def draw(panel: Grid, axes: Axes) -> Drawn:
+    """The cells with their letters, and the names of rows and columns."""
+    axes.grid(visible=False)
+    for row, cells in enumerate(panel.cells):
+        for column, letter in enumerate(cells):
+            if letter:
+                colour = _TINTS[panel.letters.index(letter) % len(_TINTS)]
+                corner = (column - _FILLED / 2, row - _FILLED / 2)
+                axes.add_patch(Rectangle(corner, _FILLED, _FILLED, facecolor=colour, linewidth=0))
+                axes.text(column, row, letter, ha="center", va="center", fontsize=style.SMALL)
+    name_rows(panel.names, axes)
+    axes.set_xlim(-0.55, len(panel.headings) - 0.45)
+    axes.set_xticks(range(len(panel.headings)), labels=list(panel.headings))
+    axes.tick_params(axis="x", length=0, labeltop=True, labelbottom=False)
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel(panel.x_label)
+    axes.set_title(panel.title, loc="left")
+    axes.spines[:].set_visible(False)
+    return []

@@ -1,0 +1,101 @@
+"""Compute a paper or its replication report, by the room of the build that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from report.core.errors import RidgepointError, reason_of
+from report.core.records.files import PROJECT
+from report.core.records.record import Head
+from report.core.records.store import survey
+from report.engine.gather import Chosen, choose, compute_usable
+from report.engine.steps import is_report, study_of
+from report.evidence.runs import labels
+from report.paper.comparisons import judge_in_detail
+from report.paper.findings import Findings, Inputs
+from report.paper.replication import Original, Replica, report
+from report.paper.study import Study
+from report.studies import module_of
+
+
+def compute_room(room: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+    """The records and the findings of a paper, or of its replication report.
+
+    Raises ``RidgepointError`` as ``compute_usable`` does.
+    """
+    return (
+        compute_report(room, data, asked) if is_report(room) else compute_usable(room, data, asked)
+    )
+
+
+def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen, Findings]:
+    """The records ``asked`` for, by default one of each machine in ``data``, and their report.
+
+    Raises ``RidgepointError`` for a record that is asked for and cannot be used.
+    """
+    study = study_of(room)
+    chosen = choose_for_report(study, data, asked)
+    original = read_original(study)
+    replicas, refused = replicas_of(study, chosen.inputs)
+    if refused and asked:
+        raise RidgepointError(next(iter(refused.values())))
+    left = (r["why"] for r in chosen.listing if r.get("left_out") and r["file"] not in asked)
+    left_out = [] if asked else [*left, *refused.values()]
+    used = {file for item in replicas for run in item.stored.runs for file in run.files}
+    listing = [r for r in chosen.listing if not asked or r["file"] in used]
+    notices = tuple(n for n in chosen.notices if not asked or any(file in n for file in used))
+    records = tuple(replica.stored for replica in replicas)
+    inputs = replace(chosen.inputs, records=records, imported=())
+    origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
+    own = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
+    return own, report(original, replicas, left_out)
+
+
+def choose_for_report(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
+    """The records ``asked`` for alone, or one of each machine, whatever an edition says."""
+    others: Mapping[str, str] = MappingProxyType({})
+    if asked:
+        files = (item.file for item in survey(study, data, Head)[0])
+        others = {file: "not asked for" for file in files if file not in asked}
+    return choose(study, data, asked, others, editions={})
+
+
+def read_original(study: str) -> Original:
+    """The paper of the project's own records, with its machine of each kind."""
+    declared = _declared(study)
+    chosen, _ = compute_usable(study, PROJECT)
+    findings = declared.findings(chosen.inputs, judge_in_detail)
+    cast = {
+        item.file: item
+        for role, item in chosen.inputs.record_by_role.items()
+        if role in ("cpu", "gpu")
+    }
+    replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(cast.values())))
+    return Original(findings, {r.about: r for r in reversed(replicas)}, declared.compared)
+
+
+def replicas_of(study: str, inputs: Inputs) -> tuple[list[Replica], dict[str, str]]:
+    """Each record evaluated alone; and why some cannot be, by their files."""
+    declared = _declared(study)
+    replicas: list[Replica] = []
+    refused: dict[str, str] = {}
+    for stored, label in zip(inputs.records, labels(inputs.records), strict=True):
+        try:
+            replicas.append(
+                Replica(stored, label, declared.evaluate(inputs, stored, judge_in_detail))
+            )
+        except Exception as error:  # so that one bad record stops no other
+            reason = reason_of(error)
+            named = stored.file in reason.partition(": ")[0]
+            refused[stored.file] = reason if named else f"data/{stored.file}: {reason}"
+    return replicas, refused
+
+
+def _declared(study: str) -> Study[Any]:
+    declared: Study[Any] = import_module(module_of(study)).study
+    return declared

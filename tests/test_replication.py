@@ -1,0 +1,200 @@
+"""Replication reports: what is counted, what is predicted, and what a reader is told."""
+
+import math
+import random
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from figures.panels import Dots, Grid
+from figures.render import render
+from report.core.statistics.prediction import next_effect, student_quantile
+from report.engine.replicate import choose_for_report, read_original, replicas_of
+from report.engine.steps import ROOT
+from report.engine.writing import render_room
+from report.paper.comparisons import judge_in_detail
+from report.paper.findings import Findings, Inputs
+from report.paper.replication import Replica, report, summary
+from report.quantity.expression import Sampled, exact, measured
+from report.quantity.intervals import Process
+from report.quantity.verdicts import Statement, all_of
+from report.studies import STUDIES
+from tests.degraded import of_series
+
+MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
+every_study = pytest.mark.parametrize("study", MEASURED)
+
+original = cache(read_original)
+
+
+@cache
+def inputs_of(study: str) -> Inputs:
+    return choose_for_report(study, ROOT / "data").inputs
+
+
+@cache
+def machines(study: str) -> list[Replica]:
+    replicas, refused = replicas_of(study, inputs_of(study))
+    assert refused == {}
+    return replicas
+
+
+# -------------------------------------------------------------------------------- the next machine
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (7, 2.365), (27, 2.052)])
+def test_quantiles_are_those_of_printed_tables(freedom: int, quantile: float) -> None:
+    assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=6e-4)
+
+
+def test_the_next_effect_is_the_one_by_hand() -> None:
+    """Logarithms −2 … 2: mean 0, s = √2.5, √(1 + 1/5) and t = 2.7764 of 4 degrees of freedom."""
+    found = next_effect([math.exp(n) for n in (-2, -1, 0, 1, 2)])
+    assert found is not None
+    half = 2.7764 * math.sqrt(2.5) * math.sqrt(1.2)
+    assert [math.log(end) for end in found] == pytest.approx([-half, half], rel=1e-3)
+    assert next_effect([1.0] * 4) is None and next_effect([1.0, 2.0, 3.0, 4.0, 0.0]) is None
+
+
+def coverage(kind: str, count: int, trials: int) -> float:
+    """The share of trials in which the effect on a further machine lies in the interval."""
+    numbers = random.Random(f"{kind} {count}")
+    draws = {
+        "normal": lambda: numbers.gauss(0.5, 0.2),
+        "skewed": lambda: 0.3 * numbers.expovariate(1.0),
+        "two groups": lambda: numbers.choice((0.0, 0.7)) + numbers.gauss(0, 0.05),
+    }
+    hits = 0
+    for _ in range(trials):
+        *effects, further = (math.exp(draws[kind]()) for _ in range(count + 1))
+        interval = next_effect(effects)
+        assert interval is not None
+        hits += interval[0] <= further <= interval[1]
+    return hits / trials
+
+
+@pytest.mark.parametrize("count", [5, 8, 28])
+@pytest.mark.parametrize("kind", ["normal", "skewed", "two groups"])
+def test_the_interval_covers_at_least_what_it_says(kind: str, count: int) -> None:
+    """docs/how-numbers-are-made.md has the shares of 2,000 trials; these few allow three errors."""
+    trials = 400
+    least = 0.92 - 3 * math.sqrt(0.95 * 0.05 / trials)
+    assert coverage(kind, count, trials) >= least
+
+
+# ------------------------------------------------------------------------------------- comparisons
+
+
+def series(*medians: float, disturbed: bool = False) -> Sampled:
+    processes = [Process("run", str(n), (m,), disturbed) for n, m in enumerate(medians)]
+    found = measured("time", "1", processes, "file")
+    assert isinstance(found, Sampled)
+    return found
+
+
+def reason(statement: Statement) -> str:
+    (found,) = judge_in_detail("id", statement).reasons
+    return found
+
+
+def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
+    """Six medians 0.9 to 1.5 around 1.2 reach 0.3 below it; a bound 0.1 below needs 6 · 3² = 54."""
+    spread = (0.9, 1.1, 1.2, 1.2, 1.3, 1.5)
+    text = reason(series(*spread) > 1.1)
+    assert "of 6 processes contains the bound 1.1; at this scatter about 54 would decide" in text
+    assert "not even 1,000" in reason(series(*spread) > 1.2)
+    assert "4 processes reach a level of 88" in reason(series(1.2, 1.3, 1.3, 1.4) > 1.1)
+    assert "about 6 would decide" in reason(series(1.2, 1.3, 1.3, 1.4) > 1.1)
+    assert "one process measured it; at least 6 decide" in reason(series(1.2) > 1.1)
+    assert "quiet machine" in reason(series(*spread, disturbed=True) > 1.1)
+
+
+def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -> None:
+    pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
+    claim = judge_in_detail("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
+    assert (claim.measured, claim.expected) == ("2 of 4 hold", "0.98 to 1.02, all")
+    assert claim.reasons == ("pages at 16 is 0.9785, expected 0.98 to 1.02",)
+    assert claim.files == ("file",) and claim.effect is None
+
+
+# ------------------------------------------------------------------------------- committed records
+
+
+def printed(study: str, found: Findings) -> str:
+    """The document of a report; rendering refuses whatever is typed by hand or missing."""
+    room, papers = f"{study}-replication", ROOT / "templates" / "papers"
+    return render_room(room, ROOT / "data", papers, found, {}).text
+
+
+@every_study
+def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(study: str) -> None:
+    paper = original(study)
+    for replica in machines(study):
+        found = report(paper, [replica], [])
+        line = found.facts["summary"]
+        counts = [int(n) for n in re.findall(r"(\d+) (?:of|contrary|undecided|not|decided)", line)]
+        assert sum(counts) == len(found.claims) == int(re.findall(r"of (\d+) claims", line)[0])
+        assert all(claim.about == replica.about for claim in replica.claims.values())
+        own = {file for run in replica.stored.runs for file in run.files}
+        for claim in replica.claims.values():
+            records = {file for file in claim.files if file.startswith(f"{study}/")}
+            assert records <= own
+        text = printed(study, found)
+        assert "ridgepoint project" not in text and replica.stored.file.partition("/")[2] in text
+        for figure in found.figures.values():
+            assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
+
+
+def test_the_paper_agrees_with_itself_and_another_machine_is_told_apart() -> None:
+    paper = original("conv_scaling")
+    line = summary([paper.machines["a CPU"]], paper.findings)
+    assert line.startswith("5 of 5 claims about a CPU: same verdict as the paper; 0 contrary")
+    (xeon,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
+    found = report(paper, [xeon], [])
+    assert found.facts["summary"].startswith("3 of 5 claims about a CPU: same")
+    reasons = {item["claim"]: item["texts"] for item in found.facts["reasons"]}
+    (pages,) = (texts for claim, texts in reasons.items() if "pages" in claim)
+    assert "0.9785, expected 0.98 to 1.02" in pages[0] and pages[0].startswith("contrary")
+
+
+def test_scrambled_samples_lower_the_count() -> None:
+    """Each series gets the samples of others: what still agrees has no samples behind it."""
+    numbers = random.Random(1)
+
+    def scrambled(name: str, samples: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(sample * 10 ** numbers.uniform(-2, 2) for sample in samples)
+
+    paper, inputs = original("conv_scaling"), inputs_of("conv_scaling")
+    (own,) = (item for item in inputs.records if item.file == paper.machines["a CPU"].stored.file)
+    wrong = of_series(scrambled)(replace(inputs, records=(replace(own, others=()),)))
+    (replica,), _ = replicas_of("conv_scaling", wrong)
+    count = int(summary([replica], paper.findings).partition(" ")[0])
+    assert count <= 1
+
+
+def test_a_report_of_no_record_says_0_of_0() -> None:
+    found = report(original("conv_scaling"), [], ["data/a.json: it is cut off."])
+    assert found.facts["summary"].startswith("0 of 0 claims")
+    assert "it is cut off" in printed("conv_scaling", found)
+
+
+@every_study
+def test_many_machines_have_a_map_that_reads_without_colour(study: str) -> None:
+    found = report(original(study), machines(study), [])
+    text = printed(study, found)
+    assert "tbl-machines" in text
+    (grid,) = found.figures["fig-map"].drawing.panels
+    assert isinstance(grid, Grid) and len(grid.names) == len(machines(study)) == len(
+        set(grid.names)
+    )
+    assert render(found.figures["fig-map"].drawing, salt="map").svg.startswith(b"<?xml")
+    letters = [letter for row in grid.cells for letter in row if letter]
+    counted = [sum(row[3:7]) for row in found.tables["tbl-claims"].rows]
+    assert sum(counted) == len(letters) - letters.count("D")
+    if study == "conv_scaling":
+        (dots,) = found.figures["fig-effects"].drawing.panels
+        assert isinstance(dots, Dots)
+        drawn = [x for x in dots.series[0].x if x is not None]
+        assert drawn == sorted(drawn, reverse=True) and len(drawn) == 6
