@@ -163,7 +163,7 @@ def memory_gap(source: Source) -> Quantity:
 study.constants(
     page=results.PAGE,
     cured_to=theory.last_without_pages(theory.FREED),
-    cured_from=theory.last_without_pages(theory.FREED) + 1,
+    cured_from=theory.first_with_pages(theory.FREED),
 )
 
 
@@ -457,12 +457,13 @@ def blocks(run: Run) -> Iterator[Mapping[str, Content]]:
 
 @study.table(digits={"Tensor (MB)": 3, "Threshold (MB)": 3})
 def cure(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """The first batch size that maps pages, by the tensor that is freed before."""
+    """The batch sizes at which processes begin to map pages, by the tensor that is freed before."""
     for elements in (theory.FREED // 8, theory.FREED // 4, theory.FREED // 2, theory.FREED):
         yield {
             "Tensor (MB)": exact("freed tensor", "B", 4 * elements),
             "Threshold (MB)": theory.raised_threshold(elements),
-            "Without pages up to": theory.last_without_pages(elements),
+            "No process up to": theory.last_without_pages(elements),
+            "Every process from": theory.first_with_pages(elements),
         }
 
 

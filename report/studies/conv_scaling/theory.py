@@ -94,7 +94,23 @@ def raised_threshold(elements: int) -> Quantity:
 
 
 def last_without_pages(elements: int) -> Quantity:
-    """Largest batch size that maps no pages after a tensor of so many elements was freed."""
-    images = point((raised_threshold(elements) - RESERVE) / free(1))
+    """Largest batch size at which no process maps pages after a tensor was freed.
+
+    Both outputs and the copy of the input lie at the top of the heap.
+    """
+    return _whole_images(elements, free(1))
+
+
+def first_with_pages(elements: int) -> Quantity:
+    """Smallest batch size at which every process maps pages after a tensor was freed.
+
+    The copy of the input may lie lower in the heap, so that both outputs alone exceed the threshold.
+    """
+    return _whole_images(elements, 2 * output_bytes(1)) + 1
+
+
+def _whole_images(elements: int, image: Quantity) -> Quantity:
+    """Images of so many free bytes that stay below the trimming threshold less the reserve."""
+    images = point((raised_threshold(elements) - RESERVE) / image)
     assert isinstance(images, float)
     return exact("(threshold − reserve) / free bytes, whole images", "1", math.floor(images))
