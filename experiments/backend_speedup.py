@@ -1,16 +1,15 @@
 """One network from scratch on several array libraries: how does a speed-up depend on the work?
 
 A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the array API standard
-(``experiments.backends``).  Each case is measured by processes that import one library only.
+(``experiments.backends``).  A process that measures a case imports one library only.
 Factors:
 
 - ``subject``: ``scaling`` repeats the first iteration of full-batch gradient descent and times it;
-  ``training`` goes through 500 of them, whose losses and accuracies are kept, one value before the
-  first and one after each.
+  ``training`` records loss and accuracy before the first and after each of 500 iterations.
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
-- ``samples``: images.  Where the data set has fewer, they begin again from the first.
-- ``dtype``: of all arrays; ``float64`` for NumPy at the source's width only, whose default it is.
+- ``samples``: images; a smaller data set is repeated from the first image on.
+- ``dtype``: type of all arrays; ``float64``, NumPy's default, at the source's width only.
 - ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
   1,000 images held out.
 """
@@ -21,6 +20,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -46,6 +46,7 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Policies,
     Session,
     Study,
 )
@@ -61,11 +62,11 @@ if TYPE_CHECKING:
 #: The source's hidden layer, and its iterations.
 HIDDEN: Final = 10
 ITERATIONS: Final = 500
-#: Images trained on: four fifths of the digits; 59,000 of MNIST, as in the source.
+#: Training images: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Neurons times images up to which an iteration is measured: beyond, one takes seconds on a core.
+#: Largest product of neurons and images; beyond it an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
-#: Calls in a sample of what one costs.
+#: Calls in a sample of the cost of a call.
 _CALLS: Final = 100
 
 
@@ -73,7 +74,7 @@ _CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """The libraries side by side at each size."""
+    """List every library at each size."""
     return tuple(
         {**size, "backend": backend}
         for size in _sizes(levels)
@@ -83,7 +84,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 def _sizes(levels: Levels) -> Iterator[Factors]:
-    """What is computed, but for the library."""
+    """Yield the factors of cases without the library."""
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         base: Factors = {"subject": subject, "dataset": dataset}
         if subject == "training":
@@ -98,48 +99,48 @@ def _sizes(levels: Levels) -> Iterator[Factors]:
 
 
 def is_timed(factors: Factors) -> bool:
-    """One iteration again and again."""
+    """Return whether a case repeats one iteration, which is timed."""
     return factors["subject"] == "scaling"
 
 
 def layers(factors: Factors) -> tuple[Layer, ...]:
-    """The layers of a forward pass on all images of a case."""
+    """Describe the layers of a forward pass on all images of a case."""
     dtype: DType = "float64" if factors["dtype"] == "float64" else "float32"
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
-# ------------------------------------------------------------ one case in the process that holds it
+# ------------------------------------------------------------------------------ one case in memory
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
 
     images: Array
     targets: Array
 
 
-class Case(NamedTuple):
-    """What is trained on, and the initial parameters, the same values in every library."""
+class Training(NamedTuple):
+    """Training data and initial parameters, with the same values in every library."""
 
     library: Library
     dtype: str
-    train: Part
+    train: Batch
     parameters: Parameters
 
     @property
     def ops(self) -> Operations:
-        """The operations of its library."""
+        """Operations of the library."""
         return Operations(self.library.xp)
 
     def iterate(self, parameters: Parameters) -> Parameters:
-        """One iteration, which has ended when it returns."""
+        """Compute one iteration and wait for its end."""
         return self.library.wait(iteration(self.ops, parameters, *self.train))  # type: ignore[no-any-return]
 
 
-def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Part:
-    """Images on the device of a library; where there are fewer than ``samples``, they begin again.
+def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
+    """Copy images to the device of a library, with pixels divided by 255.
 
-    Pixels are divided by 255.
+    Fewer images than ``samples`` are repeated.
     """
     import numpy as np
 
@@ -148,38 +149,39 @@ def placed(library: Library, dtype: str, split: Split, samples: int | None = Non
     pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
     columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
     targets = np.eye(CLASSES, dtype=kind)[:, labels]
-    return Part(library.place(columns, dtype), library.place(targets, dtype))
+    return Batch(library.place(columns, dtype), library.place(targets, dtype))
 
 
-def case_of(library: Library, factors: Factors, train: Split) -> Case:
-    """A case with its arrays on the device."""
+def training_of(library: Library, factors: Factors, train: Split) -> Training:
+    """Build the training of a case, with its arrays on the device."""
     dtype = str(factors["dtype"])
     initial = perceptron.initial(int(factors["hidden"]), SEED)
     parameters = Parameters(*(library.place(value, dtype) for value in initial))
-    return Case(library, dtype, placed(library, dtype, train, int(factors["samples"])), parameters)
+    images = placed(library, dtype, train, int(factors["samples"]))
+    return Training(library, dtype, images, parameters)
 
 
 def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
-    """The library, and what the process holds before it, after it, and after a first use (B).
+    """Load the library; measure resident memory before, after import and after first use (B).
 
-    Nothing of the library, nor NumPy, may have been imported before; images come after this.
+    Neither the library nor NumPy may be imported before; images are loaded afterwards.
     """
-    held = {"resident_start": _resident()}
+    resident = {"resident_start": _resident()}
     library = libraries.load(str(factors["backend"]), threads)
-    held["resident_import"] = _resident()
+    resident["resident_import"] = _resident()
     import numpy as np
 
-    # A product of small matrices starts threads and loads kernels.
+    # The first product starts threads and loads kernels.
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
-    held["resident_first_use"] = _resident()
-    return library, {name: (level,) for name, level in held.items() if level is not None}
+    resident["resident_first_use"] = _resident()
+    return library, {name: (size,) for name, size in resident.items() if size is not None}
 
 
 def _resident() -> int | None:
-    """Resident memory of this process (B), mapped files included; None where it cannot be read."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    """Return this process's resident memory with mapped files (B); None if it cannot be read."""
+    matched = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
+    return int(matched[1]) * 1024 if matched else None
 
 
 def _images(factors: Factors, session: Session) -> Images:
@@ -190,125 +192,128 @@ def _images(factors: Factors, session: Session) -> Images:
 
 
 def memory(factors: Factors, session: Session) -> Measured:
-    """The course of a training, and what its library holds."""
+    """Measure the course of a training, and resident memory around the import."""
     if is_timed(factors):
         return {}
-    library, held = started(factors, session.threads)
+    library, resident = started(factors, session.threads)
     images = _images(factors, session)
-    return course(case_of(library, factors, images.train), images.test, ITERATIONS) | held
+    training = training_of(library, factors, images.train)
+    return course(training, images.test, ITERATIONS) | resident
 
 
-def course(case: Case, test: Split, count: int) -> Measured:
-    """Loss (nats a sample) and accuracy of both parts before the first and after each iteration."""
-    parts = {"train": case.train, "test": placed(case.library, case.dtype, test)}
-    parameters, xp = case.parameters, case.library.xp
-    found = defaultdict[str, list[float]](list)
+def course(training: Training, test: Split, count: int) -> Measured:
+    """Compute loss (nats per sample) and accuracy before the first and after each iteration."""
+    batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
+    parameters, xp = training.parameters, training.library.xp
+    series = defaultdict[str, list[float]](list)
     for index in range(count + 1):
         if index:
-            parameters = case.iterate(parameters)
-        for name, part in parts.items():
-            sums = forward(case.ops, parameters, part.images).z2
-            found[f"{name}_loss"].append(perceptron.loss(xp, sums, part.targets))
-            found[f"{name}_accuracy"].append(perceptron.accuracy(xp, sums, part.targets))
-    return {name: tuple(samples) for name, samples in found.items()}
+            parameters = training.iterate(parameters)
+        for name, batch in batches.items():
+            sums = forward(training.ops, parameters, batch.images).z2
+            series[f"{name}_loss"].append(perceptron.loss(xp, sums, batch.targets))
+            series[f"{name}_accuracy"].append(perceptron.accuracy(xp, sums, batch.targets))
+    return {name: tuple(samples) for name, samples in series.items()}
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """What the library of a training is, in its own words, and the images."""
+    """Return files that identify the library and the images of a training."""
     if is_timed(factors):
         return ()
     library = libraries.load(str(factors["backend"]), session.threads)
-    told = {"name": library.name, "version": library.version, "device": library.device_name}
+    content = {"name": library.name, "version": library.version, "device": library.device_name}
     identity = _images(factors, session).identity
     return (
         CaseFile(
             name=f"backend.{library.name}.json",
             meaning=f"version and device of {library.name}",
-            content=msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n",
+            content=msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n",
         ),
         CaseFile("images.json", "which images were trained and tested on", identity),
     )
 
 
-# ------------------------------------------------------------------------------------- its times
+# ------------------------------------------------------------------------------------------ times
 
 
 def times(factors: Factors, session: Session) -> Measured:
-    """The times of a case, in this process, which has used no library yet."""
+    """Time a case in this process, which has used no library yet."""
     library, _ = started(factors, session.threads)
-    case = case_of(library, factors, _images(factors, session).train)
-    found = whole_times(case, session.protocol)
-    return found | parts_times(case, session.protocol) if session.device == "cuda" else found
+    training = training_of(library, factors, _images(factors, session).train)
+    series = whole_times(training, session.protocol)
+    if session.device == "cuda":
+        series |= parts_times(training, session.protocol)
+    return series
 
 
-def whole_times(case: Case, protocol: Protocol) -> Measured:
-    """The first iteration repeated, what a call costs, and the first layer's product by itself.
+def whole_times(training: Training, protocol: Protocol) -> Measured:
+    """Time the first iteration repeatedly, a call on one element, and the first layer's product.
 
-    The first call of a process stands apart: it loads kernels and starts threads.  A sample of
-    ``call_time`` is the mean over so many calls on one element that the clock matters little.
+    The first call of a process, which loads kernels and starts threads, has a series of its own.  A
+    sample of ``call_time`` is a mean over many calls, since one is too short for the clock.
     """
-    workload = Workload(lambda: case.iterate(case.parameters))
+    workload = Workload(partial(training.iterate, training.parameters))
     first = cpu_clock(workload)
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with collector_off():
         samples = repeat_calls(workload, protocol, cpu_clock)
-    wait, ops, weights = case.library.wait, case.ops, case.parameters.w1
+    wait, ops, weights = training.library.wait, training.ops, training.parameters.w1
     one = weights[:1, :1]
 
     def calls() -> None:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    def product() -> Array:  # which is freed outside of the time
-        return wait(ops.product(weights, case.train.images))
+    def multiply() -> Array:  # the result is freed after the time is taken
+        return wait(ops.product(weights, training.train.images))
 
     return {
         "first_call_time": (first.wall,),
         **samples,
         "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
-        "product_alone_time": _again(product, protocol),
+        "product_alone_time": _again(multiply, protocol),
     }
 
 
-def parts_times(case: Case, protocol: Protocol) -> Measured:
-    """The times of each pass of an iteration, and of each kind of operation, summed over it.
+def parts_times(training: Training, protocol: Protocol) -> Measured:
+    """Time each pass of an iteration, and each kind of operation, summed over an iteration.
 
-    Each has finished before the next begins.
+    A pass or an operation finishes before the next one begins.
     """
-    found = defaultdict[str, list[float]](list)
+    series = defaultdict[str, list[float]](list)
     sums = defaultdict[str, float](float)
-    ops, wait, now = case.ops, case.library.wait, time.perf_counter
+    ops, wait, now = training.ops, training.library.wait, time.perf_counter
 
     def passes() -> None:
         start = now()
-        activations = wait(forward(ops, case.parameters, case.train.images))
+        activations = wait(forward(ops, training.parameters, training.train.images))
         middle = now()
-        gradients = wait(backward(ops, case.parameters, activations, *case.train))
+        gradients = wait(backward(ops, training.parameters, activations, *training.train))
         end = now()
-        wait(update(ops, case.parameters, gradients))
-        found["forward_time"].append(middle - start)
-        found["backward_time"].append(end - middle)
+        wait(update(ops, training.parameters, gradients))
+        series["forward_time"].append(middle - start)
+        series["backward_time"].append(end - middle)
 
-    def tell(quantity: str, duration: float) -> None:
+    def add(quantity: str, duration: float) -> None:
         sums[quantity] += duration
 
-    watched = perceptron.timed(case.library.xp, wait, now, tell)
+    watched = perceptron.timed(training.library.xp, wait, now, add)
 
     def operations() -> None:
         sums.clear()
-        iteration(watched, case.parameters, *case.train)
+        iteration(watched, training.parameters, *training.train)
         for quantity, total in sums.items():
-            found[quantity].append(total)
+            series[quantity].append(total)
 
     _again(passes, protocol)
     _again(operations, protocol)
-    # By the order of the table, not by that of the calls; the first is a warm-up.
-    return {name: tuple(found[name][1:]) for name in QUANTITIES if name in found}
+    # The order is that of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
+    return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
 def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
-    """Once to warm up, then within the case's budget: each time (s)."""
+    """Call once to warm up, then return the times of calls within the case's budget (s)."""
     once()
     with collector_off():
         return repeat_calls(Workload(once), protocol, cpu_clock)["time"]
@@ -334,6 +339,16 @@ def _factors(libraries: tuple[str, ...]) -> tuple[Factor, ...]:
     )
 
 
+def timed_under(factors: Factors) -> Policies:
+    """Time a repeated iteration under every policy, a training under none."""
+    return "every" if is_timed(factors) else "none"
+
+
+def imports(factors: Factors, session: Session) -> tuple[str, ...]:
+    """Import the library before the first case of a process that measures times."""
+    return (libraries.namespace(str(factors["backend"])),) if session.process else ()
+
+
 STUDY: Final = Study(
     name="backend_speedup",
     question="How does the speed-up of one library over another depend on the work?",
@@ -343,11 +358,8 @@ STUDY: Final = Study(
     memory=memory,
     times=times,
     files=files,
-    timed_under=lambda factors: "every" if is_timed(factors) else "none",
-    # A process that times has imported the library before the first case.
-    imports=lambda factors, session: (
-        (libraries.namespace(str(factors["backend"])),) if session.process else ()
-    ),
+    timed_under=timed_under,
+    imports=imports,
     images="mnist",
     full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),
     quick=msgspec.structs.replace(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),

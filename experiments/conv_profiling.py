@@ -3,8 +3,8 @@
 The layer is the second convolution of PyTorch's MNIST example and the same in other shapes,
 float32, with random weights and inputs from a fixed seed.  Nothing is timed.  Factors:
 
-- ``subject``: ``layer`` in a shape that the rules of ``report.theory.terms`` were read off,
-  ``held_out`` in one whose counts and bytes these rules predicted before it was measured.
+- ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived,
+  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement.
 - ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the
   extent of the network's images, of which the first convolution leaves two less.
 - ``batch``: images a call.
@@ -14,8 +14,8 @@ float32, with random weights and inputs from a fixed seed.  Nothing is timed.  F
 - ``precision``: ``tfloat32`` lets cuDNN compute the example's shape in that mode of NVIDIA's tensor
   cores, on a GPU alone; a case that names none computes in float32.
 
-Of the example's layer, forward and backward at batch 64, a warm call as torch's profiler sees it is
-kept beside the record.
+The trace of torch's profiler of a warm call of the example's layer, forward and backward at batch
+64, is stored beside the record.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from experiments.harness.study import (
     Session,
     Study,
     Subject,
+    no_policy,
 )
 from experiments.harness.timing import Workload
 from report.core.errors import MeasurementError
@@ -57,8 +58,7 @@ KNOWN: Final[tuple[Shape, ...]] = (
     ("32-64", 3, 16),
     ("32-64", 3, 20),
 )
-#: On a CPU with AVX2 each takes another path or another padding: see ``tests``, which have the
-#: predictions as numbers.
+#: On a CPU with AVX2 every shape has another path or padding; tests contain the predicted numbers.
 HELD_OUT: Final[tuple[Shape, ...]] = (
     ("9-19", 3, 21),
     ("17-41", 3, 28),
@@ -71,42 +71,39 @@ HELD_OUT: Final[tuple[Shape, ...]] = (
 #: The batch sizes of all shapes but the example's, and that at which a call is traced.
 OTHER_BATCHES: Final = (1, 8)
 TRACED_BATCH: Final = 64
-#: What a trace says besides its events.  Left out are the name of the host, the path of the file
-#: and a number drawn at random.
-_KEPT: Final = (
+#: Entries of a trace that are stored; the host's name, the file's path and a random number are not.
+_STORED: Final = (
     "schemaVersion", "deviceProperties", "cuda_runtime_version", "cuda_driver_version",
     "profile_memory", "record_shapes", "displayTimeUnit", "baseTimeNanoseconds", "traceEvents",
 )  # fmt: skip
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """All shapes forward, the example's at every batch and backward too."""
-    shapes = {"layer": KNOWN, "held_out": HELD_OUT}
-    return tuple(
-        {
-            "subject": subject,
-            "channels": channels,
-            "kernel": kernel,
-            "input": extent,
-            "batch": batch,
-            "pass": direction,
-            "layout": "contiguous",
-        }
-        for subject in shapes
-        if subject in levels["subject"]
-        for (channels, kernel, extent), direction, batch in product(
-            shapes[subject], levels["pass"], levels["batch"]
-        )
-        if (channels, kernel, extent) == KNOWN[0]
-        or (direction == "forward" and batch in OTHER_BATCHES)
-    )
+    """List all shapes forward, and the example's shape at every batch and backward too."""
+    subjects = {"layer": KNOWN, "held_out": HELD_OUT}
+    listed: list[Factors] = []
+    for subject, shapes in subjects.items():
+        if subject not in levels["subject"]:
+            continue
+        for shape, direction, batch in product(shapes, levels["pass"], levels["batch"]):
+            if shape != KNOWN[0] and (direction != "forward" or batch not in OTHER_BATCHES):
+                continue
+            case: Factors = {"subject": subject}
+            case |= zip(("channels", "kernel", "input"), shape, strict=True)
+            case |= {"batch": batch, "pass": direction, "layout": "contiguous"}
+            listed.append(case)
+    return tuple(listed)
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """The same, and the example's layer with TF32 too."""
-    found, precisions = cases(levels), levels["precision"]
-    fast = [{**case, "precision": "tfloat32"} for case in found if _shape(case) == KNOWN[0]]
-    return (*found * ("float32" in precisions), *fast * ("tfloat32" in precisions))
+    """List the same cases, and the example's layer with TF32 too."""
+    listed: list[Factors] = []
+    if "float32" in levels["precision"]:
+        listed += cases(levels)
+    if "tfloat32" in levels["precision"]:
+        example = (case for case in cases(levels) if _shape(case) == KNOWN[0])
+        listed += ({**case, "precision": "tfloat32"} for case in example)
+    return tuple(listed)
 
 
 def _shape(factors: Factors) -> Shape:
@@ -114,7 +111,7 @@ def _shape(factors: Factors) -> Shape:
 
 
 def subject(factors: Factors) -> Subject:
-    """The layer in a shape."""
+    """Build the layer in a shape."""
     import torch
 
     channels, kernel, extent = _shape(factors)
@@ -129,9 +126,9 @@ def subject(factors: Factors) -> Subject:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """A warm call of one of the cases as a Chrome trace, for Perfetto and ``chrome://tracing``.
+    """Return a warm call of one case as a Chrome trace, for Perfetto and ``chrome://tracing``.
 
-    It holds every operator with its shapes, every event of the allocator and, on CUDA, every
+    It contains every operator with its shapes, every event of the allocator and, on CUDA, every
     kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
     Raises ``MeasurementError`` if it is empty.
     """
@@ -144,16 +141,16 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     trace = msgspec.json.decode(_traced(workload, session.device))
     if not trace.get("traceEvents"):
         raise MeasurementError("torch's profiler wrote no event; run the case by itself to see why")
-    kept = msgspec.json.encode({name: trace[name] for name in _KEPT if name in trace})
+    content = msgspec.json.encode({name: trace[name] for name in _STORED if name in trace})
     meaning = (
         f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
         f"{TRACED_BATCH}, which Perfetto and chrome://tracing open"
     )
-    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(kept)),)
+    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(content)),)
 
 
 def _traced(workload: Workload, device: Device) -> bytes:
-    """The trace of one call as torch writes it, which it can only do into a file."""
+    """Trace one call; torch can write a trace to a file only."""
     import torch
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -184,7 +181,7 @@ STUDY: Final = Study(
     subject=subject,
     cases=cases,
     files=files,
-    timed_under=lambda factors: "none",
+    timed_under=no_policy,
     ceilings="none",
     on_gpu={
         "cases": cases_on_gpu,

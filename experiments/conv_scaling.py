@@ -11,14 +11,12 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 - ``layout``: how the input, the weights and so the output lie in memory, ``contiguous`` (NCHW) or
   ``channels_last`` (NHWC), the latter forward only, from batch 16 to 256.
 - ``subject``: ``layer`` for the cases above; ``network`` is one case, the whole network in
-  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``variant`` is the
-  layer with one thing changed, or another layer, of which only memory and executed work are
-  measured, not time.
-- ``variant``: what is changed (see ``subject``).
+  evaluation mode at batch 1 forward, which records the geometry of all its layers; ``variant`` is
+  the layer with one change, or another layer, measured for memory and executed work, not time.
+- ``variant``: the change (see ``subject``).
 
-Forward calls alone are timed, the layer's under all that glibc can do with freed memory: keep it,
-return it by both of its thresholds or by one alone, and, to see which blocks go back, return it
-under the eyes of a library that notes them.
+Only forward calls are timed, the layer's under every policy of glibc for freed memory: keep it,
+return it by both thresholds or by one of them, and return it while a library records the blocks.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from typing import Any, Final
 import msgspec
 
 from experiments.harness.study import FULL, Factor, Factors, Levels, Policies, Study, Subject
+from report.theory.shapes import mnist_conv2
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
-#: Powers of two, and those between 4 and 8, where glibc begins to return memory.
+#: Powers of two, and all batches between 4 and 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: The layer, and what is changed of it in each variant but the last, which is another layer.
-_LAYER: Final[dict[str, Any]] = {"in_channels": 32, "out_channels": 64, "kernel_size": 3}
+#: Variant → changed arguments of the layer; the last variant is another layer.
 _CHANGES: Final[dict[str, dict[str, Any]]] = {
     "no bias": {"bias": False},
     "padding 1": {"padding": 1},
@@ -44,12 +42,12 @@ _CHANGES: Final[dict[str, dict[str, Any]]] = {
 #: The matrix product behind the linear layer takes other kernels for larger batches.
 _VARIED: Final = {**dict.fromkeys(_CHANGES, (1, 2, 8)), "linear 784-10": (1, 2, 8, 64)}
 
-#: Under lackey an image of the layer takes half a second, so that other batches are left out.
+#: Batches that are counted: under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """The layer in every pass, layout and batch that goes together, the network, the others."""
+    """List the layer in all valid combinations, the network, and the variants."""
     batches = levels["batch"]
     network: Factors = {"subject": "network", "batch": 1, "pass": "forward"}
     every: list[Factors] = [
@@ -69,7 +67,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 def subject(factors: Factors) -> Subject:
-    """The layer, the network or a variant, on random images."""
+    """Build the layer, the network or a variant, on random images."""
     import torch
 
     from experiments.networks.chains import mnist_cnn
@@ -83,8 +81,12 @@ def subject(factors: Factors) -> Subject:
         case "linear 784-10":
             module, shape = torch.nn.Linear(784, 10), (784,)
         case _:
-            module = torch.nn.Conv2d(**{**_LAYER, **_CHANGES.get(name, {})})
-            shape = (32, 28, 28) if name == "depthwise" else (32, 26, 26)
+            layer = mnist_conv2(1)
+            _, channels, *extents = layer.input_shape
+            changes = _CHANGES.get(name, {})
+            arguments = {"out_channels": layer.output_shape[1], "kernel_size": layer.kernel}
+            module = torch.nn.Conv2d(channels, **{**arguments, **changes})
+            shape = (channels, 28, 28) if name == "depthwise" else (channels, *extents)
     return Subject(
         module,
         torch.randn(int(factors["batch"]), *shape),
@@ -95,14 +97,14 @@ def subject(factors: Factors) -> Subject:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Forward calls, but those of variants; of all policies the layer that lies by channels."""
+    """Select policies: all for the contiguous layer's forward calls, none for variants."""
     if factors["pass"] != "forward" or factors["subject"] == "variant":
         return "none"
     return "every" if factors.get("layout") == "contiguous" else "main"
 
 
 def is_counted(factors: Factors) -> bool:
-    """Variants, and the layer at some batches."""
+    """Select variants, and the layer at some batches."""
     if factors["subject"] == "layer":
         return factors["batch"] in _COUNTED
     return factors["subject"] == "variant"
@@ -134,6 +136,6 @@ STUDY: Final = Study(
             "traced": 6,
         },
     ),
-    # A GPU's counters only replay kernels, so that every case is counted there.
+    # A GPU's counters only replay kernels, so that every case can be counted.
     on_gpu={"full": FULL, "is_counted": None},
 )

@@ -23,26 +23,27 @@ from report.core.records.files import LARGEST_UNPACKED, unpacked
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
-#: Every held-out part is drawn from this seed.
+#: Seed from which held-out parts are drawn.
 SEED: Final = 0
-#: Of scikit-learn's digits one in so many is held out.
+#: One in this many of scikit-learn's digits is held out.
 _HELD_OUT_OF: Final = 5
-#: They count the ink in blocks of 4 × 4 pixels: 0 to 16; here they have MNIST's size.
+#: Largest value of scikit-learn's digits, and the side to which they are scaled, MNIST's.
 _BRIGHTEST: Final = 16
 _SIDE: Final = 28
 
 
 @lru_cache(maxsize=1)
 def handwritten(folder: Path | None) -> Images:
-    """MNIST from ``folder``, or without one the digits of scikit-learn, scaled to its size.
+    """Load MNIST from ``folder``, or scikit-learn's digits in MNIST's size without a folder.
 
-    Kept between cases: a whole MNIST takes seconds.  Raises ``MeasurementError``.
+    The result is cached between cases, since reading MNIST takes seconds.  Raises
+    ``MeasurementError``.
     """
     return digits() if folder is None else mnist(folder)
 
 
 class Split(NamedTuple):
-    """Images that serve one purpose, with their labels, both in 8 bits without a sign.
+    """Images for training or for testing, with labels, both as unsigned bytes.
 
     ``pixels`` has the shape (images, height, width), 0 is black and 255 the brightest; ``labels``
     counts the classes from 0.
@@ -54,10 +55,10 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A set of labelled images, split into what is trained on and what is tested on.
+    """Labelled images for training and for testing.
 
-    ``name`` is a slug; ``source`` says where the images come from and what was done to them, and
-    ``split`` how the two parts were made, both as clauses that fit into a sentence.
+    ``name`` is a slug; ``source`` names the origin of the images and their processing, ``split``
+    the way in which the two parts were drawn, both as clauses of a sentence.
     """
 
     name: str
@@ -68,10 +69,10 @@ class Images:
 
     @property
     def identity(self) -> bytes:
-        """Which images these are, as JSON: counts, and the SHA-256 of all shapes and bytes."""
+        """JSON that identifies the images: counts, and the SHA-256 of all shapes and bytes."""
         digest = hashlib.sha256()
         for pixels, labels in (self.train, self.test):
-            # Images of one channel, as they were when the first records were made.
+            # The first records have hashes of images with an axis for one channel.
             for array in (pixels[:, np.newaxis], labels):
                 digest.update(f"{array.shape}".encode())
                 digest.update(array.tobytes())
@@ -88,22 +89,28 @@ class Images:
 
 
 def held_out(name: str, source: str, pixels: Bytes, labels: Bytes, count: int) -> Images:
-    """The images, of which ``count`` are drawn for testing without regard to their labels.
+    """Draw ``count`` images for testing, regardless of their labels; the others are for training.
 
-    Both parts keep the order of the permutation.
+    Both parts are in the order of the permutation.
     """
     total = len(labels)
     # RandomState and not default_rng: only its stream is promised to stay the same for ever.
     order = np.random.RandomState(SEED).permutation(total)
     test, train = order[:count], order[count:]
-    said = f"{count:,} of {total:,} images, drawn at random (seed {SEED}), are held out for testing"
     return Images(
-        name, source, Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
+        name,
+        source,
+        train=Split(pixels[train], labels[train]),
+        test=Split(pixels[test], labels[test]),
+        split=(
+            f"{count:,} of {total:,} images, drawn at random (seed {SEED}), "
+            "are held out for testing"
+        ),
     )
 
 
 def digits() -> Images:
-    """1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
+    """Load 1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
 
     They are the test part of UCI's Optical Recognition of Handwritten Digits, as
     ``sklearn.datasets.load_digits`` brings them along.  A fifth is held out at random.
@@ -121,12 +128,11 @@ def digits() -> Images:
 
 
 def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
-    """``(N, n, n)`` with values from 0 to ``brightest`` as ``(N, size, size)``, 0 to 255.
+    """Scale ``(N, n, n)`` with values from 0 to ``brightest`` to ``(N, size, size)``, 0 to 255.
 
-    Bilinear interpolation between the centres of pixels, the edge pixels continued outwards, as
-    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`` does.  All of it is
-    done in whole numbers and rounded once (half upwards), so that nothing depends on how a machine
-    rounds.
+    Interpolation is bilinear between the centres of pixels, with edge pixels continued outwards, as
+    in ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)``.  It is computed in
+    whole numbers and rounded once (half upwards), so that the result is the same on all machines.
     """
     old = images.shape[-1]
     # The centre of new pixel i lies at (i + 1/2) * old / size - 1/2, here in parts of 1 / unit; an
@@ -145,7 +151,7 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
 #: Its last byte is the number of sizes that follow.
 _MAGIC: Final = {"labels": 2049, "images": 2051}
 
-#: Where downloads of MNIST lie below the folder that was named: torchvision's comes second.
+#: Possible places of MNIST's files below the user's folder; torchvision's is the second.
 _BELOW: Final = (".", "MNIST/raw", "raw")
 _FILES: Final = (
     "train-images-idx3-ubyte",
@@ -153,32 +159,34 @@ _FILES: Final = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-#: Mean brightness of MNIST's 60,000 training images; PyTorch's example normalises with it.  Other
-#: sets come in the same format and size (Fashion-MNIST: 0.286).
+#: Mean brightness of MNIST's 60,000 training images, from PyTorch's example.  It tells MNIST from
+#: sets of the same format and size (Fashion-MNIST: 0.286).
 _MEAN: Final = 0.1307
 _WHOLE: Final = 60_000
 _WORD: Final = 4
-#: Of all images, in place of MNIST's own 10,000: as in the source study.
+#: Held-out images, as in the source study, instead of MNIST's own 10,000.
 _HELD_OUT: Final = 1_000
 
 
-def _check(there: bool, place: str | Path, found: str, expected: str) -> None:
-    """Refuse a file or folder in one sentence unless what is expected is ``there``."""
-    if not there:
-        raise MeasurementError(f"{place}: found {found}, expected {expected}.")
+def _check(valid: bool, place: str | Path, actual: str, expected: str) -> None:
+    """Raise ``MeasurementError`` for a file or folder that is not ``valid``."""
+    if not valid:
+        raise MeasurementError(f"{place}: found {actual}, expected {expected}.")
 
 
 def mnist(folder: Path) -> Images:
-    """MNIST, ``(28, 28)`` an image, from IDX files in ``folder``; 1,000 images are held out.
+    """Load MNIST from IDX files in ``folder``; 1,000 images of ``(28, 28)`` are held out.
 
-    Raises ``MeasurementError`` that names the file, the place in it, what was found there and what
-    was expected.
+    Raises ``MeasurementError`` with the file, the byte, and the actual and expected content.
     """
-    found = {name: path for name in _FILES if (path := _find(folder, name))}
-    lacking = " and ".join(f"no {name}" for name in _FILES if name not in found)
-    absent = lacking if folder.is_dir() else "no folder"
-    _check(not lacking, folder, absent, "all four files of MNIST, each plain or .gz")
-    paths = list(found.values())
+    paths, absent = [], []
+    for name in _FILES:
+        if path := _find(folder, name):
+            paths.append(path)
+        else:
+            absent.append(f"no {name}")
+    actual = " and ".join(absent) if folder.is_dir() else "no folder"
+    _check(not absent, folder, actual, "all four files of MNIST, each plain or .gz")
     train, other = (_read(*paths[at : at + 2]) for at in (0, 2))
     mean = float(train.pixels.mean()) / 255
     _check(
@@ -193,13 +201,14 @@ def mnist(folder: Path) -> Images:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    """The first there is, plain before gzipped; some archives write a point before ``idx``."""
+    """Find a file, plain before gzipped; some archives write a point before ``idx``."""
     names = [n + end for n in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
     places = (folder / below / n for below in _BELOW for n in names)
     return next((place for place in places if place.is_file()), None)
 
 
 def _read(images: Path, labels: Path) -> Split:
+    """Read images and their labels; raises ``MeasurementError`` for different counts."""
     split = Split(idx("images", images), idx("labels", labels))
     count, wanted = len(split.labels), len(split.pixels)
     expected = f"{wanted:,}, one for each image in {images.name}"
@@ -208,7 +217,7 @@ def _read(images: Path, labels: Path) -> Split:
 
 
 def idx(kind: str, path: Path) -> Bytes:
-    """Images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, unpacked if the file is gzipped.
+    """Read images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, plain or gzipped.
 
     Raises ``MeasurementError`` for a file of another format, an empty, truncated or overlong one,
     and images of another size.
@@ -223,7 +232,7 @@ def idx(kind: str, path: Path) -> Bytes:
         raise MeasurementError(f"{path}: cannot be read ({error.strerror or error}).") from error
     magic = _MAGIC[kind]
     header = _WORD * (1 + magic % 256)
-    # What lies behind the end counts as 0.
+    # A number beyond the end of the file reads as 0.
     number, *shape = (int.from_bytes(content[at : at + _WORD]) for at in range(0, header, _WORD))
     expected = f"the magic number {magic:,} of MNIST's files"
     _check(number == magic, f"{path}: byte 0", f"the number {number:,}", expected)
@@ -237,7 +246,7 @@ def idx(kind: str, path: Path) -> Bytes:
     _check(len(content) == whole, path, f"{len(content):,} bytes", expected)
     values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
     if kind == "labels":
-        worst = values.argmax()
-        place, found = f"{path}: byte {header + worst:,}", f"the label {values[worst]}"
-        _check(values[worst] <= 9, place, found, "a digit from 0 to 9")
+        largest = values.argmax()
+        place, actual = f"{path}: byte {header + largest:,}", f"the label {values[largest]}"
+        _check(values[largest] <= 9, place, actual, "a digit from 0 to 9")
     return values

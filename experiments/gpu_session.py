@@ -1,8 +1,8 @@
-"""All that the papers need of a GPU, in one command and a time that is given beforehand.
+"""All measurements that papers need of a GPU, in one command and a given time.
 
 ``python -m experiments run --all --device cuda --minutes 25`` measures the parts of ``PARTS``, the
 most valuable first, each within its share of the time.  A part whose time is over ends with a
-record of what it measured until then.
+record of the cases measured until then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
 class Part(NamedTuple):
-    """A run of one study: its share of the time, and the time of a case in a process (s)."""
+    """A run of one study: its share of the time, and the time per case and process (s)."""
 
     weight: float
     budget: float
@@ -48,17 +48,16 @@ PARTS: Final = (
     # One network on three libraries, from calls that cost more than their work to a full device.
     _part(7, 0.06, "backend_speedup", "dtype=float32", ceilings="none"),
 )
-#: The share of a part's time for its timed processes; before them memory is measured, and where
-#: work is counted, which comes last, one process is enough.
+#: Share of a part's time for its timed processes; memory is measured before them.
 _ROUNDS: Final = 0.65
-#: So little time that each case is measured by one process, which every case is.
+#: Time limit after which one process has measured every case, for parts that count work.
 _ONE_PROCESS_S: Final = 0.001
 
 
 def measure_all(device: Device, minutes: float, records: Path, observer: Observer) -> int:
-    """Measure every part that the time allows; the exit code: 0 if all of them left a record.
+    """Measure every part that the time allows; return 0 if all of them have a record, else 1.
 
-    What a part leaves of its time falls to those after it.  Raises ``UsageError`` without a GPU.
+    Later parts share the time that earlier ones do not need.  Raises ``UsageError`` without a GPU.
     """
     if device != "cuda":
         raise UsageError("--all measures what papers need of a GPU; give --device cuda.")
@@ -67,16 +66,16 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
         seconds = left * part.weight / sum(other.weight for other in PARTS[number:])
         began = time.monotonic()
         try:
-            said = _measured(request_of(part, seconds, records), seconds, observer)
+            outcome = _measured(request_of(part, seconds, records), seconds, observer)
         except RidgepointError as error:
-            failed, said = failed + 1, str(error)
-        print(f"{part.request.study}: {said}", flush=True)
+            failed, outcome = failed + 1, str(error)
+        print(f"{part.request.study}: {outcome}", flush=True)
         left -= time.monotonic() - began
     return int(failed > 0)
 
 
 def request_of(part: Part, seconds: float, records: Path) -> Request:
-    """The run of a part that may take so long."""
+    """Return the request for a part's run of at most ``seconds``."""
     counts = part.request.counters != "none"
     budget = _ONE_PROCESS_S if counts else seconds * _ROUNDS
     changes = {"case_budget_s": part.budget, "budget_s": budget}
@@ -84,18 +83,17 @@ def request_of(part: Part, seconds: float, records: Path) -> Request:
 
 
 def _measured(request: Request, seconds: float, observer: Observer) -> str:
-    """The record of a part that may take so long, as a sentence; runs begun earlier stay."""
+    """Measure a part in at most ``seconds``; return its record's path, and why it ended early."""
     folder, over = request.records / request.study, f"its {seconds:.0f} s were over"
-    earlier = [each.path for each in unfinished_journals(folder)[0]]
+    earlier = [journal.path for journal in unfinished_journals(folder)[0]]
     try:
         with _ended_after(seconds):
             return str(run(request, observer)[1])
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGALRM,):
             raise
-    if not any(
-        each.finished for each in unfinished_journals(folder)[0] if each.path not in earlier
-    ):
+    new = [journal for journal in unfinished_journals(folder)[0] if journal.path not in earlier]
+    if not any(journal.finished for journal in new):
         raise MeasurementError(f"Nothing was measured: {over}; give more --minutes.")
     *_, (_, path) = close(request.study, request.records, observer, earlier)
     return f"{path} ({over})"
@@ -103,7 +101,7 @@ def _measured(request: Request, seconds: float, observer: Observer) -> str:
 
 @contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """Interrupt what is inside once ``seconds`` are over."""
+    """Interrupt the block after ``seconds``."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt(number)

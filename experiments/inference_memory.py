@@ -1,20 +1,20 @@
-"""Whether a batch fits into memory, and what makes it fit.
+"""Memory of inference: the batches that fit, and ways to make larger ones fit.
 
 Networks in evaluation mode with random weights and random images from a fixed seed, under
-``torch.no_grad()``.  ``sweep`` names sets of cases and stands in no case: a case that belongs to
-several sets is measured once.  Factors of a case:
+``torch.no_grad()``.  ``sweep`` names sets of cases and is no factor of a case: a case of several
+sets is measured once.  Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` looks for the largest batch that
   runs under a real limit of ``memory_limit`` MiB (``largest_batch``).
 - ``network``, ``image`` (pixels a side), ``batch``.
-- ``layout``: of weights, images and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
+- ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   stay float32 and are cast in every call.
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
-Peaks are measured of every call, times of the shallowest and the deepest residual network and of
-tiles, with freed memory kept.
+Every call is measured for its peak; the shallowest and the deepest residual network and tiles are
+timed, with freed memory kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -41,12 +41,16 @@ from experiments.harness.study import (
     Session,
     Study,
     Subject,
+    not_counted,
 )
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
 from experiments.networks import catalogue
 from report.core.records.record import Factor as Level
 from report.core.records.record import Measured
+
+if TYPE_CHECKING:
+    from torch import nn
 
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 NETWORKS: Final = ("LeNet-5", "AlexNet", "VGG-16", *RESNETS)
@@ -55,18 +59,18 @@ PRECISIONS: Final = ("float32", "bfloat16", "float16")
 TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
 TILES: Final = (8, 16, 32, 64)
 BATCHES: Final = tuple(2**n for n in range(11))
-#: A GPU has memory for more of them.
+#: Batches on a GPU, which has more memory.
 BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
-#: The largest batch whose peak is measured on a processor, 256 of the other networks.
+#: Largest batch whose peak is measured on a processor; 256 for other networks.
 LARGEST: Final = {"AlexNet": 64, "VGG-16": 8}
-#: The largest batch that is timed on a processor: a second for each call.
+#: Largest batch that is timed on a processor, at about a second per call.
 TIMED: Final = {"ResNet-20": 1024, "ResNet-110": 128}
-#: The batches at which reduced precision meets both layouts.
+#: Batches at which reduced precisions are combined with both layouts.
 REDUCED: Final = (64, 256, 1024)
-#: What a tile costs shows in a small batch as in a large one, in a quarter of the time.
+#: Subject of tiling; the cost of tiles is the same in a small batch, in a quarter of the time.
 TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
-#: Limits (MiB) that a few to two hundred images of a network reach.
+#: Limits (MiB), reached by a few to two hundred images of a network.
 LIMITS: Final = {
     "ResNet-20": (16, 48),
     "ResNet-110": (16, 48),
@@ -74,12 +78,12 @@ LIMITS: Final = {
     "VGG-16": (640, 800),
 }
 
-#: The bytes by which a call may exceed a limit: for the ends of pages and for what is no tensor.
+#: Bytes by which a call may exceed a limit, for the ends of pages and memory beside tensors.
 ROOM: Final = 131_072
-#: From this size on a block has pages of its own (B).
+#: Blocks of this size (B) and more have pages of their own.
 _MAPPED: Final = 16_384
 _M_MMAP_THRESHOLD: Final = -3
-#: More than the heap ever has free (B); where it cannot grow, its blocks are mapped.
+#: More bytes than the heap ever has free; where it cannot grow, its blocks are mapped.
 _LARGEST_HEAP: Final = 2**30
 #: Two batches from whose peaks the search for the largest begins.
 _FEW, _MORE = 2, 4
@@ -92,7 +96,7 @@ def inference(
     precision: Level = "float32",
     **more: Level,
 ) -> Factors:
-    """One call of a network; ``more`` are ``image``, ``execution`` and ``tile``."""
+    """Return the factors of one call; ``more`` are ``image``, ``execution`` and ``tile``."""
     return {
         "subject": "inference",
         "network": network,
@@ -106,7 +110,7 @@ def inference(
 
 
 def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Every network in both layouts, on a GPU in every precision too."""
+    """Yield every network in both layouts, and on a GPU in every precision."""
     for network, batch in product(levels["network"], levels["batch"]):
         if gpu or int(batch) <= LARGEST.get(str(network), 256):
             for layout in LAYOUTS:
@@ -116,7 +120,7 @@ def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """The shallowest and the deepest residual network."""
+    """Yield the timed calls of the shallowest and the deepest residual network."""
     for network, batch, precision in product(levels["network"], levels["batch"], PRECISIONS):
         case = inference(network, batch, precision=precision)
         if timed_under(case, gpu) != "none":
@@ -124,7 +128,7 @@ def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Residual networks in every precision and layout."""
+    """Yield residual networks in every precision and layout."""
     for network, batch in product(RESNETS, REDUCED if gpu else REDUCED[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
             for precision, layout in product(PRECISIONS, LAYOUTS):
@@ -132,6 +136,7 @@ def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """Yield the subject of tiling whole and in every form and size of tiles."""
     if TILING["network"] in levels["network"]:
         yield inference(**TILING)
         for form, tile in product(TILED, levels["tile"]):
@@ -139,7 +144,7 @@ def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _limit(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """A limit on the address space, which a processor alone has."""
+    """Yield limits on the address space, which only a processor has."""
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
             for limit, layout in product(limits, LAYOUTS):
@@ -157,45 +162,55 @@ _SWEEPS: Final = {
 
 
 def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
-    """The cases of the sets that ``levels["sweep"]`` names, each once."""
-    found = (case for name in levels["sweep"] for case in _SWEEPS[str(name)](levels, gpu))
-    return tuple({frozenset(case.items()): case for case in found}.values())
+    """List the cases of the sets in ``levels["sweep"]`` without repetitions."""
+    distinct: dict[frozenset[tuple[str, Level]], Factors] = {}
+    for name in levels["sweep"]:
+        for case in _SWEEPS[str(name)](levels, gpu):
+            distinct[frozenset(case.items())] = case
+    return tuple(distinct.values())
 
 
 def subject(factors: Factors) -> Subject:
-    """A network in evaluation mode on random images; of a limit, on one."""
+    """Build a network in evaluation mode on random images; one image for a limit."""
     import torch
-
-    from experiments.networks.tiled import tiled
 
     name = str(factors["network"])
     module = catalogue.network(name).eval()
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
-    form, tile = factors.get("execution"), int(factors.get("tile", 0))
+    executed = None
+    if "tile" in factors:
+        executed = partial(_tiled, module, factors)
     return Subject(
         module,
         torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
-        executed=(lambda _: tiled(module, form, tile)) if tile else None,  # type: ignore[arg-type]
+        executed=executed,
     )
 
 
+def _tiled(network: nn.Sequential, factors: Factors, module: nn.Module) -> nn.Module:
+    """Convert the module of a case, which is ``network``, into its tiled form."""
+    from experiments.networks.tiled import tiled
+
+    return tiled(network, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
+
+
 def memory(factors: Factors, session: Session) -> Measured:
-    """The bytes of a call, which is called before: where memory runs out, outside the profiler."""
+    """Measure the bytes of a call after a first call, which may run out of memory instead."""
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limit_memory() if session.device == "cpu" else nullcontext():
         build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
-    # A GPU's allocator is replayed from its events; those of thousands of tiles fill megabytes.
+    # A GPU's allocator is replayed from its events; the events of tiles would fill megabytes.
     events = session.device == "cuda" and "tile" not in factors
-    return {n: each for n, each in series.items() if events or not n.startswith("memory_")}
+    return {name: s for name, s in series.items() if events or not name.startswith("memory_")}
 
 
 def timed_under(factors: Factors, gpu: bool = False) -> Policies:
-    """Freed memory is kept while tiles and two networks are timed, whatever set they are from."""
+    """Time tiles and two networks under the main policy, whatever their sets."""
     if factors["subject"] != "inference":
         return "none"
     within = int(factors["batch"]) <= (1024 if gpu else TIMED.get(str(factors["network"]), 0))
@@ -205,24 +220,23 @@ def timed_under(factors: Factors, gpu: bool = False) -> Policies:
 
 
 def times(factors: Factors, session: Session) -> Measured:
-    """Times of a case in this process, as far as its memory reaches."""
+    """Time a case in this process under its limit of memory."""
     with limit_memory() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
 
 
 # ------------------------------------------------------------------------------------ real limits
 #
-# The limit is one on the address space of the process, under which an allocation fails at once.
-# What the process has beside tensors is measured before each call: every block of a page or more is
-# mapped by itself, so that nothing that was freed is used again, and the heap is filled.
+# Under a limit on the process's address space an allocation fails at once.  Memory beside tensors
+# is measured before each call.  Freed memory must not serve later requests: blocks of a page or
+# more are mapped one by one, and the heap is filled.
 
 
 def largest_batch(subject: Subject, limit: int) -> Measured:
-    """``batch_tried`` and ``batch_ran`` of the batches around the largest one under ``limit`` (B).
+    """Find the largest batch that runs under ``limit`` (B): ``batch_tried`` and ``batch_ran``.
 
-    Linux with glibc only.  The last two that are tried differ by one image and in their outcome,
-    unless no image fits.  The search begins where the peaks of two small batches lead; the limit
-    alone decides.
+    Linux with glibc only.  The last two trials differ by one image and in their outcome, unless no
+    image fits.  The search begins at an estimate from the peaks of two small batches.
     """
     import torch
 
@@ -238,7 +252,7 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
             return module(torch.empty((batch, *shape), memory_format=last).normal_())
 
     def runs(batch: int) -> bool:
-        call(batch)  # kernels are generated for a batch when it is called first
+        call(batch)  # the first call of a batch generates kernels
         gc.collect()
         _fill_heap()
         try:
@@ -251,7 +265,7 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
         return True
 
     def peak(batch: int) -> int:
-        series = measure_cpu(lambda: Workload(partial(call, batch)), 1)
+        series = measure_cpu(partial(Workload, partial(call, batch)), 1)
         return int(series["allocated_peak"][0])
 
     few, more = peak(_FEW), peak(_MORE)
@@ -264,7 +278,7 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
 
 
 def _fill_heap() -> None:
-    """Take what is free in the heap for good, so that no block finds room there."""
+    """Allocate the free memory of the heap for good, so that no later block fits."""
     library = ctypes.CDLL(None)
     library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
     end = library.sbrk(0)
@@ -295,7 +309,7 @@ STUDY: Final = Study(
     memory=memory,
     times=times,
     timed_under=timed_under,
-    is_counted=lambda factors: False,
+    is_counted=not_counted,
     full=msgspec.structs.replace(
         FULL,
         warmup_calls=1,

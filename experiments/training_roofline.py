@@ -1,26 +1,26 @@
-"""How near the training of a network comes to what the machine can do.
+"""Rates of training of networks, against the ceilings of the machine.
 
 Networks for images of the ImageNet shape are trained on random images by stochastic gradient
 descent with momentum, as in PyTorch's ImageNet example.  Factors:
 
-- ``subject``: ``training`` are steps of training; ``profile`` is a step timed layer by layer.
+- ``subject``: ``training`` is steps of training; ``profile`` is steps timed layer by layer.
 - ``network``, ``image`` (pixels a side), ``batch`` (images a step).
-- ``precision``: of the arithmetic; weights, gradients and momentum are float32 in all.
+- ``precision``: precision of the arithmetic; weights, gradients and momentum are float32.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
   forward pass and the loss.
-- ``layout``: how images, maps and weights lie in memory (NCHW or NHWC).
+- ``layout``: order of images, maps and weights in memory (NCHW or NHWC).
 
-A step drops the gradients, then goes forward through network and cross entropy, backward, and
-updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory
-before it is timed.  Labels are drawn anew before each step: a network learns one batch by heart
-within a few steps, and its gradients vanish.
+A step drops the gradients, goes forward through network and cross entropy, backward, and updates
+the parameters; ReLUs overwrite their input, as torchvision's do.  The images are in memory before
+the step is timed.  Labels are drawn before each step: a network would learn one batch by heart
+within a few steps, and its gradients would vanish.
 
 On a CPU every network is profiled on images of the largest size; on images of the smallest size
-one is trained over all batches, and all of them in each precision and each layout.  On a GPU all
-networks are trained over all batches, and their memory is measured.
+one network is trained over all batches, and every network in each precision and each layout.  On
+a GPU all networks are trained over all batches, and their memory is measured.
 
-On one thread PyTorch leaves convolutions of one tap to another library than oneDNN where a batch
-has fewer than 16 images (``use_mkldnn`` in its Convolution.cpp), so that profiles have that many.
+On one thread PyTorch computes convolutions of one tap without oneDNN if a batch has fewer than 16
+images (``use_mkldnn`` in Convolution.cpp), so profiles have 16.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from experiments.harness.study import (
     Session,
     Study,
     Subject,
+    not_counted,
 )
 from experiments.networks import catalogue
 from report.core.errors import MeasurementError
@@ -64,7 +65,7 @@ NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains over all batches.
 SWEPT: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-#: The batch of profiles, and the one at which the precision is varied.
+#: Batch of profiles, and the batch at which the precision varies.
 WATCHED: Final = 16
 VARIED: Final = {"cpu": 32, "cuda": 128}
 
@@ -73,36 +74,37 @@ VARIED: Final = {"cpu": 32, "cuda": 128}
 
 
 def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors, ...]:
-    """Every case once: ``swept`` networks over all batches, precisions at the batch ``varied``."""
+    """List the cases: ``swept`` networks over all batches, precisions at the batch ``varied``."""
     images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
     layouts, precisions = levels["layout"], levels["precision"]
     reference = _nearest(varied, batches)
-    found: dict[tuple[Level, ...], None] = {}  # each once, in this order
+    ordered: dict[tuple[Level, ...], None] = {}  # drops repetitions, keeps the order
     for network in levels["network"]:
         steps: list[tuple[Level, ...]] = []
         if "float32" in precisions:
             large = max(images), _nearest(WATCHED, batches)
-            found["profile", network, *large, "float32", "contiguous"] = None
+            ordered["profile", network, *large, "float32", "contiguous"] = None
             if network in swept or not {*swept} & {*levels["network"]}:
                 steps += [(batch, "float32", "contiguous") for batch in batches]
             steps += [(reference, "float32", layout) for layout in layouts]
         steps += [(reference, precision, "contiguous") for precision in precisions]
-        found |= {("training", network, min(images), *step): None for step in steps}
+        ordered |= {("training", network, min(images), *step): None for step in steps}
     names = ("subject", "network", "image", "batch", "precision", "layout")
-    every = (dict(zip(names, values, strict=True)) for values in found)
+    every = (dict(zip(names, values, strict=True)) for values in ordered)
     return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
 def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
-    """The level of the plan that comes nearest, the smaller of two."""
-    return min(levels, key=lambda level: (abs(level - wanted), level))
+    """Return the nearest level of the plan, the smaller of two."""
+    distances = [(abs(level - wanted), level) for level in levels]
+    return min(distances)[1]
 
 
 # ------------------------------------------------------------------------------------- measuring
 
 
 def subject(factors: Factors) -> Subject:
-    """A step of training on random images."""
+    """Build a step of training on random images."""
     import torch
 
     size = int(factors["image"])
@@ -116,54 +118,53 @@ def subject(factors: Factors) -> Subject:
 
 
 def times(factors: Factors, session: Session) -> Measured:
-    """Steps of training, timed in this process, whole or layer by layer."""
+    """Time steps of training in this process, whole or layer by layer."""
     if factors["subject"] == "training":
         return measure_time(STUDY, factors, session)
     return profile(factors, session)
 
 
 def profile(factors: Factors, session: Session) -> Measured:
-    """Steps whose layers are timed, forward and backward, by the host's clock, step after step.
+    """Time the layers of successive steps, forward and backward, by the host's clock.
 
-    Raises ``MeasurementError`` if a layer did not run once a step in both directions.
+    Raises ``MeasurementError`` if a layer does not run once per step in both directions.
     """
     module, step = training_step(build_subject(STUDY, factors, session.device), session.device)
-    step.call()  # makes the momentum, and touches the memory
+    step.call()  # allocates the momentum, and touches the memory
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
     layers = watched(module, names)
     count = session.protocol.minimum_samples
     few = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
-        found = timing.repeat_calls(step, few, timing.cpu_clock)
+        series = timing.repeat_calls(step, few, timing.cpu_clock)
     for way, times in layers.items():
         if lost := [name for name in names if len(times[name]) != count]:
-            seen = f"{len(times[lost[0]])} of {count} steps were seen"
+            recorded = f"{len(times[lost[0]])} of {count} steps were recorded"
             raise MeasurementError(
-                f"Layer {lost[0]} {way}: {seen}; experiments/training_roofline.py must learn how "
-                "it is differentiated."
+                f"Layer {lost[0]} {way}: {recorded}; experiments/training_roofline.py must learn "
+                "how it is differentiated."
             )
         steps = zip(*(times[name] for name in names), strict=True)
-        found[f"layer_{way}_time"] = tuple(chain.from_iterable(steps))
-    return found
+        series[f"layer_{way}_time"] = tuple(chain.from_iterable(steps))
+    return series
 
 
 def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
-    """``forward`` and ``backward`` durations (s) by layer, which further steps add to.
+    """Return ``forward`` and ``backward`` durations (s) by layer; later steps append to them.
 
-    Hooks stand around the forward call of each layer, and around the node of automatic
-    differentiation that its result came from, so that nothing is guessed from the order or the
-    shapes of operators.  Conversions of weights to another precision lie inside the layer forward,
-    and outside of it backward; the sum of two gradients where ways fork, and what autograd does
-    between its nodes, belong to no layer.
+    Hooks surround the forward call of each layer, and the autograd node of the layer's result, so
+    that no time is assigned by the order or the shapes of operators.  Conversions of weights to
+    another precision belong to the layer in the forward pass only.  Sums of gradients at branches,
+    and autograd's work between nodes, belong to no layer.
     """
     began: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
 
-    def enter(name: str, *given: object) -> None:
+    def enter(name: str, *arguments: object) -> None:
         began[name] = time.perf_counter_ns()
 
-    def leave(found: dict[str, list[float]], name: str, *given: object) -> None:
-        found[name].append((time.perf_counter_ns() - began[name]) / 1e9)
+    def leave(times: dict[str, list[float]], name: str, *arguments: object) -> None:
+        times[name].append((time.perf_counter_ns() - began[name]) / 1e9)
 
     def ended(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
         leave(forward, name)
@@ -180,6 +181,17 @@ def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list
 
 # ------------------------------------------------------------------------------------------ plan
 
+
+def memory(factors: Factors, session: Session) -> Measured:
+    """Measure no memory on a CPU."""
+    return {}
+
+
+def imports(factors: Factors, session: Session) -> tuple[str, ...]:
+    """Import the compiler too, which an optimizer imports whether it needs it or not."""
+    return ("torch", "torch._dynamo")
+
+
 STUDY: Final = Study(
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
@@ -193,12 +205,11 @@ STUDY: Final = Study(
     ),
     subject=subject,
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
-    memory=lambda factors, session: {},  # only on a GPU
+    memory=memory,
     times=times,
-    is_counted=lambda factors: False,
-    # An optimizer imports the compiler, whether it is used or not.
-    imports=lambda factors, session: ("torch", "torch._dynamo"),
-    # A step takes up to seconds: fewer of them in a process leave time for more processes.
+    is_counted=not_counted,
+    imports=imports,
+    # A step takes up to seconds; few steps per process allow more processes.
     full=msgspec.structs.replace(
         FULL,
         warmup_calls=1,
@@ -220,7 +231,7 @@ STUDY: Final = Study(
             Factor("layout", levels=("contiguous",)),
         ),
         "cases": partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
-        "memory": None,  # as the harness does it
+        "memory": None,  # the harness measures it
         "full": msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8}),
     },
 )

@@ -1,6 +1,6 @@
-"""The array libraries: how each makes an array, waits for one, and says what it is.
+"""Array libraries: allocation of arrays, waiting for results, version and device.
 
-Each is imported only when it is loaded, so that a process holds no other.
+A library is imported when it is loaded, so that a process holds no other one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,26 @@ Array: TypeAlias = Any
 #: A namespace of the array API standard.
 Namespace: TypeAlias = Any
 
-#: Where the cases of a run on a CPU are measured, and those that need a GPU.
+#: Libraries that compute on a CPU, and on a GPU.
 ON_CPU: Final = ("numpy", "torch")
 ON_GPU: Final = ("torch_cuda", "cupy")
 
-#: The package of each library, and what pip installs it from.
+#: The package of each library, and pip's name for it.
 _PACKAGES: Final = {"numpy": "numpy", "torch": "torch", "torch_cuda": "torch", "cupy": "cupy"}
 _INSTALL: Final = {"numpy": "numpy", "torch": "-e '.[experiments]'", "cupy": "cupy-cuda12x"}
+
+
+def _identity(value: Any) -> Any:
+    """Return the argument, which a library on the CPU has computed already."""
+    return value
 
 
 @dataclass(frozen=True)
 class Library:
     """An array library on its device.
 
-    ``xp`` is its namespace; ``wait`` returns what it is given once that is computed.  ``version``
-    and ``device_name`` are in its own words.
+    ``xp`` is its namespace; ``wait`` returns its argument after it is computed.  ``version`` and
+    ``device_name`` are texts of the library.
     """
 
     name: str
@@ -40,24 +45,24 @@ class Library:
     version: str
     device: Any = "cpu"
     device_name: str = "cpu"
-    wait: Callable[[Any], Any] = lambda value: value
+    wait: Callable[[Any], Any] = _identity
 
     def place(self, values: Any, dtype: str) -> Array:
-        """A copy of an array of NumPy on the device, never a view of it."""
+        """Copy an array of NumPy to the device; never return a view of it."""
         xp = self.xp
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
 
 
 def namespace(name: str) -> str:
-    """The module by which a library is imported; importing starts no thread of its own."""
+    """Return the module that provides a library's namespace; its import starts no thread."""
     return f"array_api_compat.{_PACKAGES[name]}"
 
 
 def load(name: str, threads: int) -> Library:
-    """The library called ``name``; raises ``UnavailableError`` with what would make it available.
+    """Load the library ``name``; raises ``UnavailableError`` with a remedy.
 
-    The environment of the process says how many threads to use; torch is told as well, and that
-    float32 means IEEE single precision on every device.
+    The environment of the process sets the number of threads.  PyTorch needs it again, and is set
+    to compute float32 in IEEE single precision on every device.
     """
     try:
         xp, own = import_module(namespace(name)), import_module(_PACKAGES[name])
@@ -72,16 +77,16 @@ def load(name: str, threads: int) -> Library:
     if name in ON_CPU:
         return Library(name, xp, str(own.__version__))
     if not own.cuda.is_available():
-        raise UnavailableError(f"{name} finds no CUDA device here; measure it with --device cuda.")
+        raise UnavailableError(f"{name} finds no CUDA device; measure it with --device cuda.")
     if own.__name__ == "torch":
-        device, named, synchronize = "cuda", own.cuda.get_device_name(), own.cuda.synchronize
+        device, device_name, synchronize = "cuda", own.cuda.get_device_name(), own.cuda.synchronize
     else:
         device = own.cuda.Device()
-        named = own.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+        device_name = own.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
         synchronize = device.synchronize
 
     def wait(value: Any) -> Any:
         synchronize()
         return value
 
-    return Library(name, xp, str(own.__version__), device, named, wait)
+    return Library(name, xp, str(own.__version__), device, device_name, wait)

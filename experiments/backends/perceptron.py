@@ -1,8 +1,8 @@
 """The perceptron with one hidden layer, 784-h-10, by the equations of the source study.
 
-Matrices have a row a feature and a column a sample; X is ``(784, m)``, Y one-hot ``(10, m)``.  The
-network calls nothing but ``Operations``, each under its own name, so that wrapping them times every
-operation of an iteration where it stands (``timed``), by the kinds of the source's table.
+Matrices have a row per feature and a column per sample; X is ``(784, m)``, Y one-hot ``(10, m)``.
+The network calls only ``Operations``, so that ``timed`` can wrap them and time every operation
+within an iteration, by the kinds of the source's table.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from report.core.records.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
 CLASSES: Final = 10
-#: The rate of learning, as in the source study.
+#: Learning rate, as in the source study.
 RATE: Final = 0.1
 
-#: Operation -> the quantity that its time adds to.
+#: Operation → quantity that includes its time.
 QUANTITY_OF: Final = {
     "product": "matrix_product_time",
     "product_transposed": "matrix_product_time",
@@ -36,51 +36,51 @@ QUANTITY_OF: Final = {
 
 
 class Operations:
-    """The operations as one array library does them; matrices have a column a sample."""
+    """Operations of one array library; matrices have a column per sample."""
 
     def __init__(self, xp: Namespace) -> None:
-        """Those of the library whose namespace is ``xp``."""
+        """Use the library with the namespace ``xp``."""
         self.xp = xp
         self.product = xp.matmul
         self.add_bias = xp.add
         self.error = xp.subtract
 
     def product_transposed(self, left: Array, right: Array) -> Array:
-        """left · rightᵀ."""
+        """Return left · rightᵀ."""
         return self.xp.tensordot(left, right, axes=((1,), (1,)))
 
     def transposed_product(self, left: Array, right: Array) -> Array:
-        """leftᵀ · right."""
+        """Return leftᵀ · right."""
         return self.xp.tensordot(left, right, axes=((0,), (0,)))
 
     def relu(self, sums: Array) -> Array:
-        """``max(0, sums)``, element by element, by the library's own operation.
+        """Return ``max(0, sums)``, element by element, by the library's own operation.
 
-        Not by the standard's ``clip``, which array-api-compat composes of several for CuPy and
-        PyTorch.
+        The standard's ``clip`` is avoided: array-api-compat composes it of several operations for
+        CuPy and PyTorch.
         """
         own = getattr(self.xp, "relu", None)
         return own(sums) if own else self.xp.maximum(sums, 0)
 
     def softmax(self, sums: Array) -> Array:
-        """Exponentials over their sum, a column a sample; less its maximum: none overflows."""
+        """Return each column's softmax; subtracting the maximum prevents overflow."""
         powers = self.xp.exp(sums - self.xp.max(sums, axis=0, keepdims=True))
         return powers / self.xp.sum(powers, axis=0, keepdims=True)
 
     def mean(self, product: Array, samples: int) -> Array:
-        """A sum over the samples as their mean."""
+        """Divide a sum over the samples by their number."""
         return product * (1 / samples)
 
     def mean_error(self, error: Array, samples: int) -> Array:
-        """The mean of each row over the samples, ``(rows, 1)``."""
+        """Return the mean of each row over the samples, ``(rows, 1)``."""
         return self.xp.sum(error, axis=1, keepdims=True) * (1 / samples)
 
     def through_relu(self, gradient: Array, sums: Array) -> Array:
-        """The gradient where the sums are above 0, else 0."""
+        """Return the gradient where the sums are above 0, else 0."""
         return gradient * self.xp.astype(sums > 0, gradient.dtype)
 
     def descend(self, parameter: Array, gradient: Array, rate: float) -> Array:
-        """A parameter after a step against its gradient."""
+        """Return a parameter after a step against its gradient."""
         return parameter - rate * gradient
 
 
@@ -88,11 +88,11 @@ def timed(
     xp: Namespace,
     wait: Callable[[Array], object],
     now: Callable[[], float],
-    tell: Callable[[str, float], None],
+    report: Callable[[str, float], None],
 ) -> Operations:
-    """The operations, each finished before the next; ``tell`` gets its quantity and its time.
+    """Return operations that finish one by one and report quantity and time to ``report``.
 
-    ``wait`` returns once an array is computed; the time is in the unit of ``now``.
+    ``wait`` returns after an array is computed; times are in the unit of ``now``.
     """
 
     def watched(quantity: str, operation: Callable[..., Array]) -> Callable[..., Array]:
@@ -100,7 +100,7 @@ def timed(
             start = now()
             result = operation(*arguments)
             wait(result)
-            tell(quantity, now() - start)
+            report(quantity, now() - start)
             return result
 
         return call
@@ -115,7 +115,7 @@ def timed(
 
 
 class Parameters(NamedTuple):
-    """Weights and biases of two layers, or the gradients by them; a bias has one column."""
+    """Weights and biases of two layers, or their gradients; a bias has one column."""
 
     w1: Array
     b1: Array
@@ -133,9 +133,10 @@ class Activations(NamedTuple):
 
 
 def initial(hidden: int, seed: int) -> Parameters:
-    """Weights drawn from ``seed``, biases of 0, as float64 arrays of NumPy.
+    """Draw weights from ``seed``, with biases of 0, as float64 arrays of NumPy.
 
-    Normal with a variance of 2 over the inputs of a row (He et al., ICCV 2015, equation 10).
+    Weights are normal with a variance of 2 over the inputs of a row (He et al., ICCV 2015,
+    equation 10).
     """
     import numpy as np
 
@@ -153,7 +154,7 @@ def initial(hidden: int, seed: int) -> Parameters:
 
 
 def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
-    """Equations (1) to (4)."""
+    """Compute equations (1) to (4)."""
     z1 = ops.product(p.w1, x)
     z1 = ops.add_bias(z1, p.b1)
     a1 = ops.relu(z1)
@@ -164,7 +165,7 @@ def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
 
 
 def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array) -> Parameters:
-    """Equations (5) to (10): the gradients of the mean cross-entropy."""
+    """Compute equations (5) to (10): the gradients of the mean cross-entropy."""
     m = x.shape[1]
     dz2 = ops.error(a.a2, y)
     dw2 = ops.product_transposed(dz2, a.a1)
@@ -179,32 +180,32 @@ def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array)
 
 
 def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:
-    """The parameters after one step of gradient descent."""
+    """Return the parameters after one step of gradient descent."""
     pairs = zip(parameters, gradients, strict=True)
     return Parameters(*(ops.descend(parameter, gradient, RATE) for parameter, gradient in pairs))
 
 
 def iteration(ops: Operations, parameters: Parameters, images: Array, targets: Array) -> Parameters:
-    """One iteration of full-batch gradient descent."""
+    """Compute one iteration of full-batch gradient descent."""
     activations = forward(ops, parameters, images)
     return update(ops, parameters, backward(ops, parameters, activations, images, targets))
 
 
 def loss(xp: Namespace, sums: Array, targets: Array) -> float:
-    """Mean cross-entropy (nats a sample) of the softmax of ``sums``, against one-hot targets."""
+    """Return the mean cross-entropy (nats per sample) of softmax(sums) and one-hot targets."""
     highest = xp.max(sums, axis=0, keepdims=True)
     logarithm = highest + xp.log(xp.sum(xp.exp(sums - highest), axis=0, keepdims=True))
     return float(xp.sum(targets * (logarithm - sums)) / sums.shape[1])
 
 
 def accuracy(xp: Namespace, sums: Array, targets: Array) -> float:
-    """The share of samples whose highest sum is that of their class, 0 to 1."""
+    """Return the share of samples whose largest sum belongs to their class, 0 to 1."""
     right = xp.argmax(sums, axis=0) == xp.argmax(targets, axis=0)
     return int(xp.sum(xp.astype(right, xp.int32))) / int(sums.shape[1])
 
 
 def layers(hidden: int, samples: int, dtype: DType) -> tuple[Layer, ...]:
-    """The layers of a forward pass, a row a sample as records hold them."""
+    """Describe the layers of a forward pass, a row per sample as in records."""
     source, middle, scores = (samples, PIXELS), (samples, hidden), (samples, CLASSES)
     return (
         Linear(name="linear1", input_shape=source, output_shape=middle, dtype=dtype, bias=True),

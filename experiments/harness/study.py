@@ -140,6 +140,16 @@ def every_policy(factors: Factors) -> Policies:
     return "every"
 
 
+def no_policy(factors: Factors) -> Policies:
+    """Do not time a case."""
+    return "none"
+
+
+def not_counted(factors: Factors) -> bool:
+    """Do not count the executed work of a case."""
+    return False
+
+
 def torch_only(factors: Factors, session: Session) -> tuple[str, ...]:
     """Import torch for every case."""
     return ("torch",)

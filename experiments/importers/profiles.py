@@ -44,7 +44,7 @@ def _conditions(source: Source) -> dict[str, Factor]:
         number = scaled(source.given[name], "1", whole=True)
         if not number:
             option = f"--set {name}={source.given[name]}"
-            raise source.refused(f"{option}: expected a whole number from 1 on; fix it")
+            raise source.refused(f"{option}: expected a whole number of 1 or more; fix it")
         conditions[name] = number
     return conditions
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from experiments import backend_speedup, datasets
-from experiments.backend_speedup import Case, placed
+from experiments.backend_speedup import Training, placed
 from experiments.backends import perceptron
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
@@ -39,11 +39,11 @@ def library(name: str) -> Library:
     return load(name, torch.get_num_threads())
 
 
-def case_of(name: str, dtype: str = "float32") -> Case:
+def case_of(name: str, dtype: str = "float32") -> Training:
     """More images than there are, so that some come twice."""
     few = Split(*(array[:150] for array in handwritten(None).train))
     factors = {"hidden": 10, "samples": 200, "dtype": dtype}
-    return backend_speedup.case_of(library(name), factors, few)
+    return backend_speedup.training_of(library(name), factors, few)
 
 
 #: How far single precision may drift apart in 20 iterations: libraries sum in different orders.

@@ -133,7 +133,10 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
         (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
         (("{file}:build",), "does not say its input; give its shape, such as --input N,3,224,224"),
         (("{file}:build", "--image", "8", "--batch", "9" * 20), "more bytes than 64 bits tell"),
-        (("{file}:build", "--image", "8", "--batch", "-5"), "'-5' is not a whole number from 1"),
+        (
+            ("{file}:build", "--image", "8", "--batch", "-5"),
+            "'-5' is not a whole number of 1 or more",
+        ),
         (("{file}:build", *INPUT, "--accumulate", "0"), "from 1 to 1000"),
         (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
         (("{file}:build", "--input", "fp16:2,8"), "float16"),
