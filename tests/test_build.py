@@ -285,7 +285,7 @@ def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     ended = tiny.build(project, "--out", "own")
     assert ended.code == 1
     place = file.removesuffix("/notes")
-    assert f"own/{place}: no build has made this file, and a new one would replace" in ended.said
+    assert f"own/{place}: no build wrote this file, and this build would replace" in ended.said
     assert (project / "own" / file).read_bytes() == b"mine"
 
 

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
-from report.core.records.choice import agreeing, choices_of, fate
+from report.core.records.choice import choices_of, use_in_build, without_contradictions
 from report.core.records.editions import Edition, read_editions, write_edition
 from report.core.records.filed import encode
 from report.core.records.pooling import (
-    contradiction,
-    fixed,
+    deterministic_values,
+    first_contradiction,
     measures_case,
     measures_process,
     merged,
     missing_shards,
     runs_of,
-    unlike,
+    why_not_pooled,
 )
 from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
@@ -140,7 +140,10 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
         assert cast(A, B, C, G, H, edition=edition, use=use) == expected
     found = choices_of((A, B, C, G), edition, [C.file])
     assert [choice.roles for choice in found if choice.primary is A] == [()], "it is compared"
-    assert fate(found, H.file) == (False, "not used, data/editions.yaml names other machines")
+    assert use_in_build(found, H.file) == (
+        False,
+        "not used, data/editions.yaml names other machines",
+    )
     quick = run(9, "a", "quick")
     (choice,) = choices_of((A, run(8, "a"), quick), named(A), [quick.file])
     assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))
@@ -200,10 +203,10 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 def test_runs_are_pooled(runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]) -> None:
     files = {item.record.started[8:10]: item.file for item in runs}
     (found,) = choices_of(runs)
-    choice = agreeing(found, {item.file: item for item in runs})
+    choice = without_contradictions(found, {item.file: item for item in runs})
     assert [item.record.started[8:10] for item in choice.used] == used
     for day, words in fates.items():
-        assert fate([choice], files[day]) == (day in used, words)
+        assert use_in_build([choice], files[day]) == (day in used, words)
 
 
 HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
@@ -222,7 +225,7 @@ UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 @pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
 def test_what_makes_another_measurement(part: str, change: dict[str, Any], why: str | None) -> None:
-    assert unlike(BASE.record, replaced(BASE, part, **change).record) == why
+    assert why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == why
 
 
 def test_what_varies_within_a_run_contradicts_nothing() -> None:
@@ -230,7 +233,7 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
         return factory.record([factory.case(4, memory={"allocated_after": samples}, **change)])
 
     def compared(one: Record, other: Record) -> str | None:
-        return contradiction(fixed(one), fixed(other))
+        return first_contradiction(deterministic_values(one), deterministic_values(other))
 
     assert compared(held(1, 1), held(2, 2)) is not None
     assert compared(held(1, 1), held(1, 2)) is None

@@ -201,7 +201,9 @@ def test_nanoseconds_that_are_called_seconds_last_longer_than_the_run() -> None:
 def test_a_name_of_another_time_or_machine_is_refused(tmp_path: Path, old: str, new: str) -> None:
     path = write_record(factory.record(), tmp_path)
     other = path.rename(path.with_name(path.name.replace(old, new)))
-    with pytest.raises(RecordError, match=f"another time or machine .* rename it to {path.name}"):
+    with pytest.raises(
+        RecordError, match=f"does not fit the time and machine .* rename it to {path.name}"
+    ):
         read_record(other, tmp_path, Head)
 
 

@@ -113,7 +113,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.3.factors", {**FACTORS, "batch": 4.0}, "cases[1]"),
         ("cases.0.factors.pass", LONG, "<= 200"),
         (f"cases.0.factors.{LONG}", 1, "200", "cases[0].factors"),
-        ("cases.0.reason", "no", "found 'no', but what is ok needs no reason"),
+        ("cases.0.reason", "no", "found 'no', but a status ok needs no reason"),
         ("cases.0.status", "failed", "found null, but", "cases[0].reason"),
         ("cases.0.status", "fine", "'fine'"),
         ("layers.0.type", "conv3d", "'conv3d'", "layers[0]"),
@@ -125,7 +125,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("cases.8.rounds", TWICE, "same process twice"),
         ("cases.8.rounds.1.status", "failed", "found null", "cases[8].rounds[1].reason"),
         ("started", "2026-13-01T00:00:00Z", "regex"),
-        ("started", "2026-02-31T00:00:00Z", "no day of a calendar"),
+        ("started", "2026-02-31T00:00:00Z", "on no day of the calendar"),
         ("finished", "2026-11-01T09:59:59Z", "before the run started"),
         ("finished", "2026-11-01T10:00:00Z", "a run of 0 s, but its samples of time last 3 s"),
         ("cases.0.series.allocated_before.2", 2**40, "B of allocated_before, more", "cases[0]"),
@@ -150,8 +150,8 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("attachments", [{**LOGS, "name": "../x"}], "regex", "attachments[0].name"),
         ("attachments", [LOGS, LOGS], "lackey.json.gz twice"),
         ("schema", GONE, "missing"),
-        ("schema", 3, "one that is read here; run the experiment"),
-        ("schema", 99, "one that is read here; update ridgepoint"),
+        ("schema", 3, "reads version 4; run the experiment"),
+        ("schema", 99, "reads version 4; update ridgepoint"),
     ),
     "imported": (
         ("origin.licence", "free for all!", "regex"),
@@ -162,13 +162,13 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("rows.1.0.0", "a", "cases[0]", "cases[1].factors"),
         ("columns.0", "time", "missing", "units.time"),
         ("schema", 3, "version 3"),
-        ("origin.imported", "2026-02-30T10:00:00Z", "no day of a calendar", "imported"),
+        ("origin.imported", "2026-02-30T10:00:00Z", "on no day of the calendar", "imported"),
     ),
     "reported": (
         ("source", "Goyal 2024", "regex"),
         ("study", "conv_profiling", "'conv_profiling'"),
-        ("tables", TWICE, "'I' stands twice"),
-        ("values", TWICE, "'kernel_height' stands twice"),
+        ("tables", TWICE, "'I' appears twice"),
+        ("values", TWICE, "'kernel_height' appears twice"),
         ("tables.0.columns.1.key", "batch", "'batch'", "tables[0].columns"),
         ("tables.0.columns.1.decimals", None, "null", "tables[0].columns[1]"),
         ("tables.0.rows.2", [64], "2 cells, found 1"),
@@ -182,7 +182,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "devices": (
         ("devices.0.matches", [3090], "found 3090", "matches[0]"),
         ("devices", TWICE, "twice"),
-        ("devices.0.peaks", TWICE, "stands twice"),
+        ("devices.0.peaks", TWICE, "appears twice"),
         ("devices.0.peaks.0.unit", "GB/s", "GB/s"),
         ("devices.0.peaks.0.value", 0, "> 0"),
         ("devices.0.peaks.0.value", "0o17", "expected float, found"),
@@ -468,7 +468,7 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     odd = factory.record(machine=factory.environment("odd-1t"))
     for bad, said in (
         (msgspec.structs.replace(odd, cases=()), "cases: found none; measure again."),
-        (odd, "holds what no check foresees (ValueError: odd); restore it with git, or measure"),
+        (odd, "cannot be used (ValueError: odd); restore it with git, or measure"),
     ):
         path = write_record(bad, data)
 

@@ -18,7 +18,7 @@ from experiments.harness.journal import is_in_use, unfinished_journals
 from experiments.machine import code
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
-from report.core.records.pooling import OPTION, unlike, without_option
+from report.core.records.pooling import OPTION, why_not_pooled, without_option
 from report.core.records.record import Head, Shard
 from report.core.records.store import digest, survey
 
@@ -42,7 +42,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
         if head.shard is None:
             return
         for first, parts in sweeps_by_age:
-            if tags(first) == tags(head) and unlike(first, head) is None:
+            if tags(first) == tags(head) and why_not_pooled(first, head) is None:
                 parts[head.shard.number] = part
                 return
         parts = dict.fromkeys(range(1, head.shard.of + 1), Part())

@@ -31,7 +31,7 @@ from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records import events
 from report.core.records.filed import encode, parse
-from report.core.records.pooling import measures_case, merged_ceilings, outcome, unlike
+from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
 from report.core.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -113,7 +113,7 @@ def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | Non
     """Find the newest record of the shard that a run would measure; None if there is none."""
     for item in reversed(survey(header.study, records, Head)[0]):
         head = item.record
-        if head.shard == header.shard is not None and unlike(head, header) is None:
+        if head.shard == header.shard is not None and why_not_pooled(head, header) is None:
             path = records / item.file
             return read_record(path, records).record, path
     return None

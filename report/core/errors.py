@@ -1,22 +1,22 @@
-"""The one tree of errors that ridgepoint raises on purpose.
+"""Errors that ridgepoint raises on purpose, all derived from ``RidgepointError``.
 
-Every message is one sentence that names the file, the place in it, what was found and what to
-do; ``build.py`` and ``python -m experiments`` print it without a traceback and exit with 1.
+Every message is one sentence that names the file, the place in it, the fault and the remedy;
+``build.py`` and ``python -m experiments`` print it without a traceback and exit with 1.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Longest message in characters; of a longer one the middle is left out.
+#: Longest message in characters; the middle of a longer one is cut out.
 LONGEST: Final = 300
 
-#: Problems that one look at a paper may name.
+#: Lines of a ``RenderError``.
 _MOST_REASONS: Final = 20
 
 
 def shorten(text: str, longest: int) -> str:
-    """``text`` in at most ``longest`` characters: more of its beginning than of its end."""
+    """Cut the middle out of ``text`` so that at most ``longest`` characters remain."""
     if len(text) <= longest:
         return text
     end = longest // 3
@@ -24,9 +24,10 @@ def shorten(text: str, longest: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` as a terminal may print it: one line, unprintable characters as ``\\u202e``.
+    """Make ``text`` safe for a terminal: one line of at most ``LONGEST`` characters.
 
-    At most ``LONGEST`` characters; the place stands first and the remedy last, and both stay.
+    Unprintable characters become escapes such as ``\\u202e``.  The beginning (the place) and the
+    end (the remedy) are kept.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
     escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in words)
@@ -34,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Class and text of an exception, the class alone where its code cannot give the text."""
+    """Return class and text of an exception; the class alone where ``str(error)`` fails."""
     try:
         text = str(error)
     except BaseException:
@@ -43,16 +44,16 @@ def words_of(error: BaseException) -> str:
 
 
 class RidgepointError(Exception):
-    """Something a user can fix; the message says where and how, in one line."""
+    """A fault that a user can fix; the message says where and how, in one line."""
 
-    #: What a command that fails with it exits with.
+    #: Exit status of a command that this error ends.
     exit_code = 1
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
     def _render_traceback_(self) -> list[str]:
-        """Let a notebook show the message alone, as IPython asks an error."""
+        """Show the message alone in a notebook; IPython calls this."""
         return [f"error: {self}"]
 
 
@@ -71,15 +72,16 @@ class StudyError(RidgepointError):
 
 
 class StudyCodeError(StudyError):
-    """The code of a study asks for what does not exist, whatever the data are."""
+    """The code of a study asks for something that exists in no data."""
 
 
 def reason_of(error: Exception) -> str:
-    """Why a record cannot be used, in a sentence, also where no check foresaw it."""
+    """Say in a sentence why a record cannot be used, also for an exception of no check."""
     if isinstance(error, RidgepointError):
         return str(error)
-    what = f"{type(error).__name__}: {error}"
-    return f"holds what no check foresees ({what}); restore it with git, or measure again."
+    return (
+        f"cannot be used ({type(error).__name__}: {error}); restore it with git, or measure again."
+    )
 
 
 class TemplateError(RidgepointError):
@@ -87,7 +89,7 @@ class TemplateError(RidgepointError):
 
 
 class RenderError(RidgepointError):
-    """pandoc, LaTeX, Typst or Quarto refused a paper, for one reason a line."""
+    """pandoc, LaTeX, Typst or Quarto refused a paper; one reason per line."""
 
     def __init__(self, message: str) -> None:
         Exception.__init__(self, "\n".join(map(one_line, message.split("\n")[:_MOST_REASONS])))
@@ -102,16 +104,16 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError, wanted: str = "written", place: object = "out") -> OutputError:
-    """A full disk, a folder without permission and the like, in one sentence.
+    """Turn an ``OSError`` of writing, such as a full disk, into an ``OutputError``.
 
-    ``place`` is named where the error names no file, as that of a full disk does not.  Of the many
-    files that ``shutil.copytree`` could not copy the first is named.
+    The message names ``place`` where the error names no file (a full disk), and the first file
+    where ``shutil.copytree`` failed on several.
     """
     place, why = error.filename or place, error.strerror or error
     if error.args and isinstance(error.args[0], list):
-        place, _, said = map(str, error.args[0][0])
-        # No number, and no names.
-        why = said.replace(f"`{place}`", "it").partition(": ")[0].rpartition("] ")[2]
+        place, _, details = map(str, error.args[0][0])
+        # Drop the error number and the file name from «[Errno 13] Permission denied: 'x'».
+        why = details.replace(f"`{place}`", "it").partition(": ")[0].rpartition("] ")[2]
     return OutputError(
         f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
         "again; the last whole output is in place."
@@ -119,8 +121,8 @@ def unwritable(error: OSError, wanted: str = "written", place: object = "out") -
 
 
 def in_the_way(place: object) -> OutputError:
-    """The refusal to replace a file that no build has made."""
+    """Refuse to replace a file that no build has written."""
     return OutputError(
-        f"{place}: no build has made this file, and a new one would replace it; move it elsewhere, "
+        f"{place}: no build wrote this file, and this build would replace it; move it elsewhere, "
         "or name another folder with --out."
     )

@@ -1,4 +1,4 @@
-"""The absence of a number, which always has a reason and is never a zero."""
+"""Missing numbers: each has a reason and none is a zero."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands where a number would; ``reason`` says in words why there is none."""
+    """A number that does not exist; ``reason`` says why in words."""
 
     reason: str

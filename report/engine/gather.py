@@ -21,7 +21,14 @@ from typing import Any, Final, TypeAlias, TypeVar
 from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError, reason_of
 from report.core.missing import Missing
 from report.core.records import ENDING, IMPORTED, OPERATORS
-from report.core.records.choice import Choice, Choices, agreeing, choices_of, is_full, kind
+from report.core.records.choice import (
+    Choice,
+    Choices,
+    choices_of,
+    describe_incomplete,
+    is_full,
+    without_contradictions,
+)
 from report.core.records.devices import read_devices
 from report.core.records.editions import (
     EDITIONS,
@@ -261,7 +268,7 @@ def _read_used(
     whole, bad = _apply_or_refuse(shards, read_checked)
     if bad:
         return (), {}, bad
-    agreed = tuple(agreeing(choice, whole) for choice in choices)
+    agreed = tuple(without_contradictions(choice, whole) for choice in choices)
     patterns = attachments_of(study)
     room = _LARGEST_ATTACHED
 
@@ -441,8 +448,8 @@ def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
         new, old = choice.primary, before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
-                f"--use {new.file}: {kind(new)} does not replace the full run in the role {role}; "
-                "measure the full plan, or leave out --accept."
+                f"--use {new.file}: {describe_incomplete(new)} does not replace the full run in "
+                f"the role {role}; measure the full plan, or leave out --accept."
             )
     newest: set[str] = set()
     for choice in choose(study, data, editions={}).choices:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from report.core.errors import RecordError, RidgepointError, StudyError
-from report.core.records.choice import Choice, agreeing, choices_of, fate
+from report.core.records.choice import Choice, choices_of, use_in_build, without_contradictions
 from report.core.records.editions import read_editions
 from report.core.records.layers import Layer
 from report.core.records.record import Head, Record
@@ -84,7 +84,9 @@ def judge(study: str, file: str, data: Path) -> Judgement:
         if file in broken:
             return Judgement(usable=False, used=False, words=broken[file])
         if not broken:
-            used, words = fate([agreeing(choice, whole) for choice in own] or choices, file)
+            used, words = use_in_build(
+                [without_contradictions(choice, whole) for choice in own] or choices, file
+            )
             return Judgement(usable=True, used=used, words=words)
         refused |= broken
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from report.core.errors import TemplateError
 from report.core.missing import Missing
-from report.core.records.choice import Choices, fate
+from report.core.records.choice import Choices, use_in_build
 from report.core.records.record import Outcome
 from report.core.records.store import EDITED, Listed, StoredImport
 from report.core.statistics.estimates import Estimate
@@ -154,7 +154,7 @@ def listing(
 ) -> list[dict[str, Any]]:
     """List own records, newest first, with their use in this build; then records of others."""
     newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
-    own = [_own(item, *fate(choices, item.file)) for item in newest]
+    own = [_own(item, *use_in_build(choices, item.file)) for item in newest]
     return [*own, *map(_imported, imported)]
 
 

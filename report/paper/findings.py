@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from report.core.missing import Missing
-from report.core.records.choice import filled
+from report.core.records.choice import default_roles
 from report.core.records.devices import Devices
 from report.core.records.editions import Role
 from report.core.records.network_operators import NetworkOperators
@@ -54,7 +54,7 @@ class Inputs:
         """
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
-        return named if "cpu" in named else filled(self.records)
+        return named if "cpu" in named else default_roles(self.records)
 
     def runs(self, kind: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
         """Read the record in each role as a run of ``kind``, under its main memory policy."""

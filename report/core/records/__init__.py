@@ -1,12 +1,12 @@
-"""The format of records, read strictly: the one thing that measuring and building share."""
+"""The format of records, which measuring and building share, and its strict reader."""
 
 from typing import Final
 
-#: How the names of records end.
+#: Suffix of the file names of records.
 ENDING: Final = ".json"
-#: The folder in that of a study where records of others lie, apart from its own.
+#: Folder of imported records inside the folder of a study.
 IMPORTED: Final = "imported"
-#: The operators of the CNNs of timm, a file of the data directory.
+#: File of the data directory with the operators of timm's CNNs.
 OPERATORS: Final = "operators-of-timm.jsonl.gz"
-#: What a directory of records alone takes from the project's own data.
+#: Files of the project's own data that complete a directory with records alone.
 SHARED: Final = ("devices.yaml", "references.bib", OPERATORS, "reported/")

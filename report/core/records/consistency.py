@@ -1,4 +1,4 @@
-"""Contradictions of a record: facts that stand twice must agree, and samples must be possible."""
+"""Find contradictions in a record: repeated facts that differ, and impossible samples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import msgspec
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Ceiling, Factor, Measured, Moment, Peak, Record
 
-#: Moments are whole seconds (s), so that a run may last this much longer than they tell.
+#: Start and end are whole seconds, so a run may last this much longer (s).
 _ROUNDING: Final = 1.0
-#: How a ceiling tells its size, and with it the work of one run.
+#: Forms of a ceiling's size, from which the work of one run follows.
 _PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
 _CONVOLUTION: Final = re.compile(
     r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
@@ -27,8 +27,8 @@ _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Bytes that one run moves for each element of its size, in float32.
 _MOVED: Final[Mapping[Peak, int]] = {"copy": 8, "read": 8, "triad": 12}
 _MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
-#: Bytes of one call, of which the first cannot be more than the second.
-_NO_MORE: Final = (
+#: (part, whole): bytes of one call, of which the part cannot exceed the whole.
+_PART_OF: Final = (
     *((f"{kind}_{moment}", f"{kind}_peak")
       for kind in ("requested", "allocated", "reserved", "resident") for moment in _MOMENTS),
     *((f"{part}_{moment}", f"{whole}_{moment}")
@@ -37,8 +37,8 @@ _NO_MORE: Final = (
 )  # fmt: skip
 #: Factors on which the layers of a network do not depend.
 _SAME_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
-#: Quantities that have a sample of each call, step, epoch, image or moment, and so as many each.
-_TOGETHER: Final = (
+#: Groups of quantities with one sample per call, step, epoch, image or moment: equal counts.
+_SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
     ("forward_time", "backward_time"),
     ("bias_time", "relu_time", "softmax_time", "gradient_time", "matrix_product_time",
@@ -49,24 +49,24 @@ _TOGETHER: Final = (
     ("device_temperature", "device_clock", "device_power", "throttle_reasons"),
     tuple(name for name in QUANTITIES if name.startswith("ncu_")),
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
-    *_NO_MORE,
+    *_PART_OF,
 )  # fmt: skip
 
 
 def time_faults(**moments: str | None) -> Iterator[str]:
-    """Moments that are no day of a calendar, and a run that ends before it begins."""
+    """Yield moments that are on no day of the calendar, and an end before the start."""
     for name, moment in moments.items():
         try:
             datetime.fromisoformat(moment or "2000-01-01")
         except ValueError:
-            yield f"{name}: found {moment}, which is no day of a calendar"
+            yield f"{name}: found {moment}, which is on no day of the calendar"
     started, finished = moments.get("started"), moments.get("finished")
     if started and finished and finished < started:
         yield f"finished: found {finished}, before the run started ({started})"
 
 
 def contradictions(record: Record) -> Iterator[str]:
-    """Faults of a record whose moments are right: samples, ceilings, and nulls without reason."""
+    """Yield faults of samples, durations, ceilings, and nulls without a reason."""
     for index, case in enumerate(record.cases):
         for series in case.all_series:
             for fault in _series_faults(series, len(case.layers)):
@@ -79,8 +79,8 @@ def contradictions(record: Record) -> Iterator[str]:
 
 
 def _series_faults(series: Measured, layers: int) -> Iterator[str]:
-    """Quantities of the same calls that differ in their number, and parts above their whole."""
-    for names in _TOGETHER:
+    """Yield quantities of the same calls with different counts, and parts above their whole."""
+    for names in _SAME_COUNT:
         counts = {name: len(series[name]) for name in names if name in series}
         for first, second in pairwise(counts):
             if counts[first] != counts[second]:
@@ -90,14 +90,14 @@ def _series_faults(series: Measured, layers: int) -> Iterator[str]:
         if name in series and len(series[name]) != steps * layers:
             of = f"{steps} steps of {layers} layers"
             yield f"found {len(series[name])} samples of {name}, of {of}"
-    for part, whole in _NO_MORE:
+    for part, whole in _PART_OF:
         for lesser, greater in zip(series.get(part, ()), series.get(whole, ()), strict=False):
             if lesser > greater:
                 yield f"found {lesser:,} B of {part}, more than the {greater:,} B of {whole}"
 
 
 def _command_faults(record: Record) -> Iterator[str]:
-    """Options of the command that the machine contradicts."""
+    """Yield options of the command that contradict the environment."""
     machine = record.environment
     facts = {"--threads": str(machine.threads), "--device": machine.device}
     for option, value in pairwise(record.command):
@@ -106,7 +106,7 @@ def _command_faults(record: Record) -> Iterator[str]:
 
 
 def _layers_faults(cases: Iterable[Case]) -> Iterator[str]:
-    """Cases of one network that ran other layers than the first of them."""
+    """Yield cases whose layers differ from those of the first case of the same network."""
     first: dict[frozenset[tuple[str, Factor]], tuple[int, list[str]]] = {}
     for index, case in enumerate(cases):
         if not case.layers or "network" not in case.factors:
@@ -119,7 +119,7 @@ def _layers_faults(cases: Iterable[Case]) -> Iterator[str]:
 
 
 def _durations_faults(record: Record) -> Iterator[str]:
-    """Quantities whose samples last longer together than the run."""
+    """Yield quantities whose samples together last longer than the run."""
     begin, end = map(datetime.fromisoformat, (record.started, record.finished))
     longest = (end - begin).total_seconds() + _ROUNDING
     for name, seconds in _durations(record.cases, record.ceilings).items():
@@ -132,7 +132,7 @@ def _durations_faults(record: Record) -> Iterator[str]:
 
 
 def _durations(cases: Iterable[Case], ceilings: Iterable[Ceiling]) -> Mapping[str, float]:
-    """Seconds of all samples of each quantity that is a duration."""
+    """Sum the samples (s) of each quantity that is a duration."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for ceiling in ceilings:
         seconds["ceilings"] += sum(ceiling.samples)
@@ -145,14 +145,14 @@ def _durations(cases: Iterable[Case], ceilings: Iterable[Ceiling]) -> Mapping[st
 
 
 def _ceilings_faults(record: Record) -> Iterator[str]:
-    """Ceilings that stand twice, and those whose work is not that of their size."""
+    """Yield ceilings that appear twice, and ceilings whose work does not follow from the size."""
     counts = Counter(msgspec.structs.replace(ceiling, samples=()) for ceiling in record.ceilings)
     for ceiling, count in counts.items():
         name = f"{ceiling.operation} of {ceiling.size}"
         if count > 1:
             yield f"ceilings: found {name} {ceiling.moment} the run {count} times"
         if not _is_work_of_size(ceiling, record.environment.threads):
-            yield f"ceilings: found the work {ceiling.work:,} for {name}, which is another"
+            yield f"ceilings: found the work {ceiling.work:,} for {name}, whose size means another"
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
@@ -168,13 +168,13 @@ def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
         return (ceiling.work, ceiling.working_set) == (pages, pages * size)
     if match := _ELEMENTS.fullmatch(ceiling.size):
         moved = int(match[1]) * (threads if match[2] else 1) * _MOVED.get(ceiling.operation, 0)
-        # A small working set is moved several times in a run.
+        # A small working set is moved several times in one run.
         return moved > 0 and ceiling.work % moved == 0 and ceiling.working_set in (None, moved)
     return False
 
 
 def _faults_of_null(record: Record) -> Iterator[str]:
-    """Required fields that are null without a reason."""
+    """Yield required fields that are null without a reason."""
     parts = {"": record.environment, "code.": record.code}
     for prefix, part in parts.items():
         for name in null_fields(part):
@@ -183,7 +183,7 @@ def _faults_of_null(record: Record) -> Iterator[str]:
 
 
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
-    """The required fields that are null in a part of a record, and in the parts of it."""
+    """Yield the paths of null required fields in a part of a record and its nested parts."""
     kind: type = type(part)
     for name in part.__struct_fields__:
         value = getattr(part, name)
@@ -195,5 +195,5 @@ def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
 
 @cache
 def _required(kind: type) -> frozenset[str]:
-    """The names of the fields that have no default; asking msgspec takes long."""
+    """Return the names of fields without default; cached, since msgspec is slow to answer."""
     return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)

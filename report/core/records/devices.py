@@ -1,7 +1,7 @@
-"""Peaks of known devices from their data sheets, found by the name that the driver reports.
+"""Peaks of known devices from their data sheets, looked up by the name that the driver reports.
 
-A peak is dense (never with sparsity) and at the boost clock.  It stands beside the measured
-ceiling of a run, never in its place.
+A peak is dense (never with sparsity) and at the boost clock.  It is printed beside the measured
+ceiling of a run and never replaces it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Operation: TypeAlias = Literal[
 
 _REMEDY: Final = "fix the file by the data sheet, or restore it with git"
 _UNITS: Final = {"memory": "GB/s", "cache": "MiB", "capacity": "GB"}
-#: No device is slower than this, in either unit, or faster than its inverse.
-_LEAST: Final = 1e-6
+#: Peaks below this or above its inverse, in any unit, are typing errors.
+_SMALLEST: Final = 1e-6
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
 class Peak(Part, frozen=True):
-    """One line of a data sheet, in the unit of the print.
+    """One line of a data sheet, in its printed unit.
 
-    ``operation`` is ``memory`` (bandwidth), ``capacity`` (of that memory), ``cache`` (size of the
-    last one) or the element type of the arithmetic: float32 on the ordinary cores, the shorter
-    types on the matrix units.
-    ``verified`` is false for a figure that was not compared with a document; no paper prints it.
+    ``operation`` is ``memory`` (its bandwidth), ``capacity`` (of the memory), ``cache`` (size of
+    the last level) or the element type of arithmetic: float32 on the ordinary cores, shorter types
+    on the matrix units.  ``verified`` is false for a value that was not compared with a document;
+    no paper prints it.
     """
 
     operation: Operation
@@ -50,7 +50,7 @@ class Peak(Part, frozen=True):
 
 
 class Device(Part, frozen=True):
-    """A device; a model text names it if it holds one of ``matches`` and none of ``excludes``."""
+    """A device, matched by names that contain one of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
     name: Text
@@ -59,15 +59,17 @@ class Device(Part, frozen=True):
     peaks: tuple[Peak, ...]
 
     def is_named(self, model: str) -> bool:
-        """Whether ``model``, as the driver reports it, names this device."""
-        return any(_holds(model, word) for word in self.matches) and not any(
-            _holds(model, word) for word in self.excludes
+        """Tell whether ``model``, as the driver reports it, names this device."""
+        return any(_contains_word(model, word) for word in self.matches) and not any(
+            _contains_word(model, word) for word in self.excludes
         )
 
     def peak(self, operation: Operation) -> Peak | None:
-        """The verified peak of an operation, or None."""
-        found = (peak for peak in self.peaks if peak.operation == operation and peak.verified)
-        return next(found, None)
+        """Return the verified peak of an operation, or None."""
+        for peak in self.peaks:
+            if peak.operation == operation and peak.verified:
+                return peak
+        return None
 
 
 class Devices(Part, frozen=True):
@@ -76,7 +78,7 @@ class Devices(Part, frozen=True):
     devices: tuple[Device, ...]
 
     def find(self, model: str) -> Device | None:
-        """The device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
+        """Return the device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
         return next((device for device in self.devices if device.is_named(model)), None)
 
 
@@ -87,22 +89,22 @@ def read_devices(path: Path) -> Devices:
     return devices
 
 
-def _holds(model: str, word: str) -> bool:
-    """Whether ``word`` stands in ``model`` as a word of its own: T4 does not stand in T40."""
+def _contains_word(model: str, word: str) -> bool:
+    """Tell whether ``model`` contains the whole word: T40 does not contain T4."""
     pattern = rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])"
     return re.search(pattern, model, re.IGNORECASE) is not None
 
 
 def _faults(devices: Devices) -> Iterator[str]:
     if twice := repeated(device.key for device in devices.devices):
-        yield f"devices: the key {twice!r} stands twice"
+        yield f"devices: the key {twice!r} appears twice"
     if twice := repeated(word.lower() for device in devices.devices for word in device.matches):
         yield f"devices: {twice!r} is a match of two devices"
     for i, device in enumerate(devices.devices):
         if twice := repeated(peak.operation for peak in device.peaks):
-            yield f"devices[{i}].peaks: the operation {twice!r} stands twice"
+            yield f"devices[{i}].peaks: the operation {twice!r} appears twice"
         for j, peak in enumerate(device.peaks):
             if peak.unit != _UNITS.get(peak.operation, "TFLOP/s"):
                 yield f"devices[{i}].peaks[{j}].unit: {peak.unit} is no unit of {peak.operation}"
-            if not _LEAST <= peak.value <= 1 / _LEAST:
+            if not _SMALLEST <= peak.value <= 1 / _SMALLEST:
                 yield f"devices[{i}].peaks[{j}].value: found {peak.value}, which no device reaches"

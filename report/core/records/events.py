@@ -1,7 +1,7 @@
-"""The events of PyTorch's allocator in cases, which a record keeps in an attachment of their own.
+"""Events of PyTorch's allocator, which a record stores in an attachment of their own.
 
-They would make most of the text of a record, and no person reads them.  Records of runs until
-November 2026 have them in the series of their cases, as all records have once they are read.
+They would be most of a record's text, and no person reads them.  In memory they are series of their
+cases; records of runs until November 2026 store them that way in the file, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
-    """Move the events out of ``cases``; returns these and the attachment, empty without events."""
+    """Move the events out of ``cases``; return the cases and the attachment, or b""."""
     lines: list[bytes] = []
     rest: list[Case] = []
     for case in cases:
@@ -44,12 +44,13 @@ def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
         others = {name: s for name, s in case.series.items() if name not in events}
         rest.append(msgspec.structs.replace(case, series=others))
         lines.append(msgspec.json.encode(events))
-    kept = gzipped(b"[%b]\n" % b",\n".join(lines)) if set(lines) - {b"{}"} else b""
-    return tuple(rest), kept
+    if set(lines) <= {b"{}"}:
+        return tuple(rest), b""
+    return tuple(rest), gzipped(b"[%b]\n" % b",\n".join(lines))
 
 
 def join_events(record: Record, content: bytes, place: str) -> Record:
-    """Put the events of the attachment ``place`` back into the cases; raises ``RecordError``."""
+    """Move the events of the attachment ``place`` into the cases; raises ``RecordError``."""
     kind = tuple[_Events, ...]
     events = parse_json(unpacked(content, place, _REMEDY), kind, place, _REMEDY)
     if len(events) != len(record.cases):
@@ -63,7 +64,7 @@ def join_events(record: Record, content: bytes, place: str) -> Record:
 
 
 def without_events(record: Record, reason: str) -> Record:
-    """Say in ``record`` why its events are missing."""
+    """Return the record with the reason why its events are missing."""
     missing = {**record.environment.missing, **dict.fromkeys(_QUANTITIES, reason)}
     environment = msgspec.structs.replace(record.environment, missing=missing)
     return msgspec.structs.replace(record, environment=environment)

@@ -1,15 +1,15 @@
-"""Records as they lie in files: JSON with a line for each round.
+"""The file format of records: JSON with one line per round.
 
-Layers stand once, as those of one image, or, where the layers of one network differ in their
-images, as they ran; networks refer to them by number, and cases to networks.  ``units`` gives the
-unit of each quantity in the file: durations in whole nanoseconds are read as seconds.
+Each distinct layer is stored once, for a batch of one image, or as it ran if the layers of a
+network differ in their batch.  Networks refer to layers by number, and cases to networks.
+``units`` is the unit of each quantity in the file; durations in whole nanoseconds are converted to
+seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -36,32 +36,32 @@ from report.core.records.record import (
 Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
-#: The layers of a network in their order: each one's name, and its number in ``layers``.
+#: The layers of a network in order: name, and index in ``layers``.
 Network: TypeAlias = Annotated[tuple[tuple[LayerName, Number], ...], msgspec.Meta(min_length=1)]
-#: The layers of a case: the number of their network, and the images that they ran on.
+#: The layers of a case: index of their network, and their batch.
 Ref: TypeAlias = tuple[Number, Extent]
-#: A case that went well: its levels, and a sample of each column, null where it has none.
+#: A case that is ok: its levels, and a sample per column, null if there is none.
 Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
-#: Forges show no difference in a line that is longer, and a list that makes one is broken in many.
+#: Longest line whose changes code forges still show; longer lists are wrapped at ``_WRAPPED``.
 _LONGEST_LINE: Final = 9_000
 _WRAPPED: Final = 1_000
-#: What is read if nothing else is asked for; a type checker takes it for any kind.
+#: Default kind to read; ``Any``, so that a type checker accepts it as default of ``type[Kind]``.
 OWN: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
 
 class _Case(Case, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A case in a file; no layers ran where it does not say."""
+    """A case in a file; ``layers`` is None if no layers ran."""
 
     layers: Ref | None = None  # type: ignore[assignment]
 
 
 def _file_of(kind: type[msgspec.Struct]) -> Any:
-    """What a file holds: the fields of its record, and the tables that its cases refer to.
+    """Define the type of a file: the fields of its record, and the tables that cases refer to.
 
-    ``rows`` are cases before the others, with the same ``factors`` and at most one sample of each
-    quantity of ``columns``: published tables that were imported until November 2026.
+    ``rows`` are cases that precede ``cases``; they share ``factors`` and have at most one sample of
+    each quantity in ``columns``.  Imports of published tables until November 2026 wrote them.
     """
     tables: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("units", dict[str, Text]),
@@ -75,7 +75,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
     return msgspec.defstruct(f"{kind.__name__}File", tables, bases=(kind,), kw_only=True)
 
 
-#: What is read of a record → the form of its file, and the one version that there is.
+#: Kind to read → type of its file, and its only version.
 _FORMS: Final[dict[type, tuple[Any, int]]] = {
     Head: (Head, SCHEMA_VERSION),
     Record: (_file_of(Record), SCHEMA_VERSION),
@@ -87,15 +87,19 @@ _FORMS: Final[dict[type, tuple[Any, int]]] = {
 
 
 def encode(record: Record | ImportedRecord) -> bytes:
-    """The record as JSON, a line for each part that a person reads as one."""
+    """Encode a record as JSON, one line for each part that a person reads as a unit."""
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
-    ref = cache(lambda found: _ref(found, layers, networks))
+    refs: dict[tuple[Layer, ...], Ref] = {}
     filed = []
     for case in record.cases:
         ordered = dict(sorted(case.factors.items()))
         plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
-        filed.append({**plain, "layers": ref(case.layers)} if case.layers else plain)
+        if case.layers:
+            if case.layers not in refs:
+                refs[case.layers] = _ref(case.layers, layers, networks)
+            plain["layers"] = refs[case.layers]
+        filed.append(plain)
     names = sorted({name for series in _series(record.cases) for name in series})
     content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
     del content["cases"]
@@ -109,9 +113,9 @@ def encode(record: Record | ImportedRecord) -> bytes:
 
 
 def json_schema() -> bytes:
-    """JSON Schema of the files of own and imported records, a line for each definition.
+    """Return the content of ``docs/record.schema.json``: own and imported records.
 
-    ``docs/record.schema.json`` holds what this returns.
+    Each definition is one line.
     """
     forms = [form for kind, (form, _) in _FORMS.items() if kind is not Head]
     files, definitions = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
@@ -124,17 +128,17 @@ def json_schema() -> bytes:
 
 
 def _laid_out(part: Any, depth: int = 0) -> str:
-    """JSON with a line for each object of a list, and for each member of what lies at the top."""
+    """Encode JSON with one line per object of a list and per member of the top level."""
     line = "\n" + " " * depth
     if isinstance(part, list | tuple) and part and isinstance(part[0], dict):
-        objects = f",{line} ".join(_laid_out(each, depth + 1) for each in part)
+        objects = f",{line} ".join(_laid_out(value, depth + 1) for value in part)
         return f"[{line} {objects}{line}]"
     if not isinstance(part, dict) or not part:
         text = msgspec.json.encode(part).decode()
         if isinstance(part, list | tuple) and len(text) > _LONGEST_LINE:
             return _in_lines(part, depth)
         return text
-    members = [f"{_laid_out(name)}: {_laid_out(each, depth + 1)}" for name, each in part.items()]
+    members = [f"{_laid_out(name)}: {_laid_out(value, depth + 1)}" for name, value in part.items()]
     together = f"{{{', '.join(members)}}}"
     if depth < 2 or max(map(len, together.split("\n"))) > _LONGEST_LINE:
         return f"{{{line} {f',{line} '.join(members)}{line}}}"
@@ -142,7 +146,7 @@ def _laid_out(part: Any, depth: int = 0) -> str:
 
 
 def _in_lines(part: Sequence[Any], depth: int) -> str:
-    """JSON of a list with as many elements a line as fit."""
+    """Encode a list as JSON, with as many elements per line as fit."""
     lines: list[str] = []
     row = ""
     for element in part:
@@ -161,33 +165,33 @@ def _series(cases: Iterable[Case]) -> Iterator[Measured]:
 
 
 def _ref(
-    found: Sequence[Layer],
+    ran: Sequence[Layer],
     layers: dict[Layer, int],
     networks: dict[tuple[tuple[str, int], ...], int],
 ) -> Ref:
-    """How a case refers to its layers, which are added to those of the record if they are new."""
-    batch = _batch(found)
-    network = tuple(
-        (layer.name, layers.setdefault(msgspec.structs.replace(layer, name=""), len(layers)))
-        for layer in (found if batch is None else at_batch(found, 1))
-    )
-    return networks.setdefault(network, len(networks)), batch or 1
+    """Return the reference of a case to its layers, and add new layers to the tables."""
+    batch = _batch(ran)
+    network = []
+    for layer in ran if batch is None else at_batch(ran, 1):
+        nameless = msgspec.structs.replace(layer, name="")
+        network.append((layer.name, layers.setdefault(nameless, len(layers))))
+    return networks.setdefault(tuple(network), len(networks)), batch or 1
 
 
 def _batch(layers: Iterable[Layer]) -> int | None:
-    """The images that all layers have in their shapes; None where they differ."""
-    found = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
-    return found.pop() if len(found) == 1 else None
+    """Return the batch that all shapes of the layers share; None if they differ."""
+    batches = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
+    return batches.pop() if len(batches) == 1 else None
 
 
 # -------------------------------------------------------------------------------------- reading
 
 
 def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY) -> Kind:
-    """Read a record of one's own from JSON, its head alone, or a record of others.
+    """Parse the JSON of an own record, of its head alone, or of an imported record.
 
-    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
-    found and the ``remedy``.
+    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the
+    fault and the ``remedy``.
     """
     form, version = _FORMS[kind]
     try:
@@ -196,10 +200,13 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
         with suppress(*strict.NO_JSON):
             stated = msgspec.json.decode(text, type=_Stated).schema
             if stated != version:
-                what = f"found version {stated}, but {version} is the only one that is read here"
-                again = "run the experiment or the import again"
-                remedy = "update ridgepoint to build from it" if stated > version else again
-                raise RecordError(f"{place}: schema: {what}; {remedy}.") from None
+                remedy = "run the experiment or the import again"
+                if stated > version:
+                    remedy = "update ridgepoint to build from it"
+                raise RecordError(
+                    f"{place}: schema: found version {stated}, but this ridgepoint reads version "
+                    f"{version}; {remedy}."
+                ) from None
         raise
     if isinstance(file, Head):
         moments = {"started": file.started, "finished": file.finished}
@@ -218,14 +225,19 @@ class _Stated(msgspec.Struct):
 
 
 def _cases(file: Any) -> tuple[Case, ...]:
-    """All cases in seconds with their layers; those of the same layers share them."""
+    """Return all cases in seconds, with their layers; equal references share one tuple."""
     rows = tuple(_of_rows(file))
     nano = {name for name, unit in file.units.items() if unit == "ns"}
     for series in _series((*rows, *file.cases)) if nano else ():
         series |= {name: in_seconds(series[name]) for name in nano & series.keys()}
-    layers = cache(lambda ref: _layers(file, *ref) if ref else ())
-    fields = map(msgspec.structs.asdict, file.cases)
-    return (*rows, *(Case(**{**each, "layers": layers(each["layers"])}) for each in fields))
+    layers: dict[Ref | None, tuple[Layer, ...]] = {None: ()}
+    cases = []
+    for case in file.cases:
+        if case.layers not in layers:
+            layers[case.layers] = _layers(file, *case.layers)
+        fields = msgspec.structs.asdict(case)
+        cases.append(Case(**{**fields, "layers": layers[case.layers]}))
+    return (*rows, *cases)
 
 
 def _of_rows(file: Any) -> Iterator[Case]:
@@ -243,41 +255,40 @@ def _layers(file: Any, network: int, batch: int) -> tuple[Layer, ...]:
     return layers if batch == 1 else at_batch(layers, batch)
 
 
-# -------------------------------------------------------------------------- what is contradictory
+# ----------------------------------------------------------------------------------------- faults
 
 
 def _file_faults(file: Any) -> Iterator[str]:
-    """What refers to nothing in a file or has another unit, so that no record can be made."""
+    """Yield references to nothing and wrong units, which prevent making a record."""
     for index, row in enumerate(file.rows):
         if tuple(map(len, row)) != (len(file.factors), len(file.columns)):
             yield f"rows[{index}]: found another number of cells than of columns"
     for index, network in enumerate(file.networks):
         if max(number for _, number in network) >= len(file.layers):
             yield f"networks[{index}]: found a layer beyond the {len(file.layers)} of the record"
-    plain = [_batch(file.layers[n] for _, n in network) == 1 for network in file.networks]
     for index, case in enumerate(file.cases):
-        number, batch = case.layers or (0, 1)
-        if case.layers and number >= len(plain):
-            yield f"cases[{index}].layers: found a network beyond the {len(plain)} of the record"
-        elif batch > 1 and not plain[number]:
-            of = f"the layers of networks[{number}] are not those of one image"
-            yield f"cases[{index}].layers: found {batch} images, but {of}"
+        if not case.layers:
+            continue
+        number, batch = case.layers
+        place, count = f"cases[{index}].layers", len(file.networks)
+        if number >= count:
+            yield f"{place}: found a network beyond the {count} of the record"
+        elif batch > 1 and _batch(file.layers[n] for _, n in file.networks[number]) != 1:
+            reason = f"the layers of networks[{number}] are not those of one image"
+            yield f"{place}: found {batch} images, but {reason}"
     for name, unit in file.units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
-            yield (
-                f"units.{name}: found a name that is no quantity of "
-                "report/core/records/quantities.py"
-            )
+            yield f"units.{name}: found no quantity of report/core/records/quantities.py"
         elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
-    measured = {*file.columns, *(name for series in _series(file.cases) for name in series)}
+    measured = {*file.columns}.union(*_series(file.cases))
     for name in sorted(measured - file.units.keys()):
         yield f"units.{name}: this field is missing"
 
 
 def _faults(record: Any) -> Iterator[str]:
-    """What the types of a record cannot say."""
+    """Yield the faults of a record that its types cannot exclude."""
     names = (attachment.name for attachment in record.attachments)
     if twice := strict.repeated(names):
         yield f"attachments: found the name {twice} twice"
@@ -288,9 +299,9 @@ def _faults(record: Any) -> Iterator[str]:
         yield from _outcome_faults(case, where)
         for number, round_ in enumerate(case.rounds):
             yield from _outcome_faults(round_, f"{where}.rounds[{number}]")
-        if len({(each.policy, each.process) for each in case.rounds}) < len(case.rounds):
+        if len({(round_.policy, round_.process) for round_ in case.rounds}) < len(case.rounds):
             yield f"{where}.rounds: found the same process twice under one policy"
-        # 1 and 1.0 are the same level, as for a study that looks a case up.
+        # 1 and 1.0 are the same level, since they look up the same case.
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"{where}.factors: found the same combination as in cases[{first}]"
@@ -300,11 +311,11 @@ def _faults(record: Any) -> Iterator[str]:
 
 
 def _own_faults(record: Record) -> Iterator[str]:
-    """What would name another machine, or count what a shard measured twice."""
+    """Yield a GPU that contradicts the device, an impossible shard, and inconsistent samples."""
     machine, shard = record.environment, record.shard
     if (machine.gpu is None) != (machine.device == "cpu"):
-        found = machine.gpu.model if machine.gpu else "null"
-        yield f"environment.gpu: found {found}, which does not fit device {machine.device!r}"
+        model = machine.gpu.model if machine.gpu else "null"
+        yield f"environment.gpu: found {model}, which does not fit device {machine.device!r}"
     if shard and shard.number > shard.of:
         yield f"shard.number: expected at most {shard.of}, found {shard.number}"
     yield from consistency.contradictions(record)
@@ -312,22 +323,22 @@ def _own_faults(record: Record) -> Iterator[str]:
 
 def _import_faults(record: ImportedRecord) -> Iterator[str]:
     parts = (record, record.origin, record.environment)
-    fields = {name: each for part in parts for name, each in msgspec.structs.asdict(part).items()}
-    for name, value in fields.items():
-        if value is None and name not in (*record.missing, "converted_from"):
-            yield f"missing: found no reason why {name} is null"
+    for part in parts:
+        for name, value in msgspec.structs.asdict(part).items():
+            if value is None and name not in (*record.missing, "converted_from"):
+                yield f"missing: found no reason why {name} is null"
     moments = {"started": record.started, "finished": record.finished}
     yield from consistency.time_faults(**moments, imported=record.origin.imported)
 
 
-def _outcome_faults(found: Case | Round, where: str) -> Iterator[str]:
-    if found.status == "ok" and found.reason is not None:
-        yield f"{where}.reason: found {found.reason!r}, but what is ok needs no reason"
-    if found.status != "ok" and found.reason is None:
-        yield f"{where}.reason: found null, but what is {found.status} needs a reason"
-    for name, samples in found.series.items():
+def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
+    if outcome.status == "ok" and outcome.reason is not None:
+        yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
+    if outcome.status != "ok" and outcome.reason is None:
+        yield f"{place}.reason: found null, but a status {outcome.status} needs a reason"
+    for name, samples in outcome.series.items():
         quantity = QUANTITIES[name]
         if not quantity.admits(samples):
             index = next(i for i, sample in enumerate(samples) if not quantity.admits((sample,)))
-            place = f"{where}.series.{name}[{index}]"
-            yield f"{place}: {name} is {quantity.range}, found {samples[index]}"
+            fault = f"{name} is {quantity.range}, found {samples[index]}"
+            yield f"{place}.series.{name}[{index}]: {fault}"

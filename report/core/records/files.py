@@ -1,4 +1,4 @@
-"""The only way a file of the data directory is opened, and those that are packed and unpacked."""
+"""Open and unpack files of the data directory; no other code opens them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from typing import BinaryIO, Final
 from report.core.errors import RecordError
 
 PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
-#: More than any file here holds (B), since a small packed one may hold any number of bytes.
+#: Limit on an unpacked file (B), since a small packed file may hold any number of bytes.
 LARGEST_UNPACKED: Final = 2**28
-#: The highest level takes three times as long as this one for files that are 5 % smaller.
+#: The highest level takes three times as long and makes files 5 % smaller.
 _COMPRESSION: Final = 6
 _GZIP: Final = b"\x1f\x8b"
-#: How a file begins that git-lfs keeps elsewhere and has not fetched.
+#: First bytes of a git-lfs pointer, whose file was not fetched.
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
 
 def shared(name: str, data: Path) -> Path:
-    """The file ``name`` of ``data``, or the project's own where that directory has none.
+    """Return the path of the file ``name`` in ``data``, or in the project's data if missing.
 
-    So a directory of records alone has published values, data sheets and literature too.
+    A directory of records alone thus has published values, data sheets and literature too.
     """
     return data / name if os.path.lexists(data / name) else PROJECT / name
 
 
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
-    """The content of the regular file ``path``, which messages call ``place``.
+    """Read the regular file ``path``, which messages call ``place``.
 
-    ``data`` is the directory that the file must lie in once all links are followed: a paper must
-    not depend on what is committed elsewhere or nowhere.  Raises ``RecordError`` that ends with
-    ``remedy``, also for a pipe or a device, which reading would wait for without end.
+    After all links are followed the file must be inside ``data``: a paper must not depend on a file
+    that is committed elsewhere or nowhere.  Raises ``RecordError`` that ends with ``remedy``, also
+    for a pipe or a device, where reading could wait forever.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -58,9 +58,9 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
 
 
 def gzipped(text: bytes) -> bytes:
-    """``text`` compressed, the same bytes for the same text at any time and on any Python.
+    """Compress ``text`` to the same bytes at any time and on any Python.
 
-    ``gzip.compress`` would write another mark of the system on Python 3.11 than on 3.12.
+    ``gzip.compress`` writes different system marks on Python 3.11 and 3.12.
     """
     buffer = io.BytesIO()
     with gzip_writer(buffer) as stream:
@@ -69,20 +69,20 @@ def gzipped(text: bytes) -> bytes:
 
 
 def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
-    """Compresses into ``target`` as ``gzipped`` does, piece by piece."""
+    """Open a stream that compresses into ``target`` as ``gzipped`` does."""
     return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
 def read_bounded(read: Callable[[int], bytes]) -> bytes:
-    """All bytes that a stream unpacks; raises ``ValueError`` for too many."""
-    found = read(LARGEST_UNPACKED + 1)
-    if len(found) > LARGEST_UNPACKED:
+    """Read an unpacking stream to its end; raises ``ValueError`` for too many bytes."""
+    content = read(LARGEST_UNPACKED + 1)
+    if len(content) > LARGEST_UNPACKED:
         raise ValueError(f"found more than {LARGEST_UNPACKED:,} B")
-    return found
+    return content
 
 
 def unpacked(content: bytes, place: str, remedy: str) -> bytes:
-    """The bytes of a file that may be gzipped, which messages call ``place``.
+    """Unpack the content of a file, if it is gzipped; messages call the file ``place``.
 
     Raises ``RecordError`` that ends with ``remedy``.
     """

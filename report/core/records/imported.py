@@ -1,8 +1,8 @@
-"""The record of a measurement that others made and published: its origin stands first.
+"""Imported records: measurements that others made and published, with their origin.
 
-Such a record never poses as one measured here.  It lies in ``data/<study>/imported/``, is of a type
-of its own, and is neither pooled with own records nor chosen among them.  What the published file
-does not say is null, with the reason in ``missing``; nothing is filled in.
+An imported record cannot be mistaken for an own one: it is stored in ``data/<study>/imported/``,
+has its own type, and is neither pooled with own records nor chosen among them.  A fact that the
+published file does not state is null, with the reason in ``missing``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from report.core.records.record import (
     Timestamp,
 )
 
-#: The version of imported records; those of version 1 were converted.
+#: Version of imported records; those of version 1 were converted.
 IMPORT_SCHEMA: Final = 2
 
 #: An SPDX licence expression, such as ``MIT`` or ``Apache-2.0 WITH LLVM-exception``.
@@ -36,15 +36,15 @@ Licence = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*$")
 ]
 Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{7,64}$")]
-#: A web address that stands in a link of every format as it is.
+#: A web address that needs no escaping in a link of any format.
 Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
 
 
 class Origin(Part, frozen=True):
-    """Who measured, where they published it and under which licence, and from which file it is.
+    """Author, address, licence and file of a published measurement.
 
-    ``instrument`` is the program that measured; ``file`` and ``sha256`` are those of the published
-    file, ``format`` the importer that read it, ``imported`` when.
+    ``instrument`` is the program that measured; ``file`` and ``sha256`` describe the published
+    file, ``format`` is the importer that read it, ``imported`` the time of the import.
     """
 
     author: Name
@@ -61,10 +61,10 @@ class Origin(Part, frozen=True):
 
 
 class ImportedEnvironment(Part, frozen=True):
-    """The machine and its software as far as the published file tells; ``clock`` in Hz.
+    """The machine and its software, as far as the published file states them.
 
-    ``model`` is the device that ran the cases, ``power_limit`` its limit in W, ``framework`` the
-    library that was measured with its version.
+    ``model`` is the device that ran the cases, ``clock`` its frequency (Hz), ``power_limit`` its
+    limit (W), ``framework`` the measured library with its version.
     """
 
     device: Literal["cpu", "cuda"]
@@ -87,9 +87,9 @@ class ImportedRecord(Part, frozen=True, kw_only=True):
     """One published file of measurements.
 
     ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the
-    file rounds a quantity, a power of ten in its unit; ``missing`` gives the reason for all that is
-    null, and for more that a reader would ask for.  ``converted_from`` is the digest of the file of
-    an older version that was converted to this one.
+    file rounds a quantity, a power of ten in its unit; ``missing`` is the reason why a field is
+    null, or why a fact is unknown that has no field.  ``converted_from`` is the digest of the file
+    of an older version that was converted to this one.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=IMPORT_SCHEMA, le=IMPORT_SCHEMA)]
@@ -107,10 +107,10 @@ class ImportedRecord(Part, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> str:
-        """Where it lies in the data directory."""
+        """The folder of the record, relative to the data directory."""
         return f"{self.study}/{IMPORTED}"
 
     @property
     def moment(self) -> str:
-        """The time in the name of its file."""
+        """The time in the name of the record's file."""
         return self.origin.imported

@@ -1,8 +1,7 @@
-"""The geometry of a network's layers: what theory needs and nothing else.
+"""The geometry of a network's layers.
 
-A layer holds the shapes that ran, so that its work, its parameters and its bytes can be computed
-when a paper is built (see ``theory.work``).  The measuring side writes these objects into records,
-the building side reads them back; both sides share this module and ``report.core.records.record``.
+A layer holds the shapes that ran, from which its work, parameters and bytes are computed when a
+paper is built (see ``theory.work``).
 
 Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features)``.
 """
@@ -16,9 +15,9 @@ import msgspec
 
 from report.core.records.operations import ITEM_BYTES
 
-#: An extent, of which no product with those of a shape is too large to compute with.
+#: An extent, bounded so that the product of a shape's extents can be computed with.
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
-#: Taps of a kernel along an axis, which theory goes through one by one.
+#: Taps of a kernel along an axis, bounded since theory loops over them.
 Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1, max_length=8)]
@@ -40,11 +39,11 @@ class _Layer(
     omit_defaults=True,
     gc=False,
 ):
-    """What every layer has: its name in the network and the tensors it reads and writes.
+    """Name, tensor shapes and element type of any layer.
 
-    In the table of a record's layers it has no name, since networks name it.
-
-    It cannot be part of a reference cycle, and records hold so many that looking for one is felt.
+    In the table of a record's layers the name is empty, since networks name layers.  ``gc=False``:
+    layers cannot be part of a reference cycle, and a record holds so many that the search for
+    cycles would take noticeable time.
     """
 
     name: str = ""
@@ -137,7 +136,7 @@ Layer: TypeAlias = (
 
 
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
-    """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
+    """Replace the batch, the first axis of every tensor, of all layers."""
     return tuple(
         msgspec.structs.replace(
             layer,

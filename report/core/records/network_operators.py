@@ -1,13 +1,14 @@
 """The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line a network.
 
-``python -m benchmarks.timm_networks`` writes it, from networks that were captured on tensors
-without memory.  Nothing is measured: all follows from shapes.
+``python -m benchmarks.timm_networks`` writes it from networks captured on tensors without memory.
+All numbers follow from shapes; none is measured.
 """
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -23,10 +24,10 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A tensor that an operator reads: its elements, and how far back it was last touched.
+    """A tensor that an operator reads: its elements, and its reuse distance.
 
-    ``distance`` counts the elements of all tensors touched since, itself among them, of one image;
-    it is -1 where nothing in the network touched it before.
+    ``distance`` is the number of elements, for one image, of all tensors touched since its last
+    use, itself included; -1 for the first use.
     """
 
     elements: Count
@@ -56,20 +57,20 @@ class NetworkOperators(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:
-    """Write one line a network, in the order of their names, with the same bytes every time."""
-    ordered = sorted(networks, key=lambda each: each.network)
-    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in ordered)
+    """Write one line per network, sorted by name, with the same bytes every time."""
+    ordered = sorted(networks, key=attrgetter("network"))
+    lines = b"".join(msgspec.json.encode(network) + b"\n" for network in ordered)
     path.write_bytes(gzip.compress(lines, mtime=0))
 
 
 def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
-    """What ``write_operators`` wrote; none without a file.  Raises ``RecordError``."""
+    """Read the file of ``write_operators``; empty without a file.  Raises ``RecordError``."""
     if not path.exists() and not path.is_symlink():
         return ()
     place = f"data/{path.name}"
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
     lines = text.splitlines()
     networks = tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)
-    if twice := repeated(f"{each.network} at {each.side} pixels" for each in networks):
+    if twice := repeated(f"{network.network} at {network.side} pixels" for network in networks):
         raise RecordError(f"{place}: found {twice} twice; {_REMEDY}.")
     return networks

@@ -1,10 +1,9 @@
-"""A network as the operators that ran: what each read, wrote and was told, and what died before it.
+"""A network as the sequence of its operators: tensors read and written, settings, storages freed.
 
-An operator is one of ATen's, below automatic differentiation, as PyTorch's dispatcher calls them:
-what a module computes is there however it is written (``F.relu``, ``+``, an own parameter).
-Tensors name the storage that they lie in, so that views, in-place results and shared parameters
-are told by number; storages are freed when Python lets go of them, which stands with the operator
-that came next.
+Operators are ATen's, below automatic differentiation, as PyTorch's dispatcher calls them; they
+contain all computation, however a module is written (``F.relu``, ``+``, an own parameter).  A
+tensor refers to its storage by number, which identifies views, in-place results and shared
+parameters.  A storage that Python frees is listed with the next operator.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-#: Where an operator belongs in a training step; a call without gradients is all forward.
+#: Phase of a training step; a call without gradients is all forward.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 #: What an operator is told beside tensors: numbers, names, switches, and lists of them.
 Setting: TypeAlias = int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
@@ -29,16 +28,13 @@ ITEM_BYTES: Final[dict[str, int]] = {
 }  # fmt: skip
 
 
-#: What operators outside of all modules belong to.
+#: Module names of operators outside all modules.
 LOSS: Final = "(the loss)"
 OPTIMISER: Final = "(the optimiser)"
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """One tensor: its storage, its extents, its strides in elements and their type.
-
-    ``offset`` is the place of the first element in the storage, in elements.
-    """
+    """One tensor; ``strides`` and ``offset``, the first element in the storage, are in elements."""
 
     storage: int
     shape: tuple[int, ...]
@@ -48,39 +44,39 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def elements(self) -> int:
-        """How many elements it shows."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def distinct(self) -> int:
-        """How many places in memory it shows: an expanded extent shows the same ones again."""
+        """The number of distinct elements in memory: an expanded extent repeats them."""
         return prod(n for n, s in zip(self.shape, self.strides, strict=True) if s or n == 0)
 
     @property
     def bytes(self) -> int:
-        """The bytes of those places."""
+        """The bytes of the distinct elements."""
         return self.distinct * ITEM_BYTES[self.dtype]
 
 
 def places(tensors: Iterable[Tensor]) -> int:
-    """The bytes in memory that tensors show: views of one storage no more than it has between them.
+    """Count the bytes in memory that tensors occupy.
 
-    Equal views count once, views that lie in each other's gaps each; what views share beside that
-    is counted for each of them, up to the bytes from the first place to the last.
+    Equal views of a storage count once.  Different views are added, which counts shared elements
+    twice, but at most up to the bytes from the first element to the last.
     """
     views: dict[int, set[Tensor]] = {}
     for tensor in tensors:
         if tensor.elements:
             views.setdefault(tensor.storage, set()).add(tensor)
     total = 0
-    for found in views.values():
-        first = min(ITEM_BYTES[each.dtype] * each.offset for each in found)
-        total += min(sum(each.bytes for each in found), max(map(_end, found)) - first)
+    for different in views.values():
+        first = min(ITEM_BYTES[view.dtype] * view.offset for view in different)
+        total += min(sum(view.bytes for view in different), max(map(_end, different)) - first)
     return total
 
 
 def _end(tensor: Tensor) -> int:
-    """The byte of the storage behind the last place that a tensor shows."""
+    """Return the offset (B) in the storage after the last element of a tensor."""
     steps = zip(tensor.shape, tensor.strides, strict=True)
     return ITEM_BYTES[tensor.dtype] * (
         tensor.offset + 1 + sum((extent - 1) * stride for extent, stride in steps)
@@ -90,13 +86,12 @@ def _end(tensor: Tensor) -> int:
 class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One call of an operator.
 
-    ``name`` is ATen's with its overload (``convolution.default``); ``module`` the innermost module
-    that called it, in a backward pass the one that called what it is the gradient of; the loss and
-    the optimiser (``LOSS``, ``OPTIMISER``) stand beside modules.  ``reads`` are the arguments that
-    hold tensors, by their names, a list of tensors as several; ``settings`` the others;
-    ``writes`` the results, those in place among them; ``updates`` are the arguments that it writes
-    to.  ``freed`` are the storages that were let go after the operator before it,
-    ``allocated`` those that it allocated (``made`` in files).
+    ``name`` is ATen's with its overload (``convolution.default``).  ``module`` is the innermost
+    module that called it, in a backward pass the module of the forward call, or ``LOSS`` or
+    ``OPTIMISER``.  ``reads`` are the tensor arguments by name (several for a list of tensors),
+    ``settings`` the other arguments, ``writes`` the results (in-place ones included), ``updates``
+    the names of the arguments that it writes to.  ``freed`` are the storages freed since the
+    previous operator, ``allocated`` those that it allocated (``made`` in files).
     """
 
     name: str
@@ -120,17 +115,17 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return tuple(chain.from_iterable(self.reads.values()))
 
     def tensor(self, name: str) -> Tensor | None:
-        """The one tensor of an argument, or None where it was given none."""
-        found = self.reads.get(name, ())
-        return found[0] if len(found) == 1 else None
+        """Return the only tensor of an argument, or None if there are none or several."""
+        tensors = self.reads.get(name, ())
+        return tensors[0] if len(tensors) == 1 else None
 
 
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The operators of a call or of a training step, in order.
 
-    ``storages`` are sizes in bytes, by number.  Parameters and buffers stand by their names; those
-    that share a storage are one (tied weights).  ``inputs`` are the caller's tensors, ``state`` is
-    what the optimiser keeps, with the gradients of the step before.
+    ``storages`` are sizes (B) by number.  Parameters and buffers are listed by name; those that
+    share a storage are one tensor (tied weights).  ``inputs`` are the caller's tensors, ``state``
+    those of the optimiser and the gradients of the previous step.
     """
 
     storages: tuple[int, ...]
@@ -142,7 +137,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def parameter_count(self) -> int:
-        """Elements of all parameters, shared ones once."""
+        """The number of elements of all parameters; shared ones count once."""
         return sum({t.storage: t.elements for t in self.parameters.values()}.values())
 
     @property

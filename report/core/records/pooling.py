@@ -1,17 +1,19 @@
-"""Which records are one measurement: shards that make one run, and runs that are pooled.
+"""Find records of one measurement: shards that form one run, and runs that are pooled.
 
-Shard i of n measures by itself every n-th case, beginning with the i-th (its bytes, counts and
-files), and every n-th process of all cases, so that each shard is a block: cases are compared
-within a process, never between machines.  Of a shard that was measured twice the newest counts.
+Shard i of n measures the bytes, counts and files of every n-th case, beginning with the i-th, and
+times all cases in every n-th process.  Each shard is thus a block: cases are compared within a
+process, never between machines.  If a shard was measured twice, the newest record counts.
 
-Heads tell most of whether two records are runs of one measurement: what measured, how, and on what.
-Whole records tell the rest: what is the same in every run must be the same in these two.
+Two records may be pooled if their heads agree in code, protocol and environment, and their cases in
+every deterministic value.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -31,27 +33,27 @@ from report.core.records.record import (
 from report.core.records.store import Filed, Item
 
 #: A case by its factors.
-Key: TypeAlias = frozenset[tuple[str, Factor]]
-#: What must be the same in every run of one measurement, by its case and its name.
-Fixed: TypeAlias = dict[tuple[Key, str], Any]
-#: The option of a run that makes it a shard, as a record's command names it.
+CaseKey: TypeAlias = frozenset[tuple[str, Factor]]
+#: Layers and deterministic quantities, by case and name: equal in every run of one measurement.
+DeterministicValues: TypeAlias = dict[tuple[CaseKey, str], Any]
+#: The option that makes a run a shard, as it stands in a record's command.
 OPTION: Final = "--shard"
-#: What of a host tells one kind of machine from another; the same kind may have several machines.
+#: Fields of a host that identify a kind of machine, of which there may be several machines.
 _KIND: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
-#: What of an environment changes what is measured; loads and names do not.
+#: Fields of an environment that change measurements; loads and names do not.
 _CONDITIONS: Final = (
     "device", "key", "cpu", "gpu", "threads", "torch", "precision", "variables",
 )  # fmt: skip
 
 
-# --------------------------------------------------------------------------- of one measurement
+# -------------------------------------------------------------------------------------- pooling
 
 
-def unlike(one: Head, other: Head) -> str | None:
-    """Why these are not runs of one measurement, in a few words; None if they are.
+def why_not_pooled(one: Head, other: Head) -> str | None:
+    """Say why two heads are not runs of one measurement; None if they are.
 
-    Only measurements in rounds of processes under memory policies are pooled, since nothing tells
-    what older ones have in common.
+    Records without processes per memory policy are never pooled, since their format does not say
+    enough about how they were measured.
     """
     if not (one.protocol.processes and other.protocol.processes):
         return "of a format that is not pooled"
@@ -73,80 +75,96 @@ def _kind(host: Host | None) -> tuple[object, ...]:
     return () if host is None else tuple(getattr(host, name) for name in _KIND)
 
 
-def fixed(record: Record) -> Fixed:
-    """What is the same in every run of one measurement: the layers and values of each good case.
+def deterministic_values(record: Record) -> DeterministicValues:
+    """Collect the layers and deterministic quantities of each case that is ok.
 
-    What varies within a run says nothing about another, and is left out.
+    A quantity that varies within the run is left out, since it cannot contradict another run.
     """
-    found: dict[tuple[Key, str], set[float]] = {}
-    layers: Fixed = {}
-    for case in (case for case in record.cases if case.status == "ok"):
+    layers: DeterministicValues = {}
+    values: defaultdict[tuple[CaseKey, str], set[float]] = defaultdict(set)
+    for case in record.cases:
+        if case.status != "ok":
+            continue
         key = frozenset(case.factors.items())
         layers[key, "layers"] = case.layers
-        well = (each.series for each in case.rounds if each.status == "ok")
-        for series in (case.series, *well):
-            for quantity in (name for name in series if name in FIXED):
-                found.setdefault((key, quantity), set()).update(series[quantity])
-    return layers | {place: values.pop() for place, values in found.items() if len(values) == 1}
+        ok_rounds = (round_.series for round_ in case.rounds if round_.status == "ok")
+        for series in (case.series, *ok_rounds):
+            for quantity, samples in series.items():
+                if quantity in FIXED:
+                    values[key, quantity].update(samples)
+    unique = {key: samples.pop() for key, samples in values.items() if len(samples) == 1}
+    return layers | unique
 
 
-def contradiction(known: Fixed, found: Fixed) -> str | None:
-    """What a run found otherwise than is known of its measurement, the first; None if nothing."""
-    for (key, name), value in found.items():
-        first = known.get((key, name), value)
-        if first != value:
-            what = (
-                "other layers ran" if name == "layers" else f"{name} is {value:,}, not {first:,},"
-            )
-            return f"{what} for {', '.join(f'{factor} {level}' for factor, level in sorted(key))}"
+def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) -> str | None:
+    """Describe the first value that differs between runs of one measurement; None if none does.
+
+    Layers, counts and byte sizes do not vary between runs; if one does, the runs must not be
+    pooled.
+    """
+    for (factors, quantity), value in new.items():
+        earlier_value = earlier.get((factors, quantity), value)
+        if earlier_value == value:
+            continue
+        case = ", ".join(f"{factor} {level}" for factor, level in sorted(factors))
+        if quantity == "layers":
+            return f"other layers ran for {case}"
+        return f"{quantity} is {value:,}, not {earlier_value:,}, for {case}"
     return None
 
 
-# ------------------------------------------------------------------------------ which make one run
+# --------------------------------------------------------------------------------------- shards
 
 
 def measures_case(shard: Shard | None, index: int) -> bool:
-    """Whether a run measures the case at ``index`` (from 0) by itself, beside its times."""
+    """Tell whether a shard measures bytes and counts of the case at ``index`` (from 0)."""
     return shard is None or index % shard.of == shard.number - 1
 
 
 def measures_process(shard: Shard | None, process: int) -> bool:
-    """Whether a run starts the process of this number (from 1), under any policy."""
+    """Tell whether a shard starts the process of this number (from 1), under any policy."""
     return measures_case(shard, process - 1)
 
 
 def runs_of(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items in their order, where the shards of one run are one: the first, with its parts.
+    """Join the shards of each run into one item, at the place of its first shard.
 
-    A further record of a shard makes a run of its own, or with others of its kind.
+    A second record of a shard starts another run, which further second records may join.
     """
     items = tuple(items)
     place = {item.file: number for number, item in enumerate(items)}
     runs: list[list[Item]] = []
-    for item in sorted(items, key=lambda item: item.record.started, reverse=True):
+    for item in sorted(items, key=_start, reverse=True):
         for run in runs:
             if _fits(run, item):
                 run.append(item)
                 break
         else:
             runs.append([item])
-    runs.sort(key=lambda run: min(place[item.file] for item in run))
-    return tuple(run[0] if run[0].record.shard is None else _joined(run) for run in runs)
+    joined: dict[int, Item] = {}
+    for run in runs:
+        first = min(place[item.file] for item in run)
+        joined[first] = run[0] if run[0].record.shard is None else _joined(run)
+    return tuple(joined[first] for first in sorted(joined))
+
+
+def _start(item: Filed[Head]) -> str:
+    return item.record.started
 
 
 def _fits(run: Sequence[Item], item: Item) -> bool:
-    """Whether an item is a further shard of a run."""
+    """Tell whether an item is a missing shard of a run."""
     one, other = run[0].record, item.record
     if one.shard is None or other.shard is None:
         return False
     same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
     alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
     is_new = other.shard.number not in map(_number, run)
-    return same_sweep and is_new and alike and unlike(one, other) is None
+    return same_sweep and is_new and alike and why_not_pooled(one, other) is None
 
 
 def _joined(parts: Iterable[Item]) -> Item:
-    """Shards of one run as one item: whole records merged, of heads that of the first shard."""
+    """Join shards of one run: merge whole records, or keep the first shard's head."""
     ordered = sorted(parts, key=_number)
     records = [part.record for part in ordered if isinstance(part.record, Record)]
     record = merged(records) if records else ordered[0].record
@@ -158,23 +176,24 @@ def _number(part: Filed[Head]) -> int:
 
 
 def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
-    """The shards that a run lacks, by their numbers; none of a run that was measured at once."""
+    """Return the numbers of the shards that a run lacks; empty for a run without shards."""
     shards = [part.record.shard for part in item.parts if part.record.shard]
-    there = {shard.number for shard in shards}
-    return tuple(n for shard in shards[:1] for n in range(1, shard.of + 1) if n not in there)
+    if not shards:
+        return ()
+    present = {shard.number for shard in shards}
+    return tuple(number for number in range(1, shards[0].of + 1) if number not in present)
 
 
 # ------------------------------------------------------------------------------------- merging
 
 
 def merged(parts: Sequence[Record]) -> Record:
-    """The run that shards make together, in their order.
-
-    Its values are those of one run of the same samples.  All parts have the same cases.
-    """
+    """Merge shards with the same cases into one run, whose samples are in the shards' order."""
     first = parts[0]
     missing = {k: v for p in reversed(parts) for k, v in p.environment.missing.items()}
-    attachments = {each.name: each for part in reversed(parts) for each in part.attachments}
+    attachments = {
+        attachment.name: attachment for part in reversed(parts) for attachment in part.attachments
+    }
     return msgspec.structs.replace(
         first,
         started=min(part.started for part in parts),
@@ -189,7 +208,7 @@ def merged(parts: Sequence[Record]) -> Record:
 
 
 def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command of the whole run."""
+    """Remove ``--shard`` and its argument from the command of a shard."""
     if OPTION not in command:
         return command
     at = command.index(OPTION)
@@ -197,11 +216,11 @@ def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _case(parts: Sequence[Record], index: int) -> Case:
-    """One case of the run: what its shard measured by itself, with the rounds of all."""
+    """Merge one case: the series of the shard that measured it, with the rounds of all shards."""
     cases = [part.cases[index] for part in parts]
     own = next((part.cases[index] for part in parts if measures_case(part.shard, index)), None)
     if own is not None and own.status != "ok" and not own.rounds:
-        return own  # not timed either, had it been one run
+        return own  # one run would not have timed it either
     rounds = [
         msgspec.structs.replace(round_, process=_process(part, round_))
         for part in parts
@@ -210,7 +229,7 @@ def _case(parts: Sequence[Record], index: int) -> Case:
     plain = msgspec.structs.replace(
         own or cases[0],
         layers=next((case.layers for case in cases if case.layers), ()),
-        rounds=tuple(sorted(rounds, key=lambda round_: round_.process)),
+        rounds=tuple(sorted(rounds, key=attrgetter("process"))),
     )
     if not rounds:
         return plain
@@ -219,7 +238,7 @@ def _case(parts: Sequence[Record], index: int) -> Case:
 
 
 def _process(part: Record, round_: Round) -> int:
-    """The number of a process in the run, beyond those planned if it repeats what was disturbed."""
+    """Number a process within the whole run; repeats of disturbed ones follow those planned."""
     planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
     repeat = round_.process - planned
     if repeat <= 0 or shard is None:
@@ -228,16 +247,15 @@ def _process(part: Record, round_: Round) -> int:
 
 
 def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
-    """That of a case that was measured in rounds: ok if one of them is, else that of the first."""
+    """Status and reason of a timed case: ok if any round is ok, else the first round's."""
     if any(round_.status == "ok" for round_ in rounds):
         return "ok", None
     return rounds[0].status, rounds[0].reason
 
 
 def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """Return each ceiling once, with the samples of all times that it was measured."""
-    samples: dict[Ceiling, tuple[float, ...]] = {}
+    """Merge equal ceilings, with all their samples."""
+    samples: defaultdict[Ceiling, list[float]] = defaultdict(list)
     for ceiling in ceilings:
-        key = msgspec.structs.replace(ceiling, samples=())
-        samples[key] = (*samples.get(key, ()), *ceiling.samples)
-    return tuple(msgspec.structs.replace(key, samples=samples[key]) for key in samples)
+        samples[msgspec.structs.replace(ceiling, samples=())] += ceiling.samples
+    return tuple(msgspec.structs.replace(key, samples=tuple(s)) for key, s in samples.items())

@@ -1,7 +1,7 @@
-"""What can be measured: each quantity with its one unit and its range.
+"""All measurable quantities, each with its unit and range.
 
-A record names the unit of every series so that it can be read alone; reading checks the name and
-the unit against this table, so that no study can mix seconds with milliseconds.
+A record names the unit of every series, so that it can be read alone; the reader compares name and
+unit with this table, so that no study mixes seconds with milliseconds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final
 
 from report.core.errors import StudyCodeError
 
-#: The largest number that may be measured or counted: what 64 bits hold.
+#: Largest number that may be measured or counted, that of 64 bits.
 LARGEST: Final = 2**63 - 1
-#: The shortest duration above 0 in s; no clock tells less.
+#: Shortest duration above 0 (s); no clock resolves less.
 SHORTEST_S: Final = 1e-12
 
 
@@ -23,10 +23,10 @@ SHORTEST_S: Final = 1e-12
 class Quantity:
     """A measurable quantity.
 
-    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or what a sensor reads
-    (``Hz``, ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are
-    integers; ``share`` that they are at most 1; ``fixed`` is what depends on nothing but the case
-    and the program.
+    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or that of a sensor
+    (``Hz``, ``W``, ``°C``).  Samples of a ``signed`` quantity may be negative, of a ``whole`` one
+    are integers, of a ``share`` are at most 1; a ``fixed`` one depends only on the case and the
+    program.
     """
 
     unit: str
@@ -37,7 +37,7 @@ class Quantity:
     share: bool = False
 
     def admits(self, samples: Sequence[float]) -> bool:
-        """Whether all ``samples``, which 64 bits hold, are within the range of this quantity."""
+        """Tell whether all ``samples`` are within the range of this quantity."""
         if self.whole and not set(map(type, samples)) <= {int}:
             return False
         if self.share and max(samples, default=0) > 1:
@@ -49,7 +49,7 @@ class Quantity:
 
     @property
     def range(self) -> str:
-        """The numbers that are possible, in words."""
+        """The range in words."""
         kind = "a whole number" if self.whole else "a number"
         if self.signed:
             return kind
@@ -58,10 +58,9 @@ class Quantity:
         return f"{kind} of {f'0, or at least {SHORTEST_S}' if self.unit == 's' else 'at least 0'}"
 
 
-#: Name, unit and meaning, a line each; «±» stands behind the unit of what may be negative, «whole»
-#: behind that of what is counted, as are bytes and operations, «≤» behind that of what is at most
-#: 1, and «=» behind that of what is fixed, which reserved bytes are not, since they depend on the
-#: calls before.
+#: Name, unit and meaning, one per line.  Marks after the unit: «±» for a signed quantity, «≤» for a
+#: share, «=» for a fixed one (reserved bytes are not, since they depend on earlier calls), «whole»
+#: for integers (bytes and operations always are).
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 first_call_time            s       a case's first call, kept apart from the samples
@@ -179,7 +178,7 @@ QUANTITIES: Final = dict(_quantities())
 
 
 def quantity_of(name: str) -> Quantity:
-    """The quantity called ``name``; raises ``StudyCodeError`` where the code misspells it."""
+    """Return the quantity called ``name``; raises ``StudyCodeError`` for any other name."""
     if name not in QUANTITIES:
         near = get_close_matches(name, QUANTITIES, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
@@ -187,5 +186,5 @@ def quantity_of(name: str) -> Quantity:
     return QUANTITIES[name]
 
 
-#: What is the same in every run of one measurement.
+#: Quantities that are equal in every run of one measurement.
 FIXED: Final = frozenset(name for name, quantity in QUANTITIES.items() if quantity.fixed)

@@ -1,14 +1,15 @@
-"""The record: what one run of an experiment on one machine leaves behind.
+"""The record: the result of one run of an experiment on one machine.
 
 A record holds raw samples, the geometry of every layer that ran, the environment, the command and
-the hash of the measuring code.  It holds no aggregate and no theory: those are computed when a
-paper is built.  ``filed`` beside this module reads and writes its text, ``store`` its file.
+the hash of the measuring code.  Aggregates and theory are computed when a paper is built.  The
+module ``filed`` encodes and parses records, ``store`` reads and writes their files.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -16,10 +17,10 @@ import msgspec
 from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST, SHORTEST_S
 
-#: Versions 1 to 3 are those of records that were converted to this one; their digests remain.
+#: Records of versions 1 to 3 were converted to this one; they keep their old digests.
 SCHEMA_VERSION: Final = 4
 
-#: Longest name in characters that a table can print.
+#: Longest name (characters) that a table can print.
 LONGEST_NAME: Final = 200
 
 #: Numbers are bounded so that no computation on them overflows.
@@ -33,7 +34,7 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
-#: Processes of a case and shards of a run, which are gone through and named one by one.
+#: Number of processes of a case or shards of a run; bounded, since code loops over them.
 Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
@@ -55,8 +56,8 @@ Sample: TypeAlias = Number
 Duration: TypeAlias = Count | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 Plan: TypeAlias = Literal["full", "quick", "custom"]
-#: What the C library does with memory that is freed: gives it back to the system as it does by
-#: itself, or keeps it; jemalloc keeps it in place of the C library.
+#: Handling of freed memory: the C library returns it to the system (``default``), keeps it, or is
+#: replaced by jemalloc, which keeps it.
 Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
@@ -64,21 +65,21 @@ Moment: TypeAlias = Literal["before", "during", "after"]
 #: The passes of one layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
-#: What a ceiling is the best rate of, and the unit of its work.
+#: Operation whose best rate is a ceiling, and the unit of its work.
 Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "triad", "page_mapping"]
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A part of a record: immutable, every field required, no other field allowed.
+    """A part of a record: immutable, unknown fields refused.
 
-    Nothing in a record can refer back to what holds it, so that the search for reference cycles
-    passes it by; else reading would take longer than in proportion to the number of cases.
+    ``gc=False``: a record has no reference cycles, and the search for them would make reading
+    slower than linear in the number of cases.
     """
 
 
 class Code(Part, frozen=True):
-    """Which program measured."""
+    """The version of the program that measured."""
 
     commit: Commit | None
     tree_clean: bool | None
@@ -136,29 +137,29 @@ class Cache(Part, frozen=True):
 
 
 def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
-    """Bytes of data that ``cores`` cores have in the caches of each level, first level first.
+    """Return the data bytes that ``cores`` cores have in each cache level, by ascending level.
 
-    Cores that may share a cache are taken to do so: the system does not say on which cores a
-    thread will run, and a cache that is counted once too often would be a roof too wide.
+    Cores that may share a cache are assumed to share it: the system does not say on which cores a
+    thread will run, and counting a cache twice would raise the roof of the roofline.
     """
     return {
         cache.level: cache.size_bytes * -(-cores // cache.cores)
-        for cache in sorted(caches, key=lambda cache: cache.level)
+        for cache in sorted(caches, key=attrgetter("level"))
         if cache.kind != "instruction"
     }
 
 
 def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
-    """The same of the last level; None where no cache of data is known."""
-    found = capacities(caches, cores)
-    return found[max(found)] if found else None
+    """Return the bytes of the last cache level; None if no data cache is known."""
+    by_level = capacities(caches, cores)
+    return by_level[max(by_level)] if by_level else None
 
 
 class Host(Part, frozen=True):
-    """What tells this machine from others of the same name; null where the system does not say.
+    """Details that distinguish this machine from others of the same name; null if unknown.
 
-    ``flags`` are all features that the processor names; ``machine`` is a random number of the
-    machine that runs of November 2026 noted.
+    ``flags`` are all features that the processor reports; ``machine`` is a random number of the
+    machine, which only runs of November 2026 recorded.
     """
 
     vendor: Text | None
@@ -175,12 +176,12 @@ class Host(Part, frozen=True):
 
 
 class Environment(Part, frozen=True, kw_only=True):
-    """The machine and the software as they were during the run.
+    """The machine and the software during the run.
 
-    ``missing`` gives, for every field that is null, the reason why it could not be read.  ``name``
-    is what its people call the machine.  ``variables`` are those of the environment that change
-    times or results.  ``load_before`` and ``load_after`` are the one-minute load averages that runs
-    until November 2026 noted; later ones watch what disturbs each measurement.
+    ``missing`` maps each field that is null to the reason.  ``name`` is the name that users gave
+    the machine.  ``variables`` are environment variables that change times or results.
+    ``load_before`` and ``load_after`` are one-minute load averages, which runs until November 2026
+    recorded; later runs watch for disturbances during each measurement.
     """
 
     device: Literal["cpu", "cuda"]
@@ -202,7 +203,7 @@ class Environment(Part, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The device in words, as a reader would name it; a GPU without its memory."""
+        """The name of the device for readers; a GPU without its memory size."""
         if self.gpu is not None:
             gpu = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
             return self.name or gpu
@@ -212,7 +213,7 @@ class Environment(Part, frozen=True, kw_only=True):
 
     @property
     def threads_text(self) -> str:
-        """How a label says the number of threads."""
+        """The end of a label that states the number of threads."""
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
@@ -228,35 +229,35 @@ _ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
 
 
 def _with_microarchitecture(name: str, family: int | None, model: int | None) -> str:
-    """The ``name`` of a processor, with its microarchitecture where it is a mere brand of AMD.
+    """Add the microarchitecture to the ``name`` of an AMD processor without a model number.
 
-    A name with a number, such as AMD EPYC 7763, says as much by itself.
+    A name with a number, such as AMD EPYC 7763, identifies the microarchitecture by itself.
     """
     if name.startswith("AMD ") and not any(map(str.isdigit, name)):
-        for kind, (theirs, models) in _ZEN.items():
-            if family == theirs and any(model in each for each in models):
+        for kind, (zen_family, model_ranges) in _ZEN.items():
+            if family == zen_family and any(model in models for models in model_ranges):
                 return f"{name} ({kind})"
     return name
 
 
 def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
-    """Durations in whole nanoseconds as the nearest floats in s."""
+    """Convert whole nanoseconds to the nearest floats in seconds."""
     return tuple([sample / 1e9 for sample in samples])
 
 
-#: The samples of each quantity, in the one unit that it has.
+#: Samples by quantity, in the unit of the quantity.
 Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
 class Ceiling(Part, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
-    ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
-    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in s, in
-    the files of earlier runs in whole nanoseconds (``unit``).  ``instrument`` is the program that
-    did it; ``working_set`` (B) is all that it touches again and again, over its arrays and threads.
-    Those ``during`` the run were measured again since a case was faster; ``disturbance`` says in
-    words what else the machine did meanwhile.
+    ``work`` of one run is in ``work_unit``: floating-point operations of a product or convolution,
+    bytes moved (read and written), or pages mapped.  ``samples`` are durations in s; files of
+    earlier runs have whole nanoseconds (``unit``).  ``instrument`` is the measuring program;
+    ``working_set`` (B) is the memory that it touches repeatedly, over all arrays and threads.
+    Ceilings ``during`` the run were measured again because a case was faster; ``disturbance``
+    describes other activity of the machine.
     """
 
     operation: Peak
@@ -278,12 +279,12 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
 
 
 class Round(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """One process's measurement of a case, under one memory policy; well if nothing else is said.
+    """One process's measurement of a case, under one memory policy.
 
-    Processes are counted from 1; the cases of a process are measured one after the other, in an
-    order of its own.  ``policy`` is null where a record does not say it.  ``disturbance`` says in
-    words what else the machine did meanwhile; a disturbed round has been measured again by a
-    further process, as far as there was time.  ``reason`` is null exactly when it is ok.
+    Processes are counted from 1; each measures the cases one after the other, in its own order.
+    ``policy`` is null if the record does not state it.  ``disturbance`` describes other activity of
+    the machine; a disturbed round is repeated in a further process if time allows.  ``reason`` is
+    null exactly when the status is ok.
     """
 
     process: Repeats
@@ -294,12 +295,12 @@ class Round(Part, frozen=True, kw_only=True, omit_defaults=True):
     series: Measured
 
     def samples(self, quantity: str) -> tuple[Sample, ...]:
-        """The raw samples of ``quantity``, empty if the round has none."""
+        """Return the raw samples of ``quantity``, empty if the round has none."""
         return self.series.get(quantity, ())
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How one combination of factors ended; ``reason`` is null exactly when it went well."""
+    """Status of one combination of factors; ``reason`` is null exactly when it is ok."""
 
     factors: Factors
     status: Status = "ok"
@@ -307,10 +308,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One combination of factors with the layers that ran, and what was measured of it.
+    """One combination of factors with its layers and samples.
 
-    ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
-    are what processes of their own measured, in the order of measuring.
+    ``series`` are equal in every process, or were measured by the run's own process; ``rounds``
+    were measured by separate processes, in this order.
     """
 
     series: Measured = {}
@@ -319,35 +320,35 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def all_series(self) -> Iterator[Measured]:
-        """Its own series by quantity, then those of each of its rounds."""
+        """The case's own series by quantity, then the series of each round."""
         yield self.series
         yield from (round_.series for round_ in self.rounds)
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
-        """The raw samples of ``quantity``, process after process, empty if the case has none."""
+        """Return the raw samples of ``quantity``, process after process; empty if none exist."""
         return self.series.get(quantity) or tuple(
             sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
         )
 
     def rounds_under(self, policy: Policy) -> tuple[Round, ...]:
-        """The rounds under ``policy`` that went well, or those of the only policy that there is.
+        """Return the rounds under ``policy`` that are ok, or under the only policy measured.
 
-        Disturbed ones are left out unless there are no others.
+        Disturbed rounds are left out unless all are disturbed.
         """
-        well = tuple(round_ for round_ in self.rounds if round_.status == "ok")
-        found = tuple(round_ for round_ in well if round_.policy == policy)
-        if not found and len({round_.policy for round_ in well}) == 1:
-            found = well
-        return tuple(round_ for round_ in found if round_.disturbance is None) or found
+        ok = tuple(round_ for round_ in self.rounds if round_.status == "ok")
+        rounds = tuple(round_ for round_ in ok if round_.policy == policy)
+        if not rounds and len({round_.policy for round_ in ok}) == 1:
+            rounds = ok
+        return tuple(round_ for round_ in rounds if round_.disturbance is None) or rounds
 
 
 class Protocol(Part, frozen=True):
-    """How the run measured: which plan, how many repetitions, within which time budget.
+    """Plan, repetitions and time budget of a run.
 
-    ``processes`` are those planned for each case under each memory policy, ``variables`` how the
-    policy was set.  In each process a case has ``case_budget_s``; ``budget_s`` is the time that all
-    of them may take together, so that cases that last long are measured by fewer processes.  The
-    order of the cases in each process comes from ``seed``.
+    ``processes`` is the planned number per case under each memory policy, ``variables`` the
+    environment that sets the policy.  A case has ``case_budget_s`` in each process and ``budget_s``
+    in all of them, so that slow cases are measured by fewer processes.  ``seed`` determines the
+    order of the cases in each process.
     """
 
     plan: Plan
@@ -363,9 +364,10 @@ class Protocol(Part, frozen=True):
 
 
 class Attachment(Part, frozen=True):
-    """A file that belongs to the record: what a counter printed, as it was printed.
+    """A file that belongs to the record, such as the unchanged output of a counter.
 
-    It lies beside the record, in a folder of its name; ``sha256`` is that of the file itself.
+    The file is stored beside the record, in a folder of the record's name; ``sha256`` is its
+    digest.
     """
 
     name: FileName
@@ -374,10 +376,9 @@ class Attachment(Part, frozen=True):
 
 
 class Shard(Part, frozen=True):
-    """The part of a sweep that a run measured: ``number``, from 1, of as many as ``of`` says.
+    """Shard ``number`` (from 1) of ``of``, the part of a sweep that a run measured.
 
-    ``sweep`` is the same in all parts of one sweep: the digest of its cases and of what is counted
-    of them.
+    ``sweep`` is the digest of the sweep's cases and counters, equal in all its shards.
     """
 
     number: Repeats
@@ -386,10 +387,10 @@ class Shard(Part, frozen=True):
 
 
 class Head(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """What tells one run from another, and how its cases ended: a record without its samples.
+    """A record without its samples: identity of the run, and status of its cases.
 
-    ``shard`` is null for a run that measured all that was planned; ``converted_from`` is the digest
-    of the file of an older version that was converted to this one, null for any other.
+    ``shard`` is null for a run of the whole plan; ``converted_from`` is the digest of the file of
+    an older version that was converted to this one, else null.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
@@ -407,12 +408,12 @@ class Head(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
     @property
     def folder(self) -> str:
-        """Where it lies in the data directory."""
+        """The folder of the record, relative to the data directory."""
         return self.study
 
     @property
     def moment(self) -> str:
-        """The time in the name of its file."""
+        """The time in the name of the record's file."""
         return self.started
 
 

@@ -1,8 +1,8 @@
-"""Reported values: the numbers that a source study printed, kept as data beside the own ones.
+"""Reported values: the numbers that a source study printed.
 
-One file a study, ``data/reported/<study>.json``, written by hand from the source and read
+Each study has one file, ``data/reported/<study>.json``, written by hand from the source and read
 strictly.  Numbers are raw (no separators, no prefixes beyond the printed unit); a cell that the
-source leaves out, or that cannot be read, is ``{"missing": "<reason>"}``.
+source leaves empty, or that is illegible, is ``{"missing": "<reason>"}``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Unreported(Part, frozen=True):
-    """A cell without a value, and why."""
+    """A cell without a value, and the reason."""
 
     missing: Text
 
@@ -39,7 +39,7 @@ Cell: TypeAlias = int | float | str | Unreported
 
 
 class ReportedColumn(Part, frozen=True):
-    """A column of numbers with the unit and the decimals of the print, or of text (both null)."""
+    """A column of numbers with the printed unit and decimals, or of text (both null)."""
 
     key: Slug
     name: Text
@@ -48,7 +48,7 @@ class ReportedColumn(Part, frozen=True):
 
 
 class ReportedTable(Part, frozen=True):
-    """A table of the source, row by row; ``place`` is where it stands there (``Table I``)."""
+    """A table of the source, row by row; ``place`` is its name there (``Table I``)."""
 
     id: Identifier
     place: Text
@@ -58,7 +58,7 @@ class ReportedTable(Part, frozen=True):
     note: Text | None
 
     def column(self, key: str) -> tuple[Cell, ...]:
-        """The cells of one column from top to bottom; raises ``StudyError`` for another key."""
+        """Return the cells of a column, from the top; raises ``StudyError`` for an unknown key."""
         keys = [column.key for column in self.columns]
         if key not in keys:
             raise StudyError(
@@ -84,7 +84,7 @@ _Named = TypeVar("_Named", ReportedTable, ReportedValue)
 
 
 class Reported(Part, frozen=True):
-    """All that one source reported; ``source`` is its key in ``data/references.bib``."""
+    """All values of one source; ``source`` is its key in ``data/references.bib``."""
 
     study: Slug
     source: CitationKey
@@ -94,42 +94,42 @@ class Reported(Part, frozen=True):
     values: tuple[ReportedValue, ...]
 
     def table(self, id: str, rows: int | None = None) -> ReportedTable:
-        """The table with this id; raises ``StudyError`` if none has it, and so many ``rows``."""
+        """Return the table with this id; raises ``StudyError`` if none has it with ``rows``."""
         table = self._named("table", self.tables, id)
         if rows is not None and len(table.rows) != rows:
             raise self.fault(f"{table.place}: expected {rows} rows, found {len(table.rows)}")
         return table
 
     def value(self, id: str) -> ReportedValue:
-        """The single value with this id; raises ``StudyError`` if there is none."""
+        """Return the single value with this id; raises ``StudyError`` if none has it."""
         return self._named("value", self.values, id)
 
     def count(self, id: str) -> int:
-        """The single value with this id, which must be a whole number (``StudyError``)."""
+        """Return the whole number with this id; raises ``StudyError`` for another value."""
         return self.whole(self.value(id).number, id)
 
     def whole(self, cell: Cell, place: str) -> int:
-        """The cell at ``place``, which must be a whole number (``StudyError``)."""
+        """Return the cell at ``place``; raises ``StudyError`` unless it is a whole number."""
         if isinstance(cell, int):
             return cell
         raise self.fault(f"{place}: expected a whole number, found {cell!r}")
 
     def fault(self, what: str) -> StudyError:
-        """The error of a file that does not hold what the study needs."""
+        """Make the error of a file that lacks something the study needs."""
         return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
 
     def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
-        found = next((part for part in parts if part.id == id), None)
-        if found is None:
-            there = f"it has {', '.join(part.id for part in parts) or 'none'}"
-            raise self.fault(f"no {kind} {id!r}: {there if self.source else 'the file is missing'}")
-        return found
+        for part in parts:
+            if part.id == id:
+                return part
+        existing = f"it has {', '.join(part.id for part in parts) or 'none'}"
+        raise self.fault(f"no {kind} {id!r}: {existing if self.source else 'the file is missing'}")
 
 
 def read_reported(path: Path) -> Reported:
     """Read and check one file of reported values; raises ``RecordError``.
 
-    A study without such a file repeats nobody's: its source is empty and has no tables.
+    Without a file the result is empty: the study repeats no other.
     """
     if not path.exists() and not path.is_symlink():
         return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
@@ -142,9 +142,9 @@ def read_reported(path: Path) -> Reported:
 
 def _faults(reported: Reported) -> Iterator[str]:
     if twice := repeated(table.id for table in reported.tables):
-        yield f"tables: the id {twice!r} stands twice"
+        yield f"tables: the id {twice!r} appears twice"
     if twice := repeated(value.id for value in reported.values):
-        yield f"values: the id {twice!r} stands twice"
+        yield f"values: the id {twice!r} appears twice"
     for index, value in enumerate(reported.values):
         if fault := _number_fault(value.number, value.decimals):
             yield f"values[{index}].number: {fault}"
@@ -155,7 +155,7 @@ def _faults(reported: Reported) -> Iterator[str]:
 
 def _table_faults(table: ReportedTable) -> Iterator[str]:
     if twice := repeated(column.key for column in table.columns):
-        yield f"columns: the key {twice!r} stands twice"
+        yield f"columns: the key {twice!r} appears twice"
     for index, column in enumerate(table.columns):
         if (column.unit is None) != (column.decimals is None):
             yield f"columns[{index}]: a number has a unit and decimals, a text has null for both"

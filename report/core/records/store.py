@@ -1,8 +1,8 @@
-"""Records on disk: where they lie, how they are written once, and how they are read.
+"""Record files: their paths, writing them once, and reading them.
 
-A record is one JSON file, which ``filed`` reads; the files that belong to it, such
-as what counters and profilers printed, lie beside it in a folder of the same name.  What others
-measured lies in a folder of its own, ``data/<study>/imported``.
+A record is one JSON file, which ``filed`` parses; its attachments, such as the output of counters
+and profilers, are beside it in a folder of the same name.  Imported records are in
+``data/<study>/imported``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from report.core.records.record import Head, Record
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
-#: What is said of a record whose content was changed after it was measured.
+#: Message about a record that was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
-#: All attachments of a record that are read together (B).
+#: Limit on the attachments of a record that are read together (B).
 LARGEST_ATTACHED: Final = 2**26
 
-#: A record of one's own or its head, or one of others.
+#: A record, its head, or an imported record.
 Kind_co = TypeVar("Kind_co", covariant=True)
 
 
@@ -42,9 +42,9 @@ Kind_co = TypeVar("Kind_co", covariant=True)
 class Filed(Generic[Kind_co]):
     """A record with its file, relative to the data directory.
 
-    ``edited`` says that its content is not what its experiment wrote.  ``others`` are further runs
-    of the same measurement, which are pooled with it.  ``parts`` are the shards that are one run
-    with it, itself among them, as their files hold them; none of a whole run.
+    ``edited``: the content is not what the experiment wrote.  ``others`` are further runs of the
+    same measurement, which are pooled with the record.  ``parts`` are all shards of the run as read
+    from their files; empty for a run without shards.
     """
 
     record: Kind_co
@@ -55,17 +55,17 @@ class Filed(Generic[Kind_co]):
 
     @property
     def shards(self) -> tuple[Filed[Kind_co], ...]:
-        """The shards that make this run, or the run itself where it was measured whole."""
+        """The shards of this run, or the run itself if it has none."""
         return self.parts or (self,)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of this run: its own, or those of its shards."""
+        """The files of this run or of its shards."""
         return tuple(part.file for part in self.shards)
 
     @property
     def runs(self) -> tuple[Filed[Kind_co], ...]:
-        """The record and all that are pooled with it."""
+        """The record and all records pooled with it."""
         return (self, *self.others)
 
 
@@ -80,7 +80,7 @@ Item = TypeVar("Item", bound=Filed[Head])
 
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
-    """The file name of a record: its time, its device and a short hash of its ``text``."""
+    """Return the file name of a record: time, device and a short hash of its ``text``."""
     return _name(record, text or encode(record))
 
 
@@ -90,26 +90,26 @@ def _name(record: Head | ImportedRecord, text: bytes) -> str:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal, as an ``Attachment`` names it."""
+    """Return the SHA-256 in hexadecimal, as in ``Attachment.sha256``."""
     return hashlib.sha256(content).hexdigest()
 
 
 def write_record(
     record: Record | ImportedRecord, data: Path, attachments: Mapping[str, bytes] = {}
 ) -> Path:
-    """Write ``record`` into the folder of its study, whole or not at all; returns its path.
+    """Write ``record`` into the folder of its study, whole or not at all; return its path.
 
-    ``attachments`` are the files that ``record.attachments`` names.  Raises ``RecordError`` if a
-    file of that name exists, which is never replaced, or if the folder cannot be written.
+    ``attachments`` are the contents of ``record.attachments`` by name.  Raises ``RecordError`` if
+    the file exists, since records are never replaced, or if the folder cannot be written.
     """
     text = encode(record)
     return write_files(data / record.folder / record_name(record, text), text, attachments)
 
 
 def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> Path:
-    """Write the text of a record, and before it its attachments, as ``write_record`` does.
+    """Write the attachments and then the text of a record, as ``write_record`` does.
 
-    Only a process that is killed can leave attachments without their record.
+    Only a process that is killed can leave attachments without a record.
     """
     if target.exists():
         raise RecordError(
@@ -118,7 +118,7 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
         )
     try:
         write_attachments(target, attachments)
-        # Who came first meanwhile wrote the same: the name holds the hash of the content.
+        # A process that wrote this name meanwhile wrote the same: the name hashes the content.
         _write(target, text)
     except OSError as error:
         raise RecordError(
@@ -157,17 +157,17 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def attachments_folder(path: Path) -> Path:
-    """The folder with the attachments of the record ``path``."""
+    """Return the folder with the attachments of the record ``path``."""
     return path.with_name(path.name.removesuffix(ENDING))
 
 
 def read_attachments(
     stored: Filed[Any], patterns: Iterable[str], data: Path, most: int = LARGEST_ATTACHED
 ) -> dict[str, bytes | Missing]:
-    """Read the attachments of a record whose names fit one of ``patterns``, by their names.
+    """Read the attachments of a record whose names match one of ``patterns``, by name.
 
-    Raises ``RecordError`` for one that cannot be read, or that is not the file that the record
-    names by its SHA-256, and for more than ``most`` bytes; one that is not there is missing.
+    An absent file is ``Missing``.  Raises ``RecordError`` for a file that cannot be read or does
+    not have the recorded SHA-256, and for more than ``most`` bytes in all.
     """
     wanted = tuple(patterns)
     contents: dict[str, bytes | Missing] = {}
@@ -181,7 +181,7 @@ def read_attachments(
             continue
         most -= path.stat().st_size if path.is_file() else 0
         if most < 0:
-            why = f"have more than the {LARGEST_ATTACHED:,} B that are read of a record"
+            why = f"have more than the {LARGEST_ATTACHED:,} B that are read per record"
             raise RecordError(f"{place}: it and the attachments before {why}; remove it.")
         content = read_file(path, place, REMEDY, data)
         if digest(content) != item.sha256:
@@ -214,7 +214,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     right = _name(record, text)
     if not edited and path.name != right:
         raise RecordError(
-            f"{place}: found a name of another time or machine than it was measured at or on; "
+            f"{place}: the name does not fit the time and machine in the record; "
             f"rename it to {right}."
         )
     stored = Filed(record, path.relative_to(data).as_posix(), edited)
@@ -222,7 +222,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
 
 
 def _with_events(stored: Filed[Any], data: Path) -> Any:
-    """The record, if it is a whole one with the events of its cases, or why they are missing."""
+    """Return the record; add to a whole one its allocator events, or why they are missing."""
     if not isinstance(stored.record, Record):
         return stored.record
     for content in read_attachments(stored, (events.NAME,), data).values():
@@ -233,13 +233,13 @@ def _with_events(stored: Filed[Any], data: Path) -> Any:
 
 
 def _place(path: Path, data: Path) -> str:
-    """How messages name a file: from the folder on in which the data directory lies."""
+    """Return the path for messages, relative to the parent of the data directory."""
     inside = path.is_relative_to(data.parent)
     return (path.relative_to(data.parent) if inside else path).as_posix()
 
 
 def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
-    """Read all records of a study, oldest first; those of others in the order of their names.
+    """Read all records of a study in the order of their names, which is by time.
 
     Raises ``RecordError`` for the first file that cannot be used.
     """
@@ -252,7 +252,7 @@ def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[
 def survey(
     study: str, data: Path, kind: type[Kind] = OWN
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
-    """Read the records of a study that can be used; returns them and why others cannot, by file."""
+    """Read the usable records of a study; return them, and by file why others are not."""
     folder = data / study / IMPORTED if kind is ImportedRecord else data / study
     records: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
@@ -271,7 +271,7 @@ def survey(
 
 
 def strays(study: str, data: Path) -> tuple[str, ...]:
-    """Name each file and folder among the records of a study that belongs to none of them."""
+    """Return a sentence for each file and folder that belongs to no record of the study."""
     sentences: list[str] = []
     for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
         if why := _stray(path):
@@ -280,7 +280,7 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
 
 
 def _stray(path: Path) -> str:
-    """Why a file or folder belongs to no record; empty if it belongs to one, or has its name."""
+    """Say why a path belongs to no record; empty for records and their folders."""
     record = path.with_name(path.name + ENDING)
     if path.suffix == ENDING or path.name == IMPORTED:
         return ""
@@ -292,5 +292,5 @@ def _stray(path: Path) -> str:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """What a folder contains, sorted, but for hidden files such as journals."""
+    """List a folder, sorted, without hidden files such as journals."""
     return sorted(path for path in folder.glob("*") if path.name[0] != ".")

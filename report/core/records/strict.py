@@ -1,11 +1,11 @@
-"""Strict reading of data files: what is wrong, where, what was found, and what to do.
+"""Strict reading of JSON and YAML, with errors that name the file, the field and the remedy.
 
-msgspec makes of a text what was asked for, and this module of all its errors one sentence with the
-file, the field and what stands there.  In what people write no field may stand twice.
+msgspec converts a text to the requested type; this module turns each of its errors into one
+sentence with the file, the field and the value.  A repeated field is an error.
 
-Of YAML only the plain part is read: mappings, lists, text, and null, true, false and numbers as
-JSON spells them.  ``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that a field
-that needs a number refuses them.  Keys are always text.
+Only plain YAML is accepted: mappings, lists, text, and null, true, false and numbers as in JSON.
+``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that a field of numbers refuses
+them.  Keys are always text.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from report.core.records.files import read_file
 
 Kind = TypeVar("Kind")
 
-#: What decoding raises for a text that is not what was asked for.
+#: Exceptions of decoding a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
-#: The most characters of YAML that are read, which takes long.
+#: Limit on YAML (characters), which is slow to parse.
 _LARGEST_YAML: Final = 2**18
-#: What is no text: as JSON writes it, and no larger than 64 bits hold.
+#: Values of YAML that are not text: JSON's, with numbers of at most 64 bits.
 _LITERAL: Final = re.compile(
     r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
 )
 
-#: A list of numbers alone, which nearly all of a record consists of and which holds no field.
+#: A list of numbers, which has no fields; most of a record consists of such lists.
 _NUMBERS: Final = re.compile(rb"\[[-+0-9.eE, ]{9,}\]")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
 class SyntaxFaultError(Exception):
-    """Text that is not of its language: what was found, and in which line from 1, 0 for none."""
+    """Invalid JSON or YAML: the fault, and its line (from 1; 0 if unknown)."""
 
     def __init__(self, what: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {what}" if line else what)
@@ -49,10 +49,10 @@ class SyntaxFaultError(Exception):
 
 
 def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind:
-    """The content of ``path``, a file of the directory ``data``, as a ``kind``.
+    """Read ``path``, a file of the directory ``data``, as a ``kind``.
 
-    It is JSON if its name says so, else YAML.  Raises ``RecordError`` with the file, the field,
-    what was found and the ``remedy``.
+    A name in ``.json`` means JSON, any other YAML.  Raises ``RecordError`` with the file, the
+    field, the fault and the ``remedy``.
     """
     place = place_of(path)
     text = read_file(path, place, remedy, data)
@@ -68,22 +68,22 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
 def read_by_study(
     path: Path, kind: type[Kind], remedy: str, data: Path, studies: Collection[str] | None = None
 ) -> dict[str, Kind]:
-    """What a YAML file says of each study; nothing without a file, or where all is comments.
+    """Read a YAML file that maps studies to ``kind``; empty without a file or content.
 
-    Raises ``RecordError`` as ``read_strictly`` does, and for a name that is none of ``studies``.
+    Raises ``RecordError`` as ``read_strictly`` does, and for a name outside ``studies``, if given.
     """
     if not path.exists():
         return {}
     file: Any = dict[str, kind] | None  # type: ignore[valid-type]
-    found: dict[str, Kind] = read_strictly(path, file, remedy, data) or {}
+    content: dict[str, Kind] = read_strictly(path, file, remedy, data) or {}
     if studies is not None:
-        unknown = (f"{n}: found a name that is no study" for n in found if n not in studies)
+        unknown = (f"{n}: found a name that is no study" for n in content if n not in studies)
         refuse_first(unknown, path, f"the studies are {', '.join(studies)}")
-    return found
+    return content
 
 
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
-    """Decode JSON that a program wrote as a ``kind``, in which no field may stand twice.
+    """Decode JSON as a ``kind``; a repeated field is an error.
 
     Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
     """
@@ -94,10 +94,11 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 
 
 def may_repeat_a_field(text: bytes) -> bool:
-    """Whether an object of valid JSON has a field twice, of which decoders keep the last.
+    """Tell whether an object of valid JSON may repeat a field, of which decoders keep the last.
 
-    Only names that hold a list of numbers can look like one by mistake.  Leaving out such lists
-    makes this three times as fast; a backslash could hide a name in one.
+    Lists of numbers are replaced first, which is three times as fast and may give a false alarm for
+    field names that contain a list.  With a backslash, which could hide a name, nothing is
+    replaced.
     """
     short = text if b"\\" in text else _NUMBERS.sub(b"0", text)
     try:
@@ -108,20 +109,20 @@ def may_repeat_a_field(text: bytes) -> bool:
 
 
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
-    """What ``text`` says, as mappings, lists, text and numbers, in which no field stands twice."""
+    """Decode JSON to plain Python objects; a repeated field is an error."""
     try:
         content = json.loads(text.decode(), object_pairs_hook=_object)
-        # Refuses what json lets pass: NaN, halves of characters and numbers out of range.
+        # Refuse what json accepts: NaN, lone surrogates and numbers out of range.
         msgspec.json.decode(text)
         return content
     except (*NO_JSON, SyntaxFaultError) as error:
         what = _reason(error)
-    # Without the chain, of which a thousand frames would bury the sentence.
+    # Raised outside the handler: a chained RecursionError has a thousand frames.
     raise RecordError(f"{place}: {what}; {remedy}.")
 
 
 def _reason(error: Exception) -> str:
-    """Why a text could not be decoded."""
+    """Say why a text could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
         return str(SyntaxFaultError(f"found {byte_at(error)}", line))
@@ -131,22 +132,22 @@ def _reason(error: Exception) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         twice = repeated(name for name, _ in pairs)
         raise SyntaxFaultError(f"found the field {twice} twice in one object")
-    return found
+    return fields
 
 
 def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
-    """Raise ``RecordError`` for the first of ``faults`` («field: what was found»), if any."""
+    """Raise ``RecordError`` for the first of ``faults`` («field: fault»), if any."""
     for fault in faults:
         where = place_of(place) if isinstance(place, Path) else place
         raise RecordError(f"{where}: {fault}; {remedy}.")
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """The first name that stands twice, or None."""
+    """Return the first name that appears twice, or None."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -156,12 +157,12 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 def place_of(path: Path) -> str:
-    """The file as messages name it: with the two folders above it, wherever the project lies."""
+    """Return the path for messages: the file with the two folders above it."""
     return Path(*path.parts[-3:]).as_posix()
 
 
 def byte_at(error: UnicodeDecodeError) -> str:
-    """The byte where a text stops being UTF-8, in words."""
+    """Describe the first byte that is not UTF-8."""
     return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
 
 
@@ -169,7 +170,7 @@ def byte_at(error: UnicodeDecodeError) -> str:
 
 
 class _Loader(yaml.BaseLoader):
-    """Refuses what lets a small file grow, run code or say what it does not show."""
+    """A loader without aliases and tags, which could expand without limit or run code."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -178,13 +179,13 @@ class _Loader(yaml.BaseLoader):
             raise _no_yaml(f"found the alias *{event.anchor}; write the value itself", line)
         if tag := getattr(event, "tag", None):
             raise _no_yaml(f"found the tag {tag}; write plain text or a number", line)
-        getattr(event, "value", "").encode()  # refuses half of a character
+        getattr(event, "value", "").encode()  # raises for a lone surrogate
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
 
 def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
-    """The content of ``text``, and the node that it was made of; raises ``SyntaxFaultError``."""
+    """Parse YAML; return its content and root node.  Raises ``SyntaxFaultError``."""
     if len(text) > _LARGEST_YAML:
         raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
     try:
@@ -208,24 +209,24 @@ def _no_yaml(what: str, line: int = 0) -> SyntaxFaultError:
 
 
 def _of_node(node: yaml.Node) -> Any:
-    """What a node says; refuses what contradicts itself."""
+    """Convert a node to plain Python objects; a repeated key is an error."""
     if isinstance(node, yaml.SequenceNode):
         return [_of_node(part) for part in node.value]
     if isinstance(node, yaml.ScalarNode):
         literal = node.style is None and (_LITERAL.fullmatch(node.value) or not node.value)
         return json.loads(node.value or "null") if literal else node.value
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or not key.value:
             raise _no_yaml("found a key that is no text", key.start_mark.line)
-        if key.value in found:
+        if key.value in mapping:
             raise _no_yaml(f"found the key {key.value} twice", key.start_mark.line)
-        found[key.value] = _of_node(value)
-    return found
+        mapping[key.value] = _of_node(value)
+    return mapping
 
 
 def _line_of(node: yaml.Node, steps: Iterable[str]) -> int:
-    """The line from 1 in which the value at a path begins, or the last part of it that is there."""
+    """Return the line (from 1) where the value at a path begins, or its last existing part."""
     for step in steps:
         index = step.strip("[]")
         if isinstance(node, yaml.SequenceNode) and index.isdigit():
@@ -241,7 +242,7 @@ def _line_of(node: yaml.Node, steps: Iterable[str]) -> int:
 def converted(
     content: Any, kind: type[Kind], place: str, remedy: str, root: yaml.Node | None = None
 ) -> Kind:
-    """Plain content as a ``kind``; raises ``RecordError``, with the line where ``root`` has it."""
+    """Convert plain content to a ``kind``; raises ``RecordError``, with the line in ``root``."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
@@ -253,20 +254,21 @@ def converted(
 
 
 def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
-    """The path to what is wrong with the ``content``, and what was found there."""
-    steps, said = _steps(error, content, kind), str(error).partition(" - at ")[0]
-    what, _, got = said.partition(", got ")
-    if match := _FIELD.fullmatch(said):
+    """Return the path to the faulty value of ``content``, and the fault."""
+    steps, message = _steps(error, content, kind), str(error).partition(" - at ")[0]
+    expected, _, got = message.partition(", got ")
+    if match := _FIELD.fullmatch(message):
         steps = [*steps, match[1]]
-    elif said.startswith("Expected") and (found := _shown(_value_at(content, steps)) or got):
-        what = f"{what}, found {found}"
-    return steps, _plain(what[:1].lower() + what[1:])
+    elif message.startswith("Expected") and (value := _shown(_value_at(content, steps)) or got):
+        expected = f"{expected}, found {value}"
+    return steps, _plain(expected[:1].lower() + expected[1:])
 
 
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
-    """The path to what is no ``kind``, with the keys for which msgspec writes ``[...]``.
+    """Return the path to the faulty value, with the keys for which msgspec writes ``[...]``.
 
-    Each is the one with which alone the error is the same; the others are taken out of the content.
+    For each such step the keys are tried one at a time, until the error is the same.  This removes
+    the other keys from ``content``.
     """
     path = _path_of(error)
     steps = list(path)
@@ -292,7 +294,7 @@ def _path_of(error: msgspec.ValidationError) -> list[str]:
 
 
 def _value_at(content: Any, steps: Iterable[str]) -> Any:
-    """What stands at a path; unset where there is no such place."""
+    """Return the value at a path; ``UNSET`` if the path does not exist."""
     for step in steps:
         try:
             content = content[int(step.strip("[]")) if isinstance(content, list) else step]
@@ -302,7 +304,7 @@ def _value_at(content: Any, steps: Iterable[str]) -> Any:
 
 
 def _shown(content: object) -> str:
-    """A value as a message shows it; empty if it cannot be told."""
+    """Format a value for a message; empty for ``UNSET``."""
     if isinstance(content, dict | list):
         return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
     return "" if content is msgspec.UNSET else shorten(json.dumps(content, ensure_ascii=False), 60)

@@ -1,7 +1,7 @@
-"""From samples to estimates: a value with its interval and the number of samples behind it.
+"""Estimates from samples: a value, its interval and the number of samples.
 
-Nothing here assumes normal samples: durations are skewed, so that centres are medians with
-nonparametric intervals (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a combination are
+No function assumes normal samples: durations are skewed, so the centre is the median with a
+nonparametric interval (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a combination are
 conservative (Bonferroni).
 """
 
@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from report.core.errors import StudyError
 
 CONFIDENCE: Final = 0.95
-#: Of up to so many samples the outcomes are counted one by one.
+#: Largest number of samples for which binomial outcomes are counted exactly.
 _COUNTED: Final = 4096
 
 Value = TypeVar("Value", int, float, str)
@@ -30,9 +30,9 @@ Value = TypeVar("Value", int, float, str)
 class Estimate:
     """``value`` in ``[low, high]``, from ``n`` samples, at level ``confidence``.
 
-    ``confidence`` is the level that was asked for, or, where the samples are too few for it, the
-    lower one that the interval reaches.  Where processes fall into two groups (``bimodal``) the
-    value lies in the gap between them: the ends are the extremes, and the level is 0.
+    ``confidence`` is the requested level, or the lower level that too few samples reach.  If the
+    processes fall into two groups (``bimodal``), the median lies between the groups: the ends are
+    the extremes, and the level is 0.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Estimate:
 
 
 def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The median with its distribution-free interval, in the unit of the samples.
+    """Compute the median with its distribution-free interval, in the unit of the samples.
 
     The interval lies between the order statistics of ranks l and n + 1 - l, where l is the largest
     rank with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2;
@@ -58,9 +58,9 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     ordered = sorted(samples)
     if not ordered:
         raise StudyError("A median needs at least 1 value, found 0; measure more.")
-    if not all(map(math.isfinite, ordered)):
-        found = next(sample for sample in ordered if not math.isfinite(sample))
-        raise StudyError(f"A median needs finite samples, found {found}.")
+    for sample in ordered:
+        if not math.isfinite(sample):
+            raise StudyError(f"A median needs finite samples, found {sample}.")
     n = len(ordered)
     rank, reached = binomial_rank(n, confidence)
     return Estimate(statistics.median(ordered), ordered[rank - 1], ordered[n - rank], n, reached)
@@ -68,7 +68,7 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
 
 @lru_cache(maxsize=1024)
 def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
-    """The rank, from 1, of the lower end of a median interval of ``n``, and its confidence."""
+    """Return the rank (from 1) of the lower end of a median interval, and its confidence."""
     _check_confidence(confidence)
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
@@ -77,7 +77,7 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
 
 
 def _counted_rank(n: int, tail: float) -> int:
-    """The largest l with ``P(B < l) <= tail``, exactly: of 2^n outcomes, those below l."""
+    """Return the largest l with ``P(B < l) <= tail``, by counting the 2^n outcomes exactly."""
     limit = math.floor(Fraction(tail) * 2**n)
     rank, below, outcomes = 0, 0, 1
     while below + outcomes <= limit:
@@ -88,24 +88,24 @@ def _counted_rank(n: int, tail: float) -> int:
 
 
 def _summed_rank(n: int, tail: float) -> int:
-    """The same by sums of floats, since numbers of n digits take too long for many samples.
+    """Return the same rank by sums of floats: exact numbers of n bits would take too long.
 
-    They run over 20 standard deviations to either side, beyond which nothing is left to add.
+    The sums run over 20 standard deviations to either side; terms beyond are below rounding.
     """
     first, last = n // 2 - 10 * math.isqrt(n), n // 2 + 10 * math.isqrt(n)
     logarithms = tuple(accumulate(math.log((n - k) / (k + 1)) for k in range(first, last)))
     most = max(logarithms)
-    below = tuple(accumulate(math.exp(each - most) for each in logarithms))
+    below = tuple(accumulate(math.exp(logarithm - most) for logarithm in logarithms))
     return first + 1 + bisect(below, tail * below[-1])
 
 
 def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
-    """The share of ``successes`` in ``n`` independent trials with Wilson's score interval.
+    """Compute the share of ``successes`` in ``n`` trials with Wilson's score interval.
 
     Its ends are the shares p at which ``successes / n`` lies z standard errors ``√(p (1 - p) / n)``
     away (Wilson, Journal of the American Statistical Association 22, 1927; recommended by Brown,
-    Cai and DasGupta, Statistical Science 16, 2001).  Raises ``StudyError`` for numbers of which
-    no share is made, and for a confidence outside (0, 1).
+    Cai and DasGupta, Statistical Science 16, 2001).  Raises ``StudyError`` unless
+    ``0 <= successes <= n`` and ``n > 0``, and for a confidence outside (0, 1).
     """
     _check_confidence(confidence)
     if not 0 <= successes <= n or n == 0:
@@ -114,21 +114,21 @@ def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) 
     share, widening = successes / n, 1 + z**2 / n
     middle = (share + z**2 / (2 * n)) / widening
     half = z / widening * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    # Rounding must not carry an end beyond the share.
+    # Rounding must not move an end beyond the share.
     low, high = min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
     return Estimate(share, low, high, n, confidence)
 
 
 def bonferroni(confidence: float, parts: int) -> float:
-    """The level each of ``parts`` intervals needs, so that all hold with ``confidence``."""
+    """Return the level that each of ``parts`` intervals needs so that all hold together."""
     _check_confidence(confidence)
     return 1 - (1 - confidence) / parts
 
 
 def identical(samples: Iterable[Value]) -> Value | None:
-    """The one value of a deterministic quantity, or None if its samples differ.
+    """Return the value that all samples share, or None if they differ.
 
-    Raises ``StudyError`` without samples, which is neither.
+    Raises ``StudyError`` if there are no samples.
     """
     values = tuple(samples)
     if not values:

@@ -1,11 +1,10 @@
-"""The command line of both programs: tables of options, and errors in one sentence.
+"""Command lines: tables of options, and errors in one sentence.
 
-A line of a table is an option, or an argument without dashes: its names, «!» if it must be given,
-what it takes, the default in brackets, and its help, which may go on in indented lines.  It takes
-«–» nothing, ``a|b`` one of these, a word with dots a list that grows each time it is given, words
-with a comma one each, and else a value of a named type.  «*» and «+» behind it say how many, and
-«?» that it may be left out, where an option has its default.  A line without an option is the title
-of those that follow.
+A line of a table describes an option, or an argument (a name without dashes): names, «!» if it is
+required, value, default in brackets, help.  Indented lines continue the help.  The value is «–»
+(none), ``a|b`` (one of these), ``WORD...`` (a list that grows with each use), ``A,B`` (two words)
+or a named type; «*», «+» and «?» after it mean the same as argparse's ``nargs``.  A line without
+two blanks between its parts is the title of a group.
 """
 
 from __future__ import annotations
@@ -23,21 +22,22 @@ _OPTION: Final = re.compile(r"(\S[^!]*?)(!?)  (\S+?)([?*+]?)(?: \[(\S+)\])?  (.+
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose options stand in tables; ``UsageError`` says what is wrong with a line."""
+    """A parser that reads tables of options and raises ``UsageError``."""
 
     def __init__(self, **how: Any) -> None:
-        # Asked for the terminal's width, argparse imports as much as a build with nothing to do.
+        # A fixed width: to ask for the terminal's, argparse would import shutil, which is slow.
         formatter = partial(argparse.RawDescriptionHelpFormatter, width=100)
         super().__init__(**{"formatter_class": formatter, **how})
 
     def error(self, message: str) -> NoReturn:
-        """Say it as all errors are said."""
+        """Raise ``UsageError`` with argparse's message."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
 
     def add_options(self, table: str, types: Mapping[str, Callable[[str], Any]]) -> None:
         """Add the options of a table.
 
-        ``types`` make a value of the word that an option takes; of all others it is a text.
+        ``types`` maps the name of a value to its parser; other values are text.  Raises
+        ``ValueError`` for a line that begins like an option and is none.
         """
         group: argparse._ActionsContainer = self
         makes: dict[str, Callable[[str], Any]] = {
@@ -48,6 +48,8 @@ class Parser(argparse.ArgumentParser):
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
             if (matched := _OPTION.fullmatch(line)) is None:
+                if line.startswith("-"):
+                    raise ValueError(f"the option {line!r} needs two blanks between its parts")
                 group = self.add_argument_group(line)
                 continue
             names, required, takes, number, default, meaning = matched.groups()

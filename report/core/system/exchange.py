@@ -1,4 +1,4 @@
-"""Replacing a file or a folder in one step, without losing what else lies in the folder."""
+"""Replace a file or a folder in one step, and keep the user's other files in the folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from report.core.errors import in_the_way
 
 
 def install(new: Path, target: Path) -> None:
-    """Move a finished file or folder to ``target``, replacing what was there in one step.
+    """Move the finished file or folder ``new`` to ``target`` in one step.
 
-    Where either is a folder, what was there is where ``new`` was afterwards, or beside it where
-    the system cannot exchange the two.  A link is replaced, never what it leads to.
+    If either is a folder, the old content of ``target`` ends up at ``new``, or at ``new`` +
+    ``.old`` if the system cannot exchange two paths.  A link is replaced, never its destination.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
@@ -28,9 +28,9 @@ def install(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False where the system or the file system cannot.
+    """Exchange two paths in one step; return False if the system or file system cannot.
 
-    That is renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE), or renamex_np(a, b, RENAME_SWAP).
+    Calls renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) or renamex_np(a, b, RENAME_SWAP).
     """
     library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):
@@ -41,9 +41,10 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
-    """Link all that is not ``known`` in a folder of ``out`` into the folder that replaces it.
+    """Link the files of the folder ``out / whole`` that are not ``known`` into ``stage``.
 
-    A link in the place of a new file is dropped, since what it leads to stays.
+    ``stage`` will replace ``out``.  A link that has the name of a new file is dropped, since its
+    destination stays.
     """
     top = out / whole
     for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:

@@ -1,9 +1,9 @@
-"""Programs that never outlive this process, and how a signal ends it with all that it has begun.
+"""Start programs that never outlive this process, and end all of them when a signal arrives.
 
-Each program runs in a process group that a guard leads: a shell that reads from a pipe which only
-this process holds open.  When this process ends, by ``kill -9`` too, the system closes the pipe and
-the guard kills the group.  No code of ours runs between fork and exec, so threads may start
-programs.  This needs process groups, which Linux and macOS have.
+Each program runs in a process group led by a guard: a shell that reads from a pipe which only this
+process holds open.  When this process ends, even by ``kill -9``, the system closes the pipe and the
+guard kills the group.  No Python code runs between fork and exec, so threads may start programs.
+Process groups exist on Linux and macOS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 
 @contextmanager
 def started(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Start ``command`` with the settings of ``Popen``; on leaving, what still runs is killed.
+    """Start ``command`` with the settings of ``Popen``; on leaving, kill its whole group.
 
     Raises ``OSError`` if it cannot be started.
     """
@@ -50,11 +50,11 @@ def _kill(group: int) -> None:
 
 @contextmanager
 def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
-    """On SIGTERM, SIGHUP and SIGINT, remove ``leftovers`` and end this process with all it began.
+    """On SIGTERM, SIGHUP and SIGINT, kill all children, remove ``leftovers`` and exit.
 
-    Nothing is raised, since an exception that comes at any moment crashes libraries: msgspec dies
-    of one while it defines a class.  A signal that is ignored before, as SIGHUP is under ``nohup``,
-    stays so; all that follow the first are ignored.
+    The handler raises nothing, since an exception at an arbitrary moment crashes libraries (msgspec
+    while it defines a class).  A signal that was ignored before, such as SIGHUP under ``nohup``,
+    stays ignored; signals after the first are ignored.
     """
     import psutil  # type: ignore[import-untyped]  # not in the handler, which may interrupt one
 
@@ -64,16 +64,16 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     usual = {n: h for n, h in handlers.items() if h in (signal.SIG_DFL, signal.default_int_handler)}
 
     def leave(number: int, frame: FrameType | None) -> None:
-        for each in usual:
-            signal.signal(each, signal.SIG_IGN)
-        # A child may just be starting, and what still dies may write; they are given two seconds.
+        for other in usual:
+            signal.signal(other, signal.SIG_IGN)
+        # For two seconds: a child may just be starting, and a dying one may still write a file.
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error, ProcessLookupError):
                     if (group := os.getpgid(child.pid)) == os.getpgrp():
                         child.kill()
                     else:
-                        _kill(group)  # and with it what has lost its parent
+                        _kill(group)  # includes grandchildren whose parent has ended
             for path in (left := list(leftovers())):
                 remove(path)
             if not left:
@@ -91,7 +91,7 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder as far as possible; nothing behind a link."""
+    """Remove a file, a link or a folder as far as possible; follow no link."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

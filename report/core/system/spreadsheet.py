@@ -1,4 +1,4 @@
-"""Rows as comma-separated values that a spreadsheet shows and does not compute."""
+"""CSV whose cells a spreadsheet shows as text instead of computing them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Iterable
 
 
 def csv_of(rows: Iterable[Iterable[object]]) -> str:
-    """The rows as CSV; None is an empty cell.
+    """Return the rows as CSV; None is an empty cell.
 
-    A text that a spreadsheet would compute stands behind an apostrophe
+    A text that a spreadsheet would take for a formula gets an apostrophe in front
     (https://owasp.org/www-community/attacks/CSV_Injection).
     """
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([*map(_harmless, row)] for row in rows)
+    writer = csv.writer(stream, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(_harmless, row))
     return stream.getvalue()
 
 

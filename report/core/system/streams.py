@@ -1,8 +1,7 @@
-"""What surrounds a command: its packages, and streams that lead wherever they may.
+"""Standard streams that never stop a command, and a check that its packages are installed.
 
-The work matters more than what is said of it, so that output that cannot be written is dropped.
-Where the output is the result, ``check_output`` lets the command fail.  Characters that the
-encoding lacks are named by their numbers.
+Output that cannot be written is dropped, so that the work goes on; where the output is the result,
+``check_output`` makes the command fail.  Characters that the encoding lacks are printed as escapes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from report.core.errors import OutputError
 
 
 class _Lossy(io.FileIO):
-    """A file that drops what it cannot write; ``failure`` is why, but for a reader that is gone."""
+    """A file that drops what it cannot write; ``failure`` says why, unless the reader left."""
 
     failure: str | None = None
 
@@ -36,8 +35,8 @@ def open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # Else it would be the number of the next file, and what is printed end up in that.
-            # Programs that this one starts need it too.
+            # The next file that is opened would get this number, and printing would write into
+            # it.  Child processes need the number too.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if number:
             encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
@@ -57,7 +56,7 @@ def check_output() -> None:
 
 
 def require_packages() -> None:
-    """Exit with one sentence where they are not there, as before ``source .venv/bin/activate``."""
+    """Exit with one sentence if packages are missing, as in a shell without the environment."""
     if find_spec("msgspec") is None:
         sys.exit(
             f"error: the packages of this project are not installed for {sys.executable}; run "

@@ -1,9 +1,9 @@
-"""Plain text into the markup of each output, so that it is printed as it stands.
+"""Escape plain text for the markup of each output, so that it is printed literally.
 
-Text comes from records and published tables: names of devices, reasons of failures.  Nobody vouches
-for its characters, so that every one is either printed or shown as its code point, ``‹U+9F99›``,
-and none is taken for markup.  pdfLaTeX prints Latin, Greek and what ``ridgepoint.sty`` declares; of
-all other text its edition shows the code points, where HTML and Typst print the characters.
+The text comes from records and published tables (names of devices, reasons of failures) and may
+contain any character.  Each is printed or shown as its code point, ``‹U+9F99›``; none acts as
+markup.  pdfLaTeX prints Latin, Greek and the characters that ``ridgepoint.sty`` declares, and shows
+code points for all others; HTML and Typst print every character.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
 #: Runs that smart punctuation would turn into dashes and an ellipsis.
 _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
-#: What begins a list, a definition or a caption at the start of a block.
+#: Beginnings of a list, a definition or a caption at the start of a block.
 _BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
 _STYLE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
@@ -33,7 +33,7 @@ _KNOWN_TO_LATEX: Final = re.compile(
     "[\\xa1-\\xac\\xae-\\u017e–—‘’‚“”„†‡•…‰‹›€™]"
     "(?<![\\u0126\\u0127\\u0138\\u013f\\u0140\\u0149\\u0166\\u0167])"
 )
-#: What LaTeX takes for markup, or would not show.
+#: Characters that LaTeX takes for markup or does not print.
 _LATEX: Final = str.maketrans({
     **{char: rf"\{char}" for char in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -46,20 +46,20 @@ _LATEX: Final = str.maketrans({
     NO_BREAK: "~",
     "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
 })  # fmt: skip
-#: What would become another sign behind its like: -- and '' and ,,
+#: Second signs of a pair that LaTeX joins into another sign: -- and '' and ,,
 _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
 #: Ligatures, as text that was copied from a PDF has them.
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 
-#: A comment before, between or right behind the entries of a bibliography.
+#: A comment before, between or right after the entries of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
-#: A formula of a title, whose letters BibTeX would make small.
+#: A formula in a title, whose letters BibTeX would lower.
 _FORMULA: Final = re.compile(r"(?<![\\{])\$(?:[^$\\{}]|\\.|\{[^{}]*\})+\$")
-#: Code points, and all but ASCII.
+#: Code points in guillemets, and characters beyond ASCII.
 _BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f])")
 
-#: A word that may break in a narrow column: after a sign, else after a few letters.
+#: A long word and its break points in a narrow column: after signs, else every 12 letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
 _BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_]))", re.ASCII)
 
@@ -73,28 +73,38 @@ def markdown(text: str) -> str:
 def latex(text: str) -> str:
     """Escape plain text for LaTeX with ``ridgepoint.sty``; a cell of a ``tabular`` too."""
     line = latex_source(_one_line(text))
-    breaking = _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\g<0>\u200b", word.group()), line)
+    breaking = _LONG_WORD.sub(_breakable, line)
     escaped = _DOUBLED.sub(r"{}\g<0>", breaking.translate(_LATEX))
-    # «\\» that ends the row before would take a bracket or a star for its argument.
+    # «\\» at the end of the previous row would take a bracket or a star for its argument.
     return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
 
 
+def _breakable(word: re.Match[str]) -> str:
+    return _BREAK_AFTER.sub("\\g<0>\u200b", word[0])
+
+
 def latex_source(text: str) -> str:
-    """``text``, of any markup, in characters that pdfLaTeX prints; others are code points."""
+    """Replace characters that pdfLaTeX cannot print by code points; markup stays."""
     composed = unicodedata.normalize("NFC", text)
-    separate = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
-    return printable(separate, _in_latex)
+    return printable(_LIGATURES.sub(_separate_letters, composed), _in_latex)
+
+
+def _separate_letters(ligature: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKC", ligature[0])
 
 
 def bibtex(text: str) -> str:
-    """A bibliography in which each letter beyond ASCII is one to BibTeX, and each sign in braces.
+    """Rewrite a bibliography so that BibTeX cuts no letter beyond ASCII in two.
 
-    BibTeX takes bytes for letters, and would cut one in two where it shortens a name; what follows
-    a command in braces it takes for one letter.  To BibTeX each @ begins an entry, also behind a %.
+    BibTeX counts bytes where it shortens a name, but takes a command in braces for one letter.
+    Comments lose each @, since BibTeX begins an entry at it even after a %.
     """
-    without = _COMMENT.sub(lambda line: line[0].replace("@", ""), latex_source(text))
-    without = _FORMULA.sub(r"{\g<0>}", without)
-    return _BEYOND_ASCII.sub(_in_bibtex, without)
+    without_entries = _COMMENT.sub(_without_at, latex_source(text))
+    return _BEYOND_ASCII.sub(_in_bibtex, _FORMULA.sub(r"{\g<0>}", without_entries))
+
+
+def _without_at(comment: re.Match[str]) -> str:
+    return comment[0].replace("@", "")
 
 
 def _in_bibtex(match: re.Match[str]) -> str:
@@ -104,7 +114,7 @@ def _in_bibtex(match: re.Match[str]) -> str:
 
 
 def math_text(text: str) -> str:
-    """A printed number for use inside TeX math: ``21,233,664`` becomes ``21{,}233{,}664``."""
+    """Write a printed number for TeX math: ``21,233,664`` becomes ``21{,}233{,}664``."""
     number, _, unit = text.partition(NO_BREAK)
     body = number.replace(",", "{,}").replace(MINUS, "-")
     return rf"{body}\,\text{{{latex(unit)}}}" if unit else body
@@ -112,7 +122,7 @@ def math_text(text: str) -> str:
 
 @cache
 def _declared() -> frozenset[str]:
-    """The characters that ``ridgepoint.sty`` declares."""
+    """Return the characters that ``ridgepoint.sty`` declares."""
     return frozenset(chr(int(code, 16)) for code in _DECLARED.findall(_STYLE.read_text("utf-8")))
 
 

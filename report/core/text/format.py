@@ -1,8 +1,8 @@
-"""Numbers to text: the one place that decides how a number is printed.
+"""Format numbers: the one place that decides how a number is printed.
 
-The precision printed never exceeds what is known: a number with an interval is rounded by the
-interval's half-width, and a measured number never shows more than four significant digits.  Text
-made here is plain Unicode; ``report.core.text.escape`` makes it fit for an output.
+The printed precision never exceeds the known one: a number with an interval is rounded by the
+interval's half-width, and a measured number has at most four significant digits.  The text is plain
+Unicode; ``report.core.text.escape`` adds the markup of an output.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]
 
-#: Levels that differ by less are the same.
+#: Confidence levels that differ by less are equal.
 ROUNDING: Final = 1e-9
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
 SIGNIFICANT_DIGITS: Final = 4
-#: Below this leading part of a half-width, one digit more is printed.
+#: A half-width whose leading digits are smaller than this gets one more digit.
 SMALL_LEADING: Final = 3.55
 
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-#: Units that take decimal prefixes, and words where other units would print many digits.
+#: Units that take decimal prefixes; other units get words for large numbers.
 _SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
 LARGE: Final = {6: "million", 9: "billion", 12: "trillion"}
 _IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
@@ -42,11 +42,11 @@ class Scale:
 
 
 def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
-    """How ``number`` in ``unit`` is printed: ``exact`` as it is, ``percent`` times a hundred.
+    """Choose the scale of ``number`` in ``unit``: ``exact`` keeps it, ``percent`` is × 100.
 
-    ``measured`` takes the prefix that leaves one to three digits before the decimal point of what
-    is printed, or of its interval's half-width where that is larger; another unit takes a word
-    from a million on.
+    ``measured`` chooses the prefix that leaves one to three digits before the decimal point of the
+    printed number, or of its interval's half-width if that is larger.  A unit without prefixes gets
+    a word from a million on.
     """
     if style == "percent":
         return Scale(100.0, "%")
@@ -55,7 +55,7 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
         return Scale(1.0, words)
     prefixes = [exponent for exponent in _PREFIXES if unit == "s" or exponent >= 0]
     exponents = prefixes if unit in _SCALED else [0, *LARGE]
-    # What is printed decides, since rounding may carry: 999.96 k is printed as 1 M.
+    # The rounded number decides, since rounding may carry: 999.96 k is printed as 1 M.
     large = (e for e in reversed(exponents) if _rounded(number, size, 10.0**-e) >= 1)
     exponent = next(large, exponents[0])
     if unit in _SCALED:
@@ -70,14 +70,14 @@ def _size(number: Number | Estimate) -> float:
 
 
 def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
-    """``size`` times ``factor`` in the digits in which ``number`` would be printed."""
+    """Round ``size`` times ``factor`` as ``number`` would be rounded for printing."""
     if isinstance(number, Estimate):
         return round(size * factor, decimals_of(_scaled(number, factor)))
     return round(size * factor, SIGNIFICANT_DIGITS - 1 - _exponent(number * factor))
 
 
 def scale_to(shown: str, unit: str) -> Scale:
-    """The scale that prints ``unit`` as ``shown``, such as ``ms`` for ``s``.
+    """Return the scale that prints ``unit`` as ``shown``, such as ``ms`` for ``s``.
 
     Raises ``ValueError`` if ``shown`` is not ``unit`` with a decimal prefix.
     """
@@ -90,11 +90,11 @@ def scale_to(shown: str, unit: str) -> Scale:
 
 
 def decimals_of(estimate: Estimate) -> int:
-    """Decimals worth printing, from the interval's half-width.
+    """Return the number of decimals to print, from the interval's half-width.
 
-    Down to its leading digit, or to the next one where that digit is small, so that rounding moves
-    the ends by less than a seventh of the half-width (the rule of the Particle Data Group, Review
-    of Particle Physics, section 5.3 of the introduction).
+    The last printed decimal is the leading digit of the half-width, or the next digit if the
+    leading one is small; rounding then moves the ends by less than a seventh of the half-width (the
+    rule of the Particle Data Group, Review of Particle Physics, section 5.3 of the introduction).
     """
     known = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
     half = (estimate.high - estimate.low) / 2
@@ -103,12 +103,12 @@ def decimals_of(estimate: Estimate) -> int:
     exponent = _exponent(half)
     leading = float(f"{half:e}".partition("e")[0])
     worth = (1 if leading < SMALL_LEADING else 0) - exponent
-    # A zero has no digits of its own that could be counted.
+    # A zero has no significant digits to count.
     return min(known, worth) if estimate.value else worth
 
 
 def digits(number: Number, decimals: int) -> str:
-    """``number`` rounded to ``decimals`` (negative: to tens, hundreds), thousands grouped."""
+    """Round to ``decimals`` (negative: to tens, hundreds) and group thousands with commas."""
     rounded = round(number, decimals)
     # A float's format would round whole numbers beyond 2^53.
     whole = isinstance(rounded, int) and decimals <= 0
@@ -118,7 +118,7 @@ def digits(number: Number, decimals: int) -> str:
 
 
 def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
-    """A number without an interval: whole ones in full, others to ``significant`` digits."""
+    """Format a number without interval: integers in full, others to ``significant`` digits."""
     if isinstance(number, int):
         return digits(number, 0)
     if not math.isfinite(number):
@@ -127,10 +127,10 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 
 
 class Printed(NamedTuple):
-    """A number in the parts of which a sentence or a cell is made; what it lacks is empty.
+    """The printed parts of a number; a part that does not exist is empty.
 
-    ``bounds`` are those of its interval, ``[low, high]``; ``level`` says at which level they hold
-    where it is lower than the one of all papers, as that of two values is.
+    ``bounds`` is its interval, ``[low, high]``; ``level`` names the confidence of the interval if
+    it is below the usual one, as with two samples.
     """
 
     number: str
@@ -140,14 +140,14 @@ class Printed(NamedTuple):
 
     @property
     def after(self) -> str:
-        """The unit behind a space that does not break; nothing where it has none."""
+        """The unit after a no-break space; empty without a unit."""
         return f"{NO_BREAK}{self.unit}" if self.unit else ""
 
 
 def printed(number: Number | Estimate, scale: Scale) -> Printed:
-    """A number in the unit of ``scale``, with the precision that its interval allows.
+    """Format a number in the unit of ``scale``, with the precision that its interval allows.
 
-    Where processes fall into two groups, nothing lies at their median: it is printed as a range.
+    A bimodal estimate is printed as a range, since no sample lies near its median.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
@@ -164,7 +164,7 @@ def printed(number: Number | Estimate, scale: Scale) -> Printed:
 
 
 def _exact(number: Number, scale: Scale) -> str:
-    """A number without an interval is exact; zeros at its end would claim a measurement."""
+    """Format an exact number without trailing zeros, which would claim a measurement."""
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
     text = plain(float(number * scale.factor))
@@ -172,28 +172,25 @@ def _exact(number: Number, scale: Scale) -> str:
 
 
 def first_names(names: Sequence[str], most: int = 4) -> str:
-    """The first ``most`` names of a list with semicolons, and how many others there are."""
+    """List the first ``most`` names, with semicolons, and count the others."""
     others = len(names) - most
     more = [f"{others} other{'s' if others > 1 else ''}"] if others > 0 else []
     return "; ".join((*names[:most], *more))
 
 
 def bounded(estimate: Estimate) -> bool:
-    """Whether there is an interval to print: one that has a width and a level.
-
-    One whose level is 0 in whole per cent, as papers print it, bounds nothing.
-    """
+    """Tell whether an interval has a width and a level above 0, in whole per cent, to print."""
     return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
-    """Number and unit: ``exact`` without prefix, ``measured`` with one, ``percent`` of one."""
+    """Format number and unit in the given style (see ``scale_for``)."""
     parts = printed(number, scale_for(number, unit, style))
     return f"{parts.number}{parts.after}"
 
 
 def _exponent(number: float) -> int:
-    """The decimal exponent of the leading digit; 0 for 0."""
+    """Return the decimal exponent of the leading digit; 0 for 0."""
     return int(f"{abs(number):e}".partition("e")[2]) if number else 0
 
 
