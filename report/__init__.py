@@ -11,7 +11,7 @@ __all__ = ["open_paper"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``open_paper`` when it is asked for, since a build needs none of what it imports."""
+    """Import ``open_paper`` at its first use, since a build does without its imports."""
     if name != "open_paper":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from report.notebook import open_paper

@@ -168,7 +168,7 @@ def _add_commands(parser: Parser) -> None:
     add(
         "--claims",
         metavar="RECORD",
-        help="Say which claims about a machine this record decides by itself.",
+        help="Print the claims that this record decides alone, with their verdicts.",
     )
     add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
     add(
