@@ -1,4 +1,4 @@
-"""Compute a paper or its replication report, by the room of the build that it has."""
+"""Compute a paper, or the replication report of a study."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from report.studies import module_of
 
 
 def compute_room(room: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
-    """The records and the findings of a paper, or of its replication report.
+    """Choose the records of a paper or of a replication report, and compute its findings.
 
     Raises ``RidgepointError`` as ``compute_usable`` does.
     """
@@ -34,7 +34,7 @@ def compute_room(room: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chos
 
 
 def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen, Findings]:
-    """The records ``asked`` for, by default one of each machine in ``data``, and their report.
+    """Report on the records ``asked`` for, by default one of each machine in ``data``.
 
     Raises ``RidgepointError`` for a record that is asked for and cannot be used.
     """
@@ -44,11 +44,17 @@ def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen,
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and asked:
         raise RidgepointError(next(iter(refused.values())))
-    left = (r["why"] for r in chosen.listing if r.get("left_out") and r["file"] not in asked)
-    left_out = [] if asked else [*left, *refused.values()]
-    used = {file for item in replicas for run in item.stored.runs for file in run.files}
-    listing = [r for r in chosen.listing if not asked or r["file"] in used]
-    notices = tuple(n for n in chosen.notices if not asked or any(file in n for file in used))
+    listing, notices, left_out = chosen.listing, chosen.notices, list[str]()
+    if asked:
+        used: set[str] = set()
+        for replica in replicas:
+            for run in replica.stored.runs:
+                used |= {*run.files}
+        listing = [record for record in listing if record["file"] in used]
+        notices = tuple(notice for notice in notices if any(map(notice.__contains__, used)))
+    else:
+        left_out = [record["why"] for record in listing if record.get("left_out")]
+        left_out += refused.values()
     records = tuple(replica.stored for replica in replicas)
     inputs = replace(chosen.inputs, records=records, imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
@@ -57,7 +63,7 @@ def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen,
 
 
 def choose_for_report(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
-    """The records ``asked`` for alone, or one of each machine, whatever an edition says."""
+    """Choose only the records ``asked`` for, by default one of each machine, without an edition."""
     others: Mapping[str, str] = MappingProxyType({})
     if asked:
         files = (item.file for item in survey(study, data, Head)[0])
@@ -66,21 +72,20 @@ def choose_for_report(study: str, data: Path, asked: Sequence[str] = ()) -> Chos
 
 
 def read_original(study: str) -> Original:
-    """The paper of the project's own records, with its machine of each kind."""
+    """Compute the paper of the project's own records, with its machine of each kind."""
     declared = _declared(study)
     chosen, _ = compute_usable(study, PROJECT)
     findings = declared.findings(chosen.inputs, judge_in_detail)
-    cast = {
-        item.file: item
-        for role, item in chosen.inputs.record_by_role.items()
-        if role in ("cpu", "gpu")
-    }
-    replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(cast.values())))
+    records = {}
+    for role, stored in chosen.inputs.record_by_role.items():
+        if role in ("cpu", "gpu"):
+            records[stored.file] = stored
+    replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(records.values())))
     return Original(findings, {r.about: r for r in reversed(replicas)}, declared.compared)
 
 
 def replicas_of(study: str, inputs: Inputs) -> tuple[list[Replica], dict[str, str]]:
-    """Each record evaluated alone; and why some cannot be, by their files."""
+    """Evaluate each record alone; also return the reasons of those that fail, by file."""
     declared = _declared(study)
     replicas: list[Replica] = []
     refused: dict[str, str] = {}

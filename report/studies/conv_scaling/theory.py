@@ -104,7 +104,7 @@ def last_without_pages(elements: int) -> Quantity:
 def first_with_pages(elements: int) -> Quantity:
     """Smallest batch size at which every process maps pages after a tensor was freed.
 
-    The copy of the input may lie lower in the heap, so that both outputs alone exceed the threshold.
+    The copy of the input may lie lower in the heap, so that both outputs exceed the threshold.
     """
     return _whole_images(elements, 2 * output_bytes(1)) + 1
 
