@@ -160,7 +160,9 @@ def _launch(number: int, row: KernelRow) -> Case:
     # Without counters of single precision the sum of the CUDA cores' work is incomplete.
     unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
-    series = {name: (value,) for name, value in counted.items() if name not in unknown}
+    series: dict[str, tuple[Sample, ...]] = {
+        name: (value,) for name, value in counted.items() if name not in unknown
+    }
     return Case(
         factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},
         status="ok" if series else "unavailable",

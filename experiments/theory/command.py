@@ -19,7 +19,6 @@ from experiments.theory.roofs import named_limit, named_roof
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
-from report.theory.fits import Fits
 from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
@@ -71,18 +70,19 @@ def theory(options: argparse.Namespace) -> int:
     with users_code(options.network):
         theory_at = _asking_by_name(options, device)
         result = fits(theory_at, limit.bytes) if limit else theory_at()
-    if isinstance(result, Fits):
+    if isinstance(result, Theory):
+        print((printed.as_json if options.json else printed.as_tables)(result))
+    elif limit:
         show = printed.fits_as_json if options.json else printed.fits_as_text
         print(show(result, limit.name))
-    else:
-        print((printed.as_json if options.json else printed.as_tables)(result))
     if options.figures is not None:
         from experiments.theory import figures
 
-        is_frontier = isinstance(result, Fits)
-        drawn = figures.of_fits(result, limit.name) if is_frontier else figures.of_network(result)
-        figures.write(options.figures, drawn)
-    if not limit:
+        if isinstance(result, Theory):
+            figures.write(options.figures, figures.of_network(result))
+        elif limit:
+            figures.write(options.figures, figures.of_fits(result, limit.name))
+    if isinstance(result, Theory):
         _refuse(result, options.network)
     return 0
 

@@ -29,7 +29,8 @@ def of_fits(frontier: Fits[Theory], limit: str) -> dict[str, Drawing]:
     """Draw the peak over the batch, with the limit as a line."""
     batches = sorted(frontier.predicted)
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
-    line = Band(limit, *[frontier.limit / _MEGA] * 3, series=1)
+    height = frontier.limit / _MEGA
+    line = Band(limit, height, height, height, series=1)
     peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
     panel = Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,))
     return {"fits": Drawing((panel,))}

@@ -1,4 +1,4 @@
-"""Writes down every operator that PyTorch calls, with the storages that live and die around it.
+"""Recorder of every operator that PyTorch calls, with the storages allocated and freed.
 
 A mode below automatic differentiation sees each operator with its arguments and results.  Storages
 are numbered as they appear; references that keep none of them alive tell when one was let go.
@@ -57,7 +57,7 @@ class _Storages:
     references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
-        """The number of a tensor's storage; only one to ``watch`` is let go."""
+        """Return the number of a tensor's storage; ``watch`` notes when it is freed."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address not in self.numbers:
@@ -84,7 +84,7 @@ class _Storages:
 
 
 class Recorded(Protocol):
-    """The network whose operators are written down, and the phase of its call or step."""
+    """The recorded network, and the phase of its call or step."""
 
     module: nn.Module
     phase: Phase
@@ -220,7 +220,7 @@ class Recorder(DispatchMode):
         return result
 
     def _freed(self) -> tuple[int, ...]:
-        """The storages let go after the last operator, but for one to which that one added."""
+        """Return storages freed after the last operator, except one that it added to in place."""
         freed = self._storages.let_go()
         last = self.operators[-1] if self.operators else None
         if last is None or (last.phase, last.name, len(last.allocated)) != ("backward", _SUM, 1):
@@ -291,7 +291,7 @@ class Recorder(DispatchMode):
             )
 
     def _module(self) -> str:
-        """The module that an operator belongs to.
+        """Return the module that an operator belongs to.
 
         In the backward pass it is the one that was being called when autograd recorded the node
         that runs now, which adds to the gradient of a parameter for the module of the parameter.
@@ -355,7 +355,7 @@ def _can_hold(operand: Tensor, result: Tensor) -> bool:
 
 
 def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
-    """Parameters and buffers in the order of ``Module._apply``: those of the children first."""
+    """Yield parameters and buffers in the order of ``Module._apply``, children first."""
     for child in module.children():
         yield from _moved(child)
     for table in (module._parameters, module._buffers):
@@ -363,7 +363,7 @@ def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _setting(value: object) -> Setting:
-    """An argument without tensors as a record can hold it."""
+    """Convert an argument without tensors to a type of records."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

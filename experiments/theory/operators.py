@@ -184,7 +184,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """By the kernel that every GPU has, for masks and float32; flash attention keeps as much."""
+    """Call the kernel of every GPU, for masks and float32; flash attention saves as many bytes."""
     trained = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
     attended, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
@@ -205,7 +205,7 @@ def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
 
 
 def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
-    """The module without ``torch.compile``, and the names of those that had it.
+    """Return the module without ``torch.compile``, and the names of compiled modules.
 
     Raises ``MeasurementError`` for quantised modules: their weights are no parameters.
     """
@@ -263,7 +263,7 @@ def _why(error: Exception) -> str:
 
 
 def built(build: Build) -> nn.Module:
-    """The module on the meta device, or in memory where its code needs values.
+    """Build the module on the meta device, or in memory if its code needs values.
 
     Raises ``MeasurementError`` where it cannot be built.
     """

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any, Final
 
 from report.theory.fits import Fits
@@ -107,7 +108,8 @@ def _fields(row: Row) -> dict[str, object]:
 
 def as_tables(theory: Theory) -> str:
     """Write a table of modules, a table of operators, and the sums."""
-    modules = sorted(theory.by_module, key=lambda row: -row.multiply_adds)[:_MODULES]
+    by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
+    modules = by_work[:_MODULES]
     shown = [row for row in theory.by_module if row in modules]
     shown = [replace(row, name=theory.title(row.name)) for row in shown]
     parts = [_table("Module", shown), _table("Operators", theory.by_kind)]

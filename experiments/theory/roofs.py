@@ -24,7 +24,7 @@ class Limit(NamedTuple):
 
 
 def named_limit(name: str) -> Limit:
-    """A size such as ``8GB``, the memory of a device of ``data/devices.yaml`` or of a record.
+    """Return a size such as ``8GB``, or the memory of a device of ``devices.yaml`` or a record.
 
     Raises ``UsageError`` where it is none of them.
     """
@@ -40,7 +40,7 @@ def named_limit(name: str) -> Limit:
 
 
 def named_roof(name: str, dtype: str) -> Roof:
-    """The roof of a device of ``data/devices.yaml``, or of the record in a file.
+    """Return the roof of a device of ``data/devices.yaml``, or of the record in a file.
 
     Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
     """
