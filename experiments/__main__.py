@@ -20,6 +20,7 @@ from msgspec import Meta
 from experiments import registry
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
+from experiments.commands.forecast import forecast
 from experiments.commands.purpose import USELESS, print_record, purpose
 from experiments.commands.status import status
 from experiments.gpu_session import measure_all
@@ -57,6 +58,7 @@ the machine
 --wait-quiet  MIN  wait so long at most until other processes leave the processors alone
 """
 _SEVERAL: Final = """\
+--dry-run  –  say what the run needs and what it can decide, and stop
 parts of a run, and several runs
 --resume  –  continue the newest unfinished run
 --shard  I/N  only the I-th of N parts, which papers merge
@@ -144,7 +146,16 @@ def _run(options: Namespace) -> int:
         return measure_all(options.device, options.minutes, options.records, observer)
     if options.study is None:
         raise UsageError("Name the study to run, or give --all; run --help lists all options.")
-    return print_record(*run(request_of(options), observer), options.records)
+    request = request_of(options)
+    if options.dry_run or not (options.resume or options.if_missing):
+        observer.expect(forecast(request, observer.note))
+    if options.dry_run:
+        return 0
+    try:
+        record, path = run(request, observer)
+    finally:
+        observer.finish()
+    return print_record(record, path, options.records)
 
 
 def _submit(options: Namespace) -> int:

@@ -26,7 +26,16 @@ from typing import Any, Final
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Levels, Policies, Study, Subject
+from experiments.harness.study import (
+    FULL,
+    QUICK,
+    Factor,
+    Factors,
+    Levels,
+    Policies,
+    Study,
+    Subject,
+)
 from report.theory.shapes import mnist_conv2
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
@@ -136,6 +145,8 @@ STUDY: Final = Study(
             "traced": 6,
         },
     ),
+    quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
+    quick_claims=("Returning freed memory slows a call by more than a tenth",),
     # A GPU's counters only replay kernels, so that every case can be counted.
-    on_gpu={"full": FULL, "is_counted": None},
+    on_gpu={"full": FULL, "is_counted": None, "quick_claims": ()},
 )

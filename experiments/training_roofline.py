@@ -218,9 +218,7 @@ STUDY: Final = Study(
         processes={"retained": 8},
         budget_s=600.0,
     ),
-    quick=msgspec.structs.replace(
-        QUICK, minimum_samples=3, maximum_samples=10, processes={"retained": 2}
-    ),
+    quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
     on_gpu={
         "factors": (
             Factor("subject", levels=("training",)),

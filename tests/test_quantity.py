@@ -384,6 +384,44 @@ def test_an_interval_holds_the_true_value_as_often_as_it_states(name: str) -> No
     assert held >= level - 4 * (level * (1 - level) / 500) ** 0.5 - 0.01
 
 
+def in_pairs(ends: list[float], gain: float = 1.0) -> Quantity:
+    """The ratio of two policies whose processes take turns (a b b a …), each in a disturbance.
+
+    ``ends`` are the logarithms of the processes' medians in the order in which they ran.
+    """
+    times: tuple[list[Process], list[Process]] = ([], [])
+    for turn, logarithm in enumerate(ends):
+        pair, second = divmod(turn, 2)
+        policy = (second + pair) % 2
+        seconds = gain**policy * math.exp(logarithm)
+        times[policy].append(Process("r", str(pair), (seconds,), disturbed=True))
+    kept, returned = (measured(name, "s", times[n], "f") for n, name in enumerate("ab"))
+    return returned / kept
+
+
+#: Logarithms of the medians of twelve processes in turn.
+TURNS: dict[str, Callable[[np.random.Generator], list[float]]] = {
+    "independent": lambda rng: rng.normal(0, 0.3, 12).tolist(),
+    "autocorrelated": lambda rng: [0.3 * x for x in autoregressive(rng, 0.9, 12)],
+    "two groups": lambda rng: (
+        rng.integers(0, 2, 12) * math.log(2) + rng.normal(0, 0.02, 12)
+    ).tolist(),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_six_pairs_of_equal_times_decide_no_more_often_than_their_level(
+    name: str, trials: int = 400
+) -> None:
+    rng = np.random.default_rng(11)
+    verdicts = [(in_pairs(TURNS[name](rng)) > 1).judge() for _ in range(trials)]
+    decided = 1 - verdicts.count("undecided") / trials
+    assert decided <= 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
+    # A gain beyond the noise is decided, though each process was disturbed.
+    slow = [0.3 * x for x in autoregressive(rng, 0.9, 12)]
+    assert (in_pairs(slow, gain=3.0) > 1.1).judge() == "supported"
+
+
 # -------------------------------------------------------------------------------------- verdicts
 
 

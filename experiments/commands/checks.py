@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from experiments import registry
+from experiments.commands.outcome import instability
 from experiments.commands.review import finding, review
 from experiments.counters.counting import TOOLS
 from experiments.harness import policies
 from experiments.harness.journal import unfinished_journals
-from experiments.harness.progress import instability
 from experiments.machine import limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import variables

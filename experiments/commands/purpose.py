@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.harness.progress import print_outcome
+from experiments.commands.outcome import print_outcome
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError
 from report.core.records import ENDING

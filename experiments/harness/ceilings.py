@@ -58,6 +58,9 @@ from report.instruments.gates import BEYOND_CACHES
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 _PAGE_RUNS: Final = 20
 _WARMUP: Final = 2
+#: Samples and sides during a run: calls of a ms, of which one in many meets a quiet processor.
+_RUNS_AGAIN: Final = 100
+_SIDES_AGAIN: Final = (256, 512)
 
 #: Sides of the square matrices.  Their products have more than 80 FLOP/B, above any CPU's ridge.
 SIDES: Final[dict[tuple[Device, CeilingSize], tuple[int, ...]]] = {
@@ -123,11 +126,14 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     torch.manual_seed(SEED)
     ceilings, reason, start = [], None, quiet.read_counters()
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        arithmetic = _arithmetic(torch, device, SIDES[device, size])
+        again = moment == "during" and device == "cpu"
+        runs = _RUNS_AGAIN if again else RUNS[size]
+        sides, images = (_SIDES_AGAIN, 1) if again else (SIDES[device, size], _IMAGES[device])
+        arithmetic = _arithmetic(torch, device, sides, images)
         # Programs are generated one by one, so that only one has its arrays in memory.
         others = () if moment == "during" else _bandwidth(torch, device, threads)
         for program in chain(arithmetic, others):
-            ceilings.append(program.ceiling(moment, program.durations(device, RUNS[size])))
+            ceilings.append(program.ceiling(moment, program.durations(device, runs)))
         if device == "cpu" and moment != "during":
             durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
             reason = page_problem([duration.page_faults or 0 for duration in durations])
@@ -138,7 +144,9 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     return Ceilings(ceilings=tuple(noted), reason=reason)
 
 
-def _arithmetic(torch: Any, device: Device, sides: tuple[int, ...]) -> Iterator[Program]:
+def _arithmetic(
+    torch: Any, device: Device, sides: tuple[int, ...], images: int
+) -> Iterator[Program]:
     """Yield products and a convolution in each type that the device can multiply."""
     for dtype in _dtypes(torch, device):
         tf32, torch_dtype = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
@@ -147,7 +155,7 @@ def _arithmetic(torch: Any, device: Device, sides: tuple[int, ...]) -> Iterator[
             for name, call in _products(torch, torch_dtype, device, side):
                 size = f"{side}x{side}x{side}"
                 yield Program(call, "matrix_product", name, size, 2 * side**3, dtype)
-        yield _convolution(torch, device, dtype, torch_dtype)
+        yield _convolution(torch, images, dtype, torch_dtype)
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
@@ -172,9 +180,9 @@ def _products(
         yield "oneDNN product", partial(linear, left.float().to_mkldnn(torch_dtype))
 
 
-def _convolution(torch: Any, device: Device, dtype: str, torch_dtype: Any) -> Program:
+def _convolution(torch: Any, batch: int, dtype: str, torch_dtype: Any) -> Program:
     """Convolution in channels_last, which neither oneDNN nor cuDNN needs to reorder."""
-    batch, channels, layout = _IMAGES[device], _CHANNELS, torch.channels_last
+    channels, layout = _CHANNELS, torch.channels_last
     layer = torch.nn.Conv2d(channels, channels, _KERNEL, bias=False).to(torch_dtype)
     layer = layer.to(memory_format=layout)
     images = torch.randn(batch, channels, _SIDE, _SIDE).to(torch_dtype).to(memory_format=layout)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from experiments.machine.text import factors_text, period_text
-from report.core.records.record import Case, Record
+from experiments.machine.text import period_text
+from report.core.records.record import Case
 from report.core.text.format import NO_BREAK, quantity_text
-from report.instruments import gates
 
 #: Steps of a run: the memory of cases, their times, and counts of executed work.
 Step: TypeAlias = Literal["memory", "times", "counts"]
@@ -32,14 +31,24 @@ class Observer:
     def __init__(self, *, debug: bool = False) -> None:
         """With ``debug``, also print the output of worker processes."""
         self._debug = debug
-        self._expected: dict[str, float] = {}
+        self._expected: dict[Step, float] = {}
         self._past, self._step, self._done = 0.0, 1.0, 0.0
         self._start = time.monotonic()
         self._printed_at, self._line = -_LINE_EVERY_S, ""
 
-    def expect(self, seconds: Mapping[str, float]) -> None:
-        """Set the expected times of all steps (s)."""
+    def expect(self, seconds: Mapping[Step, float]) -> None:
+        """Set the expected times of all steps (s); from now on, print progress regularly."""
         self._expected = dict(seconds)
+        threading.Thread(target=self._show_regularly, daemon=True).start()
+
+    def finish(self) -> None:
+        """Print no more progress."""
+        self._line = ""
+
+    def _show_regularly(self) -> None:
+        while True:
+            time.sleep(_LINE_EVERY_S)
+            self.show()
 
     def note(self, text: str, end: str = "\n") -> None:
         """Print a line."""
@@ -73,7 +82,7 @@ class Observer:
         now = time.monotonic()
         left = period_text((now - self._start) / max(self._done, 1e-3) * (1 - self._done))
         line = f"[{self._done:.0%}, {left} left] {self._line}"
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and self._line:
             self.note(line[: shutil.get_terminal_size().columns - 1], end="")
         elif self._line and now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
@@ -85,67 +94,6 @@ def measured_text(number: float, unit: str) -> str:
     return quantity_text(number, unit).replace(NO_BREAK, " ")
 
 
-def print_outcome(record: Record) -> bool:
-    """Print all cases, then warnings; return whether any case was measured."""
-    print(case_table(record.cases))
-    measured = any(case.status == "ok" for case in record.cases)
-    failure = None if measured else "No case could be measured; the record says why."
-    for warning in (instability(record.cases), failure):
-        if warning:
-            print(warning, file=sys.stderr)
-    return measured
-
-
 def outcome_text(case: Case) -> str:
     """Return the status of a case with its reason, if any."""
     return f"{case.status}: {case.reason}" if case.reason else case.status
-
-
-def instability(cases: Sequence[Case], named: int = 5) -> str | None:
-    """Describe the results that may be unstable in one sentence; None if there are none.
-
-    A result may be unstable if its processes fall into two groups, or if all were disturbed.  The
-    sentence names up to ``named`` cases.
-    """
-    unstable = []
-    for case in cases:
-        if reason := _instability_of_case(case):
-            unstable.append(f"{factors_text(case.factors)} ({reason})")
-    if not unstable:
-        return None
-    more = f" and {len(unstable) - named} more" if len(unstable) > named else ""
-    return (
-        f"{len(unstable)} of {len(cases)} results may be unstable: "
-        f"{'; '.join(unstable[:named])}{more}; "
-        "end other programs and run again with --wait-quiet 10."
-    )
-
-
-def _instability_of_case(case: Case) -> str | None:
-    for policy in gates.policies(case):
-        rounds = case.rounds_under(policy)
-        if rounds and all(round_.disturbance for round_ in rounds):
-            return f"{rounds[0].disturbance}, memory {policy}"
-    for policy, low, high in gates.bimodal_times(case):
-        groups = f"{measured_text(low, 's')} to {measured_text(high, 's')}"
-        return f"processes in two groups, {groups}, memory {policy}"
-    return None
-
-
-def case_table(cases: Sequence[Case]) -> str:
-    """Format a row per case: factors, median time, samples, allocated peak and outcome."""
-    import pandas as pd
-
-    rows = []
-    for case in cases:
-        times, peaks = case.samples("time"), case.samples("allocated_peak")
-        measured = {
-            "median time": measured_text(median(times), "s") if times else "–",
-            "timings": len(times) or "–",
-            "peak memory": measured_text(max(peaks), "B") if peaks else "–",
-        }
-        rows.append({**case.factors, **measured})
-    lines = pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–").splitlines()
-    # Outside the frame, where the longest reason would widen every row.
-    ends = ("outcome", *map(outcome_text, cases))
-    return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))

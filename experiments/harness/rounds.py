@@ -118,7 +118,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     budget = full_budget * len(own) / len(planned)
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
     every_policy = [case for case in cases if study.timed_under(cases[case]) == "every"]
-    observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.")
+    observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
 
     def seconds_left(share: float = 1.0) -> float:
         """Remaining seconds of the budget times ``share``, after all rounds in the journal."""

@@ -11,8 +11,8 @@ import msgspec
 
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.layers import Layer
+from report.core.records.record import FEWEST_PROCESSES, Measured, Protocol
 from report.core.records.record import Factor as Level
-from report.core.records.record import Measured, Protocol
 
 if TYPE_CHECKING:
     import torch
@@ -78,8 +78,8 @@ QUICK: Final = msgspec.structs.replace(
     plan="quick",
     maximum_samples=15,
     case_budget_s=0.1,
-    processes={"retained": 2, "default": 1},
-    budget_s=60.0,
+    processes={"retained": FEWEST_PROCESSES},
+    budget_s=45.0,
 )
 
 
@@ -173,6 +173,7 @@ class Study:
       same list share a process.
     - ``layers`` describes the layers of cases without a module.
     - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
+    - ``quick_claims`` are the titles of the claims that a quick run can decide.
     - ``full`` and ``quick`` are the protocols of the two plans; ``ceilings`` is the size of the
       ceilings that a full run measures (a quick run measures small ones).
     - ``on_gpu`` replaces other fields if a GPU measures.
@@ -191,6 +192,7 @@ class Study:
     is_counted: Callable[[Factors], bool] | None = None
     imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
     images: str | None = None
+    quick_claims: tuple[str, ...] = ()
     full: Protocol = FULL
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"

@@ -34,6 +34,7 @@ from report.quantity.expression import (
     exact,
 )
 from report.quantity.intervals import calls_interval
+from report.quantity.units import ONE
 
 Look: TypeAlias = Callable[[Sampled], float]
 
@@ -150,6 +151,17 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
         yield from _units(part)
 
 
+def compared_in_pairs(quantity: Quantity) -> bool:
+    """Return whether a quantity is a pure number of ratios that processes measured in turn."""
+    if quantity.unit != ONE:
+        return False
+    for unit in _units(quantity):
+        measured = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled | Inferred)]
+        if len(measured) < 2 or not all(isinstance(leaf, Sampled) for leaf in measured):
+            return False
+    return True
+
+
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
     """The processes that all ``leaves`` have; a number with a rule of its own has none."""
     first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
@@ -171,7 +183,9 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     each = [result for _, result in results]
     if is_bimodal(each) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         low, high = min(each), max(each)
-        return Estimate(statistics.median(each), low, high, len(each), 0.0, bimodal=True)
+        # A ratio beyond a bound in every pair of processes is so in both groups.
+        level = min(confidence, 1 - 2.0 ** (1 - len(each))) if compared_in_pairs(unit) else 0.0
+        return Estimate(statistics.median(each), low, high, len(each), level, bimodal=True)
     runs = dict.fromkeys(run for run, _ in results)
     by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
     if len(runs) >= ENOUGH_RUNS:

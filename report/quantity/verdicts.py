@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import compared_in_pairs, estimate
 from report.quantity.expression import Inferred, Quantity, Sampled
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
@@ -66,8 +66,14 @@ class Statement:
 
     @property
     def disturbed(self) -> bool:
-        """Whether something else on the machine ran while any of it was measured."""
-        return any(leaf.disturbed for leaf in self._sampled)
+        """Return whether other programs ran while any of it was measured, and that may decide it.
+
+        They do not decide a comparison in pairs of processes: two processes in turn meet the same
+        load, which cancels in their ratio or widens its interval.
+        """
+        return any(leaf.disturbed for leaf in self._sampled) and not compared_in_pairs(
+            self.quantity
+        )
 
     @property
     def alone(self) -> bool:

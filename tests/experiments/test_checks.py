@@ -13,7 +13,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import Check, checks_of
-from experiments.harness.progress import case_table, instability
+from experiments.commands.outcome import case_table, instability
 from report.core.records.record import Case, Record, Shard
 from report.core.records.store import Stored, read_record, write_record
 from tests import factory

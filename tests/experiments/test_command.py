@@ -1,8 +1,11 @@
 """The command line: what it refuses and how; nothing is measured here but the tiny study."""
 
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,10 +14,11 @@ import tiny_study
 from experiments import __main__ as program
 from experiments import registry
 from experiments.__main__ import main
+from experiments.commands import forecast
 from experiments.commands.purpose import print_record, purpose
 from experiments.harness.request import Request
 from experiments.harness.run import differences
-from experiments.harness.study import Study
+from experiments.harness.study import QUICK, Study
 from report.core.records.store import read_records, record_name, write_record
 from report.instruments.judgement import judge
 from tests import factory
@@ -118,7 +122,7 @@ def test_a_whole_run(
     out, err = capsys.readouterr()
     (stored,) = read_records("tiny", tmp_path / "data")
     assert f"Record: data/{stored.file}" in out and "500 µs" in out
-    assert "[50%, 0 s left] size=2: ok\n" in err and "100%" not in err
+    assert "s left] size=2: ok\n" in err and "100%" not in err
     assert not stored.edited
     assert stored.record.command == (
         *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),
@@ -196,3 +200,40 @@ def test_a_record_that_no_build_can_use(
     good = write_record(factory.measurement("2026-10-01T10:00:00Z"), Path("data"))
     # The build passes over the newer record, and so does what is said of the older one.
     assert judge("conv_scaling", f"conv_scaling/{good.name}", Path("data")).used
+
+
+def test_what_a_run_needs_is_said_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "conv_scaling", "--quick", "--threads", "1", "--dry-run"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    first, *_, last = err.splitlines()
+    assert out == "" and not list(tmp_path.iterdir())
+    assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
+    assert re.fullmatch(r"About .* (s|min): 11 cases; processes: 6 retained and 6 default.", last)
+    monkeypatch.setattr(forecast.limits, "available_memory", lambda: 10)
+    assert main(words) == 0
+    assert "are free; the case will end as out of memory." in capsys.readouterr().err
+    with monkeypatch.context() as full:
+        full.setattr(forecast.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10))
+        assert main(words) == 1
+        assert "0 MB are free and the record needs about" in capsys.readouterr().err
+    broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
+    monkeypatch.setattr(registry, "load", lambda name: broken)
+    assert main(words) == 1
+    assert "neither the smallest nor the largest case can be built" in capsys.readouterr().err
+
+
+def test_the_time_of_cases_between_two_is_interpolated() -> None:
+    """A call of 1 ms for 10 images and 5 ms for 50: 3 ms for 30, and of another kind as well."""
+    known = [forecast.Calls(10, 0.1, 0.001), forecast.Calls(50, 0.1, 0.005)]
+    timed = {(("pass", "forward"),): known, (("pass", "backward"),): []}
+    for name in ("forward", "backward"):
+        calls = forecast._interpolated(timed, {"batch": 30, "pass": name})
+        assert calls == pytest.approx(forecast.Calls(30, 0.1, 0.003))
+    # Five calls before the samples, then 15 samples within 0.1 s.
+    assert forecast._case_time(known[1], QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
+    assert forecast._case_time(None, QUICK) == pytest.approx(0.15)

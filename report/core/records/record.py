@@ -62,6 +62,8 @@ Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "during", "after"]
+#: Fewest processes whose extremes bound a median at 95 % (96.9 %).
+FEWEST_PROCESSES: Final = 6
 #: The passes of one layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
@@ -333,13 +335,15 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def rounds_under(self, policy: Policy) -> tuple[Round, ...]:
         """Return the rounds under ``policy`` that are ok, or under the only policy measured.
 
-        Disturbed rounds are left out unless all are disturbed.
+        Disturbed rounds are left out unless too few others remain: none, or fewer than bound a
+        median where all together are enough.  Intervals are then as wide as the noise was.
         """
         ok = tuple(round_ for round_ in self.rounds if round_.status == "ok")
         rounds = tuple(round_ for round_ in ok if round_.policy == policy)
         if not rounds and len({round_.policy for round_ in ok}) == 1:
             rounds = ok
-        return tuple(round_ for round_ in rounds if round_.disturbance is None) or rounds
+        quiet = tuple(round_ for round_ in rounds if round_.disturbance is None)
+        return rounds if not quiet or len(quiet) < FEWEST_PROCESSES <= len(rounds) else quiet
 
 
 class Protocol(Part, frozen=True):

@@ -32,7 +32,7 @@ class Estimate:
 
     ``confidence`` is the requested level, or the lower level that too few samples reach.  If the
     processes fall into two groups (``bimodal``), the median lies between the groups: the ends are
-    the extremes, and the level is 0.
+    the extremes, and the level is 0, or that of the extremes for a ratio in pairs of processes.
     """
 
     value: float

@@ -1,0 +1,264 @@
+"""What a run will need, said within seconds of its start: time, memory, disk, and how noisy it is.
+
+The smallest and the largest case of each kind are built; on a CPU both are also called in a child
+process, and the times of the cases between them are interpolated by their size.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import ceil, prod
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from experiments.counters.counting import TOOLS, multiply_adds
+from experiments.harness import rounds, worker
+from experiments.harness.measure import build_subject, build_workload
+from experiments.harness.progress import Step
+from experiments.harness.request import Request, available_policies
+from experiments.harness.study import CeilingSize, Factors, Session, Study
+from experiments.harness.timing import WARMUP_SHARE
+from experiments.machine import limits, quiet, runtime
+from experiments.machine.text import factors_text, first_line, period_text
+from report.core.errors import MeasurementError
+from report.core.records.record import Protocol
+
+#: Time for calling cases, and for observing other programs (s).
+_CALLS_S: Final = 3.0
+_WATCHED_S: Final = 0.5
+#: Time of all ceilings of each size (s), without the start of their process.
+_CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
+#: Start of a process beside its imports, a profile of a call, and the start of valgrind (s).
+_START_S: Final = 0.5
+_PROFILE_S: Final = 0.3
+_VALGRIND_S: Final = 60.0
+#: Bytes of a sample in a record, and of a record without samples.
+_SAMPLE_B: Final = 30
+_RECORD_B: Final = 10**6
+
+
+class Calls(NamedTuple):
+    """Size of a case, and the times of building it and of one warm call (s)."""
+
+    size: float
+    build: float
+    call: float
+
+
+#: Kind of a case: its levels that are words.
+Kind = tuple[tuple[str, str], ...]
+
+
+def forecast(request: Request, note: Callable[[str], None]) -> dict[Step, float]:
+    """Say what a run will need; return the expected time of each step (s).
+
+    Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
+    """
+    started = time.monotonic()
+    study, planned, cases = request.select()
+    request.select_shard()
+    threads = runtime.checked_threads(request.threads)
+    runtime.start_torch(request.device, threads)
+    start_s = time.monotonic() - started + _START_S
+    protocol = available_policies(planned, request.device)[0]
+    if request.quick:
+        claims = "; ".join(study.quick_claims) or "none that its study names"
+        note(f"Claims that this quick run can decide: {claims}.")
+    kinds = _by_kind(cases)
+    _check_cases(study, kinds, note)
+    _check_disk(request.records, protocol, len(cases))
+    noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
+    if noise:
+        note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
+    timed = _time_kinds(study, kinds, Session(request.device, protocol, threads=threads))
+    seconds = _expected(study, cases, protocol, timed, start_s, noisy=noise is not None)
+    if study.subject and request.counter_choice != "none":
+        seconds["counts"] = _counting_time(study, cases, request)
+    processes = " and ".join(f"{n} {policy}" for policy, n in protocol.processes.items())
+    note(f"About {period_text(sum(seconds.values()))}: {len(cases)} cases; processes: {processes}.")
+    return seconds
+
+
+def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
+    """Group the cases by their levels that are words, each group from small to large."""
+    kinds = defaultdict[Kind, list[Factors]](list)
+    for factors in sorted(cases, key=_size):
+        words = ((name, level) for name, level in factors.items() if isinstance(level, str))
+        kinds[tuple(words)].append(factors)
+    return dict(kinds)
+
+
+def _size(factors: Factors) -> float:
+    """Multiply all levels that are numbers."""
+    return prod(level for level in factors.values() if not isinstance(level, str))
+
+
+def _check_cases(
+    study: Study, kinds: Mapping[Kind, Sequence[Factors]], note: Callable[[str], None]
+) -> None:
+    """Build the smallest and largest case on the meta device; check the memory of the largest.
+
+    Raises ``MeasurementError`` if neither can be built.
+    """
+    if study.subject is None:
+        return
+    ordered = sorted((case for group in kinds.values() for case in group), key=_size)
+    reasons = {}
+    for factors in (ordered[0], ordered[-1]):
+        try:
+            subject = build_subject(study, factors, "meta")
+        except Exception as error:
+            reasons[factors_text(factors)] = f"{type(error).__name__}: {first_line(str(error))}"
+            continue
+        tensors = (*subject.module.parameters(), *subject.module.buffers(), subject.inputs)
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if needed > (available := limits.available_memory()):
+            note(
+                f"{factors_text(factors)} needs more than {needed / 1e9:.1f} GB, and "
+                f"{available / 1e9:.1f} GB are free; the case will end as out of memory."
+            )
+    for name, reason in reasons.items():
+        note(f"{name} cannot be built: {reason}")
+    if len(reasons) == 2 or (reasons and len(ordered) == 1):
+        raise MeasurementError(
+            f"experiments/{study.name}.py: neither the smallest nor the largest case can be built; "
+            "correct the function «subject»."
+        )
+
+
+def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
+    """Raise ``MeasurementError`` if the disk has no room for the record."""
+    folder = next(path for path in (records, *records.resolve().parents) if path.exists())
+    samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
+    needed = _RECORD_B + _SAMPLE_B * samples
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise MeasurementError(
+            f"{folder}: {free / 1e6:.0f} MB are free and the record needs about "
+            f"{needed / 1e6:.0f} MB; delete files, or give --records a folder on another disk."
+        )
+
+
+def _time_kinds(
+    study: Study, kinds: Mapping[Kind, Sequence[Factors]], session: Session
+) -> dict[Kind, list[Calls]]:
+    """Time the smallest and largest case of each kind, as far as a few seconds allow."""
+    timed: dict[Kind, list[Calls]] = {kind: [] for kind in kinds}
+    end = time.monotonic() + _CALLS_S
+    if study.subject is None or not worker.can_fork(session.device):
+        return timed
+    for place in (0, -1):
+        for kind, group in kinds.items():
+            left = end - time.monotonic()
+            if left > 0 and (place == 0 or len(group) > 1):
+                timed[kind] += _time_case(study, group[place], session, ceil(left))
+    return timed
+
+
+def _time_case(study: Study, factors: Factors, session: Session, limit_s: int) -> list[Calls]:
+    """Time a case in a child process; nothing if it fails or takes too long."""
+    reading, writing = os.pipe()
+
+    def call() -> None:
+        started = time.monotonic()
+        workload = build_workload(study, factors, session.device)
+        built = time.monotonic()
+        workload.once()
+        first = time.monotonic()
+        workload.once()
+        calls = Calls(_size(factors), built - started, time.monotonic() - first)
+        os.write(writing, msgspec.json.encode(calls))
+
+    child = worker.fork(call, limit_s)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    return [msgspec.json.decode(text, type=Calls)] if text else []
+
+
+def _interpolated(timed: Mapping[Kind, list[Calls]], factors: Factors) -> Calls | None:
+    """Interpolate the times of a case between those of its kind, else of the slowest kind."""
+    kind, size = next(iter(_by_kind([factors]))), _size(factors)
+    known = timed.get(kind) or max(timed.values(), key=_slowest, default=[])
+    if not known:
+        return None
+    small, large = known[0], known[-1]
+    share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
+    build, call = (
+        max(one + share * (other - one), 0.0)
+        for one, other in ((small.build, large.build), (small.call, large.call))
+    )
+    return Calls(size, build, call)
+
+
+def _slowest(known: list[Calls]) -> float:
+    return max((calls.call for calls in known), default=0.0)
+
+
+def _case_time(calls: Calls | None, protocol: Protocol) -> float:
+    """Expect the time of a case in one process (s)."""
+    budget = protocol.case_budget_s
+    if calls is None:
+        return (1 + WARMUP_SHARE) * budget
+    warmup = max(
+        (protocol.warmup_calls + 1) * calls.call, min(5 * calls.call, WARMUP_SHARE * budget)
+    )
+    samples = min(protocol.maximum_samples * calls.call, budget)
+    return calls.build + warmup + max(samples, protocol.minimum_samples * calls.call)
+
+
+def _expected(
+    study: Study,
+    cases: Sequence[Factors],
+    protocol: Protocol,
+    timed: Mapping[Kind, list[Calls]],
+    start_s: float,
+    *,
+    noisy: bool,
+) -> dict[Step, float]:
+    """Expect the times of memory, with both measurements of ceilings, and of all processes."""
+    memory = start_s + 2 * _CEILINGS_S[study.ceilings]
+    memory += 2 * start_s if study.ceilings != "none" else 0.0
+    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
+    one_round = defaultdict[str, float](float)
+    for factors in cases:
+        calls = _interpolated(timed, factors)
+        if study.subject or study.memory:
+            memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
+        policies = study.timed_under(factors) if study.has_times else "none"
+        for policy in protocol.processes:
+            if policies == "every" or (policies == "main" and policy == main):
+                one_round[policy] += _case_time(calls, protocol)
+    planned = sum(n * one_round[policy] for policy, n in protocol.processes.items())
+    once = sum(one_round.values())
+    limit = protocol.budget_s or planned
+    used = [policy for policy in protocol.processes if one_round[policy]]
+    turns = sum(protocol.processes[policy] for policy in used)
+    if noisy:
+        turns += rounds.REPEATS * len(used)
+        planned += rounds.REPEATS * once
+        limit *= 1 + rounds.REPEAT_SHARE
+    return {"memory": memory, "times": max(min(planned, limit), once) + turns * start_s}
+
+
+def _counting_time(study: Study, cases: Sequence[Factors], request: Request) -> float:
+    """Expect the time of counting executed work (s)."""
+    tool = TOOLS[request.device]
+    if tool.unavailable():
+        return 0.0
+    total = 0.0
+    for factors in cases:
+        if study.is_counted is None or study.is_counted(factors):
+            with suppress(Exception):  # what cannot be built is not counted
+                total += tool.seconds(multiply_adds(study, factors))
+        if request.counter_choice != "all" and total > tool.BUDGET_S:
+            total = tool.BUDGET_S
+            break
+    return total + _VALGRIND_S if total and request.device == "cpu" else total
