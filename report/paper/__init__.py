@@ -1,1 +1,1 @@
-"""What a paper is made of: values, tables, figures, claims and the manuscript."""
+"""Parts of a paper: values, tables, figures, claims and the manuscript."""

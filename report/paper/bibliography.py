@@ -1,7 +1,7 @@
-"""The bibliography: whole entries, each with a key of its own, and no TeX but accents and type.
+"""Check of the bibliography: complete entries with unique keys, and no TeX but accents and type.
 
-It is read by pandoc and by TeX, which would follow ``\\input`` in a field; a damaged entry would
-swallow the next one without a word.
+pandoc and TeX read the file.  TeX would follow ``\\input`` in a field, and a damaged entry would
+silently swallow the next one.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from report.core.errors import RecordError
 from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
-#: TeX's way around a backslash, and commands that are no accents, signs, letters or type; \H is
-#: read in braces only, since BibTeX makes \h of it in a title.
+#: TeX's notations for a hidden backslash, and commands other than accents, signs, letters and type.
+#: \H is allowed in braces only, since BibTeX turns it into \h in a title.
 _FOREIGN: Final = re.compile(
     r"\^\^|\$\$|(?<!\{)\\H(?![A-Za-z])|\\(?!(?:AA|AE|H|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|t|th|"
     r"times|text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|asciitilde|trademark|less|"
     r"greater|underscore)|u|url|v)(?![A-Za-z]))[A-Za-z]+"
 )
-#: An accent without a letter, an index without a sign; then commands and what is markup to TeX.
+#: An accent without a letter, an index without a sign; then commands and TeX's markup.
 _TOKEN: Final = re.compile(
     r"(\\(?:['\"`^~=.]|[Hbcdkrtuv](?![A-Za-z]))"
     r"(?!\s*(?:[A-Za-z]|\\(?:[ijoO]|a[ae]|A[AE])(?![A-Za-z])|\{\s*(?:[A-Za-z]+|\\[ij]\s*)?\}))|"
     r"[_^]\s*[_^$}']|\\\s+\Z)|\\[A-Za-z]+|\\.|[$%&#_^{}]",
     re.DOTALL,
 )
-#: What TeX takes in formulas alone, and pandoc drops elsewhere; what it takes in both.
+#: Tokens allowed only in formulas, since pandoc drops them elsewhere; tokens allowed anywhere.
 _IN_FORMULAS: Final = {r"\mathrm", r"\mu", r"\pi", r"\sim", r"\times", "_", "^"}
 _ANYWHERE: Final = re.compile(r"[{}]|\\[%&#$_{}\s,/\\-]")
 _IN_TEXT: Final = re.compile(r"\\(?:[A-Za-z]+|['\"`^~=.])")
 _GROUP: Final = re.compile(r"\{[^{}]*\}")
-#: Fields that no style prints, and in which programs keep names of files and notes.
+#: Unprinted fields, in which programs keep names of files and notes.
 _UNPRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
 _DEEPEST: Final = 16
 
@@ -68,7 +68,7 @@ _ADDRESSES: Final = {
 
 
 class Field(NamedTuple):
-    """A field of an entry: name in small letters, value, and where name and value stand."""
+    """A field of an entry: name in small letters, value, and the positions of both."""
 
     name: str
     value: str
@@ -78,12 +78,12 @@ class Field(NamedTuple):
 
 
 def entries_of(bibliography: str) -> list[str]:
-    """Split a bibliography before each entry; the first piece is what stands before them."""
+    """Split a bibliography before each entry; the first piece is the text before all entries."""
     return _START.split(bibliography)
 
 
 def fields_of(entry: str) -> tuple[list[Field], int]:
-    """List the fields of an entry, in linear time, with the place behind the last of them."""
+    """List the fields of an entry, in linear time, and the position behind the last field."""
     head, fields = _HEAD.match(entry), list[Field]()
     position = head.end() if head else 0
     while name := _NAME.match(entry, position):
@@ -97,9 +97,9 @@ def fields_of(entry: str) -> tuple[list[Field], int]:
 
 
 def _value_end(entry: str, start: int) -> int:
-    """Find where the value ends that begins at ``start``; -1 if BibTeX and pandoc would disagree.
+    """Find the end of the value that begins at ``start``; -1 if BibTeX and pandoc would disagree.
 
-    BibTeX counts every brace, and pandoc none behind a backslash.
+    BibTeX counts every brace, pandoc only those without a backslash.
     """
     if number := _NUMBER.match(entry, start):
         return number.end()
@@ -125,7 +125,7 @@ def _value_end(entry: str, start: int) -> int:
 def check_bibliography(content: bytes, place: str) -> None:
     """Raise ``RecordError`` for the first fault; ``place`` names the file.
 
-    An entry begins with the @ at the beginning of a line.
+    An entry begins with an @ at the beginning of a line.
     """
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -156,7 +156,7 @@ def check_bibliography(content: bytes, place: str) -> None:
 
 
 def with_plain_addresses(bibliography: str) -> str:
-    """Write each DOI and address in its own characters, without the escapes that TeX needs."""
+    """Write each DOI and address without the escapes that TeX needs."""
     written = []
     for entry in entries_of(bibliography):
         position = 0
@@ -175,7 +175,7 @@ def _plain_link(link: re.Match[str]) -> str:
 
 
 def _plain_address(name: str, value: str) -> str:
-    """An address without TeX's escapes; of a DOI, also without the address of its resolver."""
+    """Drop TeX's escapes from an address, and the address of the resolver from a DOI."""
     plain = _ESCAPED.sub(_unescaped, value)
     return _DOI_PREFIX.sub("", plain, count=1) if name == "doi" else plain
 
@@ -186,7 +186,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
-    """Keep the entries that a paper ``cites`` by key, and what they refer to by ``crossref``."""
+    """Keep the entries that a paper ``cites`` by key, and the parents in their ``crossref``."""
     before, *entries = entries_of(bibliography)
     keyed = [(head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
     wanted = {key for key, _ in keyed if cites(key)}
@@ -197,7 +197,7 @@ def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
 
 
 def _examined(entry: str) -> tuple[str, list[Field], str]:
-    """The key of an entry, its fields, and a fault; an entry without a key by its first letters."""
+    """Return an entry's key, or its first letters without one, its fields, and a fault or ""."""
     head, (fields, end) = _HEAD.match(entry), fields_of(entry)
     if head is None:
         first = entry[:30].partition("\n")[0]
@@ -211,7 +211,7 @@ def _examined(entry: str) -> tuple[str, list[Field], str]:
 
 
 def _fault_of(field: Field) -> str:
-    """Describe the first thing that no value of a field may hold."""
+    """Describe the first fault in the value of a field, or return an empty text."""
     if field.name == "xdata":
         return "found xdata, which BibTeX does not read"
     if field.name == "language" and not re.fullmatch("[A-Za-z -]*", field.value):
@@ -233,7 +233,7 @@ def _fault_of(field: Field) -> str:
 
 
 def _name_fault(field: Field) -> str:
-    """Describe the first name that BibTeX could not divide into its parts."""
+    """Describe the first name that BibTeX cannot split into its parts."""
     shown, plain = "", field.value
     while shown != plain:
         shown, plain = plain, _GROUP.sub("x", plain)
@@ -245,8 +245,8 @@ def _name_fault(field: Field) -> str:
 
 
 def _markup_fault(name: str, value: str) -> str:
-    """Describe the first sign that TeX takes for markup, such as %, which hides a line's rest."""
-    depth, formula = 0, None  # braces that are open, here and where the formula begins
+    """Describe the first character that TeX reads as markup, such as %, which starts a comment."""
+    depth, formula = 0, None  # open braces, now and at the beginning of the formula
     for token in _TOKEN.finditer(value):
         sign = token[0]
         depth += (sign == "{") - (sign == "}")

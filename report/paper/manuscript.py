@@ -1,4 +1,4 @@
-"""From findings and prose to the ``.qmd``, the one document that every format is made from."""
+"""Manuscript of a paper: findings and template rendered to the ``.qmd`` behind all formats."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from report.core.records.strict import byte_at
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
 from report.paper.prose import Fault, faults, line_of, read_printed
-from report.paper.templating import Forms, Page, given, paper_environment
+from report.paper.templating import Forms, Page, for_template, paper_environment
 from report.paper.values import Value
 
-#: What every paper says at its beginning of records that are not what their names say and of those
-#: that were asked for in this build alone, and at its end of those that others measured; no author
-#: can forget it.
+#: Texts of every paper, so that no author can forget them: on edited records and those of --use at
+#: its beginning, on records that others measured at its end.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _OPENING: Final = "opening.qmd.j2"
 _ENDING: Final = "ending.qmd.j2"
@@ -34,9 +33,9 @@ _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 @dataclass(frozen=True)
 class Manuscript:
-    """A rendered template: its text, the findings with their captions, and what does not hold.
+    """A rendered template: its text and the findings with their captions.
 
-    ``unsupported`` has a sentence for each of the template's that its claim does not support.
+    ``unsupported`` has a warning for each sentence whose claim does not support it.
     """
 
     text: str
@@ -51,32 +50,32 @@ def render_manuscript(
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
-    The template sees ``v`` (values), ``facts``, ``claims``, and the names of ``tables`` and
-    ``figures``, and has the tags of ``templating``.  ``origin`` is what the paper says of its data,
-    as ``Chosen`` has it: the text begins with the records that were ``altered`` (file, what way)
-    or ``asked`` for, and ends with the attributions of those ``imported``.
+    The template can use ``v`` (values), ``facts``, ``claims``, the names of ``tables`` and
+    ``figures``, and the tags of ``templating``.  ``origin`` describes the records: the text begins
+    with those that were ``altered`` (file, reason) or ``asked`` for by --use, and ends with the
+    attributions of those ``imported``.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
     source = _read(template)
-    said = given({"altered": (), "asked": (), "imported": (), **origin})
+    shared = for_template({"altered": (), "asked": (), "imported": (), **origin})
     page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
-            # A namespace, because a dictionary has names of its own, such as copy.
+            # A namespace, because a dictionary has methods such as copy.
             v=SimpleNamespace(**{id: Forms(value) for id, value in findings.values.items()}),
-            tables=given([*findings.tables]),
-            figures=given([*findings.figures]),
-            claims=given({id: claim.as_json() for id, claim in findings.claims.items()}),
-            facts=given(findings.facts),
-            provenance=given(provenance(findings.values.values(), origin.get("asked", ()))),
+            tables=for_template([*findings.tables]),
+            figures=for_template([*findings.figures]),
+            claims=for_template({id: claim.as_json() for id, claim in findings.claims.items()}),
+            facts=for_template(findings.facts),
+            provenance=for_template(provenance(findings.values.values(), origin.get("asked", ()))),
         )
         empty = not findings.facts.get("measured", True)
-        opening = environment.get_template(_OPENING).render(said, empty=empty)
-        ending = environment.get_template(_ENDING).render(said)
+        opening = environment.get_template(_OPENING).render(shared, empty=empty)
+        ending = environment.get_template(_ENDING).render(shared)
     except Exception as error:
-        # A template is a program, which can fail in every way.
+        # A template is a program, which can raise any error.
         raise _refusal(template, error) from error
     front = _FRONT_MATTER.match(text)
     end = front.end() if front and opening else 0
@@ -91,7 +90,7 @@ def _place(template: Path) -> str:
 
 
 def _read(template: Path) -> str:
-    """Read the text of a template; raises ``TemplateError`` if it is none."""
+    """Read the text of a template; raises ``TemplateError`` if it is not UTF-8."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
@@ -101,7 +100,7 @@ def _read(template: Path) -> str:
 
 
 def _check_printed(text: str, page: Page, source: str) -> None:
-    """Refuse numbers that no study computed or that read as others; raises ``TemplateError``."""
+    """Check the printed numbers; raises ``TemplateError`` for typed or ambiguous ones."""
     front = _FRONT_MATTER.match(text)
     head, body = (front[0], text[front.end() :]) if front else ("", text)
     texts = [body, *page.asides]
@@ -122,7 +121,7 @@ def _check_printed(text: str, page: Page, source: str) -> None:
 
 
 def _refusal(template: Path, error: Exception) -> TemplateError:
-    """Says in which line of the template, which Jinja leaves in the traceback, and what."""
+    """Describe an error with its line of the template, which Jinja keeps in the traceback."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         line: int | None = error.lineno
     else:
@@ -136,15 +135,15 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
 
 
 _MARK: Final = "chosen by --use"
-#: Characters of a formula that a line of the list has room for.
+#: Characters of a formula that fit into a line of the list.
 _FORMULA: Final = 200
 
 
 def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
-    """A pipe table with a line for every value of the prose: the target of its links.
+    """List every value of the prose in a pipe table, the target of the values' links.
 
-    Files that the user ``asked`` for in this build are marked.  A formula that would fill a page
-    is cut; what opens over its number has it, as the file of values does.
+    Files that the user ``asked`` for in this build are marked.  Long formulas are cut; the page's
+    dialog for a number and the file of values have them in full.
     """
     lines = [
         "| Number | Value | Formula | Samples | From |",

@@ -1,7 +1,7 @@
-"""The numbers of a paper, pinned: what ``data/expected/<study>.json`` holds of one study.
+"""Pinned numbers of a paper: the content of ``data/expected/<study>.json``.
 
 A pinned number has nine significant digits.  Arithmetic and square roots are the same on every
-system; ``exp``, ``log``, sines and sums of NumPy may differ, in the last of 16 digits.
+system; ``exp``, ``log``, sines and sums of NumPy may differ in the last of 16 digits.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from report.paper.findings import Claim, Figure, Findings
 from report.paper.tables import Table
 from report.paper.values import Evaluated
 
-#: What is pinned of one number, cell, series or claim, by field.
+#: Pinned fields of one number, cell, series or claim.
 Item: TypeAlias = dict[str, Any]
 
 _DIGITS: Final = 9
-#: Two numbers of nine digits that are closer than this are the same number, rounded elsewhere.
+#: Relative difference up to which two numbers of nine digits count as equal.
 _TOLERANCE: Final = 2e-8
-#: So many numbers of a claim are pinned one by one; more are pinned by count, extremes and sum.
+#: Up to this many numbers of a claim are pinned singly; more by count, extremes and sum.
 _FEW: Final = 3
-#: The kinds of items in the order in which differences are listed, and what a sentence calls one.
+#: Kinds of items in the order in which differences are listed, with their names in sentences.
 KINDS: Final[Mapping[str, str]] = {
     "claims": "claim",
     "values": "value",
@@ -43,7 +43,7 @@ KINDS: Final[Mapping[str, str]] = {
 class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The pinned numbers of a paper.
 
-    ``records`` are the names of the records that the numbers are of: time, device and hash of the
+    ``records`` are the names of the records behind the numbers: time, device and hash of the
     content.  ``audits`` are the reported values that are known to fail their audit.
     """
 
@@ -57,14 +57,14 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     texts: dict[str, Item] = {}
 
     def as_text(self) -> str:
-        """Sorted JSON with one item a line, so that a difference of versions shows what moved."""
+        """Write sorted JSON with one item per line, so that version control shows changed items."""
         content: dict[str, Any] = msgspec.to_builtins(self)
         sections = (f"{_json(kind)}: {_section(content[kind])}" for kind in sorted(content))
         return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
 class Move(NamedTuple):
-    """An item that differs from the pinned one; None where one side does not have it."""
+    """An item that differs from the pinned one; None on a side that lacks it."""
 
     kind: str
     name: str
@@ -73,7 +73,7 @@ class Move(NamedTuple):
 
     @property
     def outside(self) -> bool:
-        """Whether the number left the pinned interval; one without an interval left its value."""
+        """True if the number left the pinned interval or, without one, the pinned value."""
         if self.pinned is None or self.now is None:
             return True
         old, new = self.pinned.get("number"), self.now.get("number")
@@ -84,7 +84,7 @@ class Move(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The item with both contents of every field that differs."""
+        """Describe the item, with both contents of every field that differs."""
         item = f"{KINDS[self.kind]} {self.name}"
         if self.pinned is None or self.now is None:
             content = _json(self.pinned or self.now)
@@ -134,7 +134,7 @@ def _inside(move: Move) -> bool:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Compare pinned content; numbers with a decimal point within the rounding of their digits."""
+    """Compare pinned content; numbers with a decimal point may differ by ``_TOLERANCE``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):
@@ -148,7 +148,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
-    """A number with its unit and interval, or why there is none; of a text what it says."""
+    """Pin a number with its unit and interval, the reason of a missing one, or a text."""
     if isinstance(content, str):
         return {"text": printed}
     if isinstance(content, Missing):
@@ -165,7 +165,7 @@ def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
 
 
 def _claim(claim: Claim) -> Item:
-    """The verdict, and the compared numbers with the ranges in which the claim holds."""
+    """Pin the verdict, and the compared numbers with the ranges in which the claim holds."""
     numbers = [_item(number, "", "").get("number") for number, _, _ in claim.compared]
     item: Item = {"verdict": claim.verdict, "because": claim.because}
     return item | {
@@ -181,7 +181,7 @@ def _headings(table: Table) -> Item:
 
 
 def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
-    """The cells of all tables, by table, first cell of the row, and heading."""
+    """Yield the cells of all tables, named by table, first cell of the row, and heading."""
     for table in tables:
         rows = _numbered(row[0][0] for row in table.texts())
         for name, cells in zip(rows, table.rows, strict=True):
@@ -191,7 +191,7 @@ def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
 
 
 def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
-    """The series of all figures, by figure, panel and label."""
+    """Yield the series of all figures, named by figure, panel and label."""
     for figure in figures:
         series: dict[tuple[Any, ...], list[Sequence[Any]]] = defaultdict(list)
         for panel, label, *point in figure.drawing.data():
@@ -202,7 +202,7 @@ def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
 
 
 def _series(points: Sequence[Sequence[Any]]) -> Item:
-    """The points of one series, each as ``figures.panels.COLUMNS`` has them from ``name`` on."""
+    """Pin one series; its points have the ``figures.panels.COLUMNS`` from ``name`` on."""
     names, over, places, unit, values, lows, highs = zip(*points, strict=True)
     known = _known(values)
     item: Item = {"unit": unit[0], **({"over": over[0]} if over[0] else {}), **_summary(known)}
@@ -219,7 +219,7 @@ def _known(numbers: Iterable[float | None]) -> list[float | int]:
 
 
 def _numbered(names: Iterable[str]) -> Iterator[str]:
-    """Distinct names: from its second time on a name has a number."""
+    """Make names distinct by numbering repeated ones from (2) on."""
     seen: Counter[str] = Counter()
     for name in names:
         seen[name] += 1
@@ -231,7 +231,7 @@ def _few_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
 
 
 def _summary(numbers: Sequence[float]) -> Item:
-    """Count, extremes and sum."""
+    """Pin count, extremes and sum."""
     if not numbers:
         return {"count": 0}
     return {
@@ -251,7 +251,7 @@ def _rounded(number: float) -> float | int:
 
 
 def _section(items: Sequence[Any] | Mapping[str, Any]) -> str:
-    """A list or an object with one item a line."""
+    """Write a list or an object with one item per line."""
     if isinstance(items, Mapping):
         lines = [f" {_json(name)}: {_json(items[name])}" for name in sorted(items)]
         opening, closing = "{}"

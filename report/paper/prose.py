@@ -1,10 +1,10 @@
 """The prose check: no result is typed by hand, and none is changed where it is printed.
 
 While a template is rendered, each text of the study is one private character, its mark.  Every
-digit that pandoc then reads beside the marks was typed, and is refused but in code, citations,
-addresses, names that the front matter declares, and what formulas may have: the digits 0, 1 and 2,
-exponents, indices and coefficients (2n³ is a law and no result).  Nothing may stand at a number of
-the study so that it would read as another one.
+digit that pandoc then reads beside the marks was typed.  Typed digits are allowed in code,
+citations, addresses and names that the front matter declares; in formulas also the digits 0, 1
+and 2, exponents, indices and coefficients (2n³ is a law and not a result).  No text beside a number
+of the study may make it read as another number.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / 
 _TIME_LIMIT_S: Final = 10.0
 _TAB: Final = 4
 
-#: The private characters that are marks, and what stands for code, formulas and pictures.
+#: Private characters that are marks, and characters in place of code, formulas and pictures.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 _MARK: Final = re.compile(f"[{MARKS}]")
 _NEVER: Final = re.compile("(?!)")
 _APART, _APART_NUMBER = "\ufffc", "\ufffd"
-#: Where a text is no words of a paragraph: what it is called, and what a text there must not have.
+#: Kinds of text outside paragraphs: their name in messages, and characters unsafe in them.
 _ELSEWHERE: Final = {
     "code": ("code", re.compile(r"\A\[|`|~~~")),
     "link": ("a link", re.compile(r"[\[\]()`]")),
     "math": ("a formula", re.compile(r"[`$\\{}\[]")),
     "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
 }
-#: Characters around a mark that can change it, and around a number that tell its line.
+#: Number of characters around a mark that can change it, and around a number that tell its line.
 _AROUND: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
 _LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
 _ADDRESS: Final = rf"https?://[A-Za-z][^\s{MARKS}]+"
-#: Names that may be declared: 3 × 3, 2D, 8-bit, a word such as ResNet-20 or float32, RTX 3090.
+#: Declared names: 3 × 3, 2D, 8-bit, a word such as ResNet-20 or float32, RTX 3090.
 _NAME: Final = re.compile(
     r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
     r"|[A-Z][\w/+-]*(?: [A-Z][\w/+-]*){0,3} \d{1,4}[A-Z]{0,2}"
 )
-#: A unit would make a result of a name that has a number of its own.
+#: A unit would turn a name that has a number into a result.
 _UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
 _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen|lakh|crore)s?|bn|mn|mio)\b"
 _FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
@@ -62,7 +62,7 @@ _FREE_AFTER: Final = re.compile(
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
 _SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
 
-#: Commands that print something, which end with ! in what follows, and those that print a space.
+#: Commands that print something, to which ``_tight`` adds a !, and those that print a space.
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _SPACING: Final = re.compile(
     r"\\(?:[,;:!> ]|(?:q?quad|(?:neg)?(?:thin|med|thick|en)space)(?![A-Za-z]))|~"
@@ -76,7 +76,7 @@ _IN_LAW: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
 _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: What may stand in a formula at a number of the study.
+#: Text allowed in a formula directly before and after a number of the study.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _LAW_AFTER: Final = re.compile(
     rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])|(?!\\%|(?:\\cdot!|\\times!)?{_WORDS}\{{\s*{_MULTIPLE})\\"
@@ -84,7 +84,7 @@ _LAW_AFTER: Final = re.compile(
 
 
 class Mark(NamedTuple):
-    """A text of the study that one character stands for, and the line that prints it.
+    """A text of the study in place of which one character is rendered, with its line.
 
     A ``number`` is a value; another text may begin or end with a digit.
     """
@@ -95,7 +95,7 @@ class Mark(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Reason to refuse a template, with its line, or with the words around a typed number."""
+    """Reason to refuse a template, with its line or the words around a typed number."""
 
     why: str
     around: str = ""
@@ -104,10 +104,9 @@ class Fault(NamedTuple):
 
 
 def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
-    """Names that ``front`` declares, and the texts that a reader sees in it and in ``texts``.
+    """Let pandoc read the names that ``front`` declares, and the printed texts of all documents.
 
-    A text follows its kind: words, code, math, link, attribute or author.
-
+    Returns names, and pairs of kind (words, code, math, link, attribute or author) and text.
     Raises ``TemplateError``.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
@@ -117,8 +116,8 @@ def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str
     except RenderError as error:
         raise TemplateError(str(error)) from error
     if finished.returncode != 0:
-        said = finished.stderr.partition("stack traceback")[0].rpartition("lua:")[2]
-        raise TemplateError(f"{place}: pandoc cannot read it ({said.strip()}); fix the template.")
+        reason = finished.stderr.partition("stack traceback")[0].rpartition("lua:")[2]
+        raise TemplateError(f"{place}: pandoc cannot read it ({reason.strip()}); fix the template.")
     printed = json.loads(finished.stdout)
     return printed["names"], printed["texts"]
 
@@ -129,10 +128,10 @@ def faults(
     names: Iterable[str],
     marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """Faults of the ``texts`` that a reader sees in ``documents``, in their order.
+    """Yield the faults of the printed ``texts`` of ``documents``, in their order.
 
     Raises ``ValueError`` for a name that could be a result.
-    """  # fmt: skip
+    """
     named = _pattern_of(names)
     hidden = {*_MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
@@ -150,9 +149,9 @@ def faults(
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
-    """Line of ``source`` with the number, and with most words in common with the fault.
+    """Find the line of ``source`` with the number and most words in common with the fault.
 
-    Where no line has the number, a text that an expression ``typed`` may have it.
+    If no line has the number, a text that an expression ``typed`` may have it.
     """
     lines, words = source.split("\n"), {*re.findall(r"\w+", fault.around)}
     printed = [line for text, line in typed if fault.number in text and fault.number not in source]
@@ -178,7 +177,7 @@ def _blank(name: re.Match[str]) -> str:
 
 
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
-    """Numbers of a formula that are no part of a law."""
+    """Yield the numbers of a formula that are not part of a law."""
     alone = _ALONE.fullmatch(_tight(tex))
     law = _INDEX.sub("", _tight(tex, coefficient="n"))
     numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
@@ -193,23 +192,23 @@ def _typed(number: str, around: str, word: str = "") -> Fault:
 
 
 def _tight(tex: str, coefficient: str = r"\g<0>") -> str:
-    """Drop what a formula does not print: white space, but behind commas, and empty braces.
+    """Drop unprinted white space (not behind commas) and empty braces of a formula.
 
-    Each of its coefficients is replaced by ``coefficient``.
+    Each coefficient is replaced by ``coefficient``.
     """
     spaced = _COMMAND.sub(r"\g<0>!", _SPACING.sub(" ", tex))
     text = re.sub(r"(?<!,)\s+", "", _COEFFICIENT.sub(coefficient, spaced))
-    kept: list[str] = []
+    printed: list[str] = []
     for char in text.replace("{,}", ","):
-        if char == "}" and kept[-1:] == ["{"]:
-            kept.pop()
+        if char == "}" and printed[-1:] == ["{"]:
+            printed.pop()
         else:
-            kept.append(char)
-    return "".join(kept)
+            printed.append(char)
+    return "".join(printed)
 
 
 def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
-    """Numbers of the study that something beside them would change."""
+    """Yield the numbers of the study that the text beside them would change."""
     for match in _MARK.finditer(text):
         mark, (start, end) = _mark_of(match[0], marks), match.span()
         before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
@@ -230,7 +229,7 @@ def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
 
 
 def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
-    """Tell whether a number reads otherwise behind these words than alone."""
+    """Return True if the words before a number change how it reads."""
     if not mark.number and not re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         return False
     last = before.rstrip()[-1:]
@@ -239,7 +238,7 @@ def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
 
 
 def _spoils_after(after: str, mark: Mark) -> bool:
-    """Tell whether a number reads otherwise before these words than alone."""
+    """Return True if the words after a number change how it reads."""
     if not _ends_in_digit(mark):
         return False
     # A text of the study may be a share without its sign.

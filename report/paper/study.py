@@ -1,8 +1,8 @@
-"""A study as its author declares it: functions of parts of the data, named as templates name them.
+"""Study as its author declares it: functions on parts of its data, named as in its template.
 
 A part is a kind of subject: the run of one CPU or GPU, the source, measurements of others, or a
-pair of runs.  Everything declared on a part is computed from that subject alone, so that the paper
-shows it of the run that its edition chose, and a report shows it of any other run::
+pair of runs.  A declaration on a part is computed from that subject alone, so a paper can show it
+for the run that its edition chose, and a report for any other run::
 
     study = Study(Paper, check_subject)
     cpu: Part[Run] = study.part("cpu")
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -50,15 +51,15 @@ Subject = TypeVar("Subject")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
-#: What a claim's function returns: a comparison, or several that have to hold together.
+#: Result of a claim's function: a comparison, or several that have to hold together.
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
 #: How a claim is judged: as papers print it, or in the detail that reports print.
 Judge: TypeAlias = Callable[[str, Statement | Several], Claim]
-#: The cells of a table's rows by heading.  A heading may end with the unit in which its numbers are
+#: Cells of a table's rows by heading.  A heading may end with the unit in which its numbers are
 #: printed: ``Time (µs)``.
 Rows: TypeAlias = Iterable[Mapping[str, Content]]
 
-#: The kind of a part → what its claims are about.
+#: Kind of a part → subject of its claims.
 _ABOUT: Final[Mapping[str, str]] = {
     "cpu": "a CPU",
     "gpu": "a GPU",
@@ -76,7 +77,7 @@ _NOTHING: Final = Statement(absent("comparison", "1", "nothing to compare was re
 
 @dataclass(frozen=True)
 class _Declared(Generic[Result]):
-    """A function of one part's subject, with the name by which templates print its result."""
+    """A function of one part's subject, with the id by which templates print its result."""
 
     part: Part[Any]
     id: str
@@ -85,14 +86,14 @@ class _Declared(Generic[Result]):
     title: str = ""
 
     def of(self, data: Any, otherwise: Result) -> Result:
-        """The result for the part's subject in ``data``, ``otherwise`` where they have none."""
+        """Compute the result for the part's subject in ``data``; ``otherwise`` if it has none."""
         subject = getattr(data, self.part.name) if self.part.name else data
         return otherwise if subject is None else self.function(subject)
 
 
 @dataclass
 class _Declarations:
-    """All that a study declares, in the order of its module."""
+    """Declarations of a study, in the order of its module."""
 
     values: dict[str, _Declared[Quantity]] = field(default_factory=dict)
     texts: dict[str, _Declared[Any]] = field(default_factory=dict)
@@ -106,9 +107,9 @@ class Part(Generic[Subject]):
     """One part of a study's data, and the decorators that declare functions of it."""
 
     def __init__(self, name: str, kind: str, declarations: _Declarations) -> None:
-        """``name`` is the attribute of the paper's data that holds the subject, or None there.
+        """Set the attribute ``name`` of the paper's data that holds the subject, or None.
 
-        ``kind`` says of which records the part can be computed, and what its claims are about.
+        ``kind`` is the kind of records that the part can be computed from (see ``_ABOUT``).
         """
         self.name, self.kind, self._declarations = name, kind, declarations
 
@@ -143,9 +144,9 @@ class Part(Generic[Subject]):
             _add(self._declarations.texts, _Declared(self, id, function))
 
     def claim(self, title: str) -> Callable[[Function], Function]:
-        """Declare what has to hold: a comparison such as ``run.gain() > 1``, or several.
+        """Declare a claim: a comparison such as ``run.gain() > 1``, or several.
 
-        ``title`` is one sentence that can be read alone.  Nothing holds without a subject.
+        ``title`` is one sentence that can be read alone.  Without a subject no claim holds.
         """
 
         def declared(function: Function) -> Function:
@@ -165,8 +166,8 @@ class Part(Generic[Subject]):
     ) -> Callable[[Callable[[Subject], Rows]], Callable[[Subject], Rows]]:
         """Declare a table, whose function yields the cells of each row by their headings.
 
-        ``name`` stands for the function's where a value has that; ``digits`` are the significant
-        ones of columns whose numbers have no interval.
+        ``name`` replaces the function's, which a value may have already.  ``digits`` maps headings
+        to significant digits, for columns whose numbers have no interval.
         """
 
         def declared(function: Callable[[Subject], Rows]) -> Callable[[Subject], Rows]:
@@ -181,7 +182,7 @@ class Part(Generic[Subject]):
         return declared
 
     def shared_table(self) -> Callable[[Function], Function]:
-        """Declare a table that shared code makes with its own identifier, or None."""
+        """Declare a table with an id of its own, made by shared code, or None."""
 
         def declared(function: Function) -> Function:
             place = f"{function.__module__}.{function.__name__}"
@@ -195,8 +196,8 @@ class Part(Generic[Subject]):
     ) -> Callable[[Callable[[Subject], Iterable[Panel]]], Callable[[Subject], Iterable[Panel]]]:
         """Declare a figure, whose function yields its panels; ``size`` are fields of ``Drawing``.
 
-        ``name`` stands for the function's where that is taken.
-        The ``key`` figure stands for the paper where papers are listed.
+        ``name`` replaces the function's, which a value may have already.
+        Lists of papers show the ``key`` figure.
         """
 
         def declared(
@@ -216,38 +217,47 @@ class Part(Generic[Subject]):
         return declared
 
 
+def _accept(stored: Stored) -> None:
+    """Accept every record."""
+
+
+def _nothing(data: Any) -> tuple[()]:
+    return ()
+
+
 class Study(Part[Data]):
-    """What a paper prints, declared on its parts, or on all data of the paper together."""
+    """Declarations of all that a paper prints, on its parts or on all its data together."""
 
     def __init__(
         self,
         data: Callable[[Inputs], Data],
-        check: Callable[[Stored], None] = lambda stored: None,
+        check: Callable[[Stored], None] = _accept,
         compared: MachineComparison[Any] | None = None,
         *,
-        reconciliations: Callable[[Data], Iterable[Reconciliation]] = lambda p: (),
-        audits: Callable[[Data], Iterable[Check]] = lambda p: (),
+        reconciliations: Callable[[Data], Iterable[Reconciliation]] = _nothing,
+        audits: Callable[[Data], Iterable[Check]] = _nothing,
     ) -> None:
-        """``data`` makes the paper's data; ``check`` raises ``StudyError`` for a record of others.
+        """Set the functions that make the paper's parts.
 
-        ``compared`` is what the paper compares of all machines, of which it describes a few;
-        without it these are their ceilings.  ``reconciliations`` are all of the paper, and
-        ``audits`` the checks of what its source printed.
+        ``data`` makes its data.  ``check`` raises ``StudyError`` for a record that does not fit.
+        ``compared`` is the measure by which all machines are compared, by default measured peak
+        rates.  ``reconciliations`` makes those of the paper, ``audits`` the checks of the numbers
+        that its source printed.
         """
         super().__init__("", "", _Declarations())
         self._data, self._check, self.compared = data, check, compared or MachineComparison(Run)
         self._reconciliations, self._audits = reconciliations, audits
 
     def part(self, name: str, kind: str = "") -> Part[Any]:
-        """A part of the data: the attribute ``name`` of what ``data`` makes.
+        """Make a part of the data, whose subject is the attribute ``name`` of the paper's data.
 
-        ``kind`` is the name unless it is said: ``cpu``, ``gpu``, ``source``, ``others`` or
-        ``pair``.  A report of one record evaluates the parts whose kind is that of its device.
+        ``kind`` is ``cpu``, ``gpu``, ``source``, ``others`` or ``pair``, by default the name.  A
+        report on one record evaluates the parts of its device's kind.
         """
         return Part(name, kind or name, self._declarations)
 
     def show(self, name: str, *ids: str) -> None:
-        """Print values of a part for another run too: the attribute ``name``, as ``name_id``."""
+        """Print values of a part also for the run in the attribute ``name``, as ``name_id``."""
         other = Part[Any](name, "pair", self._declarations)
         for id in ids:
             value = self._declarations.values[id]
@@ -256,16 +266,16 @@ class Study(Part[Data]):
     def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
         """Declare numbers that follow from theory alone."""
         for id, quantity in quantities.items():
-            _add(self._declarations.values, _Declared(self, id, _constant(quantity), style))
+            function = partial(_constant, quantity)
+            _add(self._declarations.values, _Declared(self, id, function, style))
 
     def findings(self, everything: Inputs, judged: Judge = judge) -> Findings:
-        """All that the paper prints; raises ``StudyError`` for records that do not fit it.
+        """Evaluate all declarations on the records that have a role; compare all machines.
 
-        It describes the machines that play a role.  A table names the files of its quantities,
-        else all that the study read of these.
+        The sources of a table are the files of its quantities, or else all files of these records.
+        Raises ``StudyError`` for records that do not fit the study.
         """
-        for run in (run for stored in everything.records for run in stored.runs):
-            self._check(run)
+        self._check_all(everything.records)
         inputs = everything.in_roles()
         findings = self._evaluate(inputs, judged=judged)
         if len(inputs.records) == len(everything.records):
@@ -273,43 +283,50 @@ class Study(Part[Data]):
         return with_all_machines(findings, everything, inputs, self.compared)
 
     def evaluate(self, everything: Inputs, stored: Stored, judged: Judge = judge) -> Findings:
-        """Findings of the declarations on a CPU or GPU, from the one record ``stored`` alone.
+        """Evaluate the declarations on a CPU or GPU from the one record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """
-        for run in stored.runs:
-            self._check(run)
+        self._check_all((stored,))
         kind = "gpu" if stored.record.environment.gpu else "cpu"
         return self._evaluate(replace(everything, records=(stored,), roles={}), kind, judged)
 
+    def _check_all(self, records: Iterable[Stored]) -> None:
+        for stored in records:
+            for run in stored.runs:
+                self._check(run)
+
     def _evaluate(self, inputs: Inputs, kind: str = "", judged: Judge = judge) -> Findings:
-        """Findings of all declarations, or of those on parts of one kind."""
-        data, files, declared = self._data(inputs), inputs.files, self._declarations
-        values = _results(declared.values, data, _NO_RUN, kind)
-        tables = _results(declared.tables, data, None, kind)
-        figures = _results(declared.figures, data, None, kind)
-        claims = _results(declared.claims, data, Statement(_NO_RUN, Range()), kind)
+        """Evaluate all declarations, or only those on parts of one ``kind``."""
+        data, declared = self._data(inputs), self._declarations
+        values = {
+            id: _value(declared.values[id], quantity, inputs)
+            for id, quantity in _results(declared.values, data, _NO_RUN, kind).items()
+        }
+        tables = {}
+        for table in _results(declared.tables, data, None, kind).values():
+            if table and table.rows:
+                sources = inputs.shards(table.sources) or inputs.files
+                tables[table.id] = replace(table, sources=sources)
+        figures = {}
+        for id, figure in _results(declared.figures, data, None, kind).items():
+            if figure and figure.drawing.panels:
+                figures[id] = figure
+        claims = {}
+        no_run = Statement(_NO_RUN, Range())
+        for id, claimed in _results(declared.claims, data, no_run, kind).items():
+            title, about = declared.claims[id].title, _ABOUT[declared.claims[id].part.kind]
+            claims[id] = replace(judged(id, _joined(claimed)), title=title, about=about)
+        # Reconciliations and audits belong to the whole paper, not to one record.
+        reconciliations = () if kind else self._reconciliations(data)
         return Findings(
-            values={
-                id: _value(declared.values[id], quantity, inputs) for id, quantity in values.items()
-            },
-            tables={
-                table.id: replace(table, sources=inputs.shards(table.sources) or files)
-                for table in tables.values()
-                if table and table.rows
-            },
-            figures={id: f for id, f in figures.items() if f and f.drawing.panels},
-            claims={
-                id: replace(
-                    judged(id, _joined(claimed)),
-                    title=declared.claims[id].title,
-                    about=_ABOUT[declared.claims[id].part.kind],
-                )
-                for id, claimed in claims.items()
-            },
-            reconciliations={} if kind else {r.id: r for r in self._reconciliations(data)},
+            values=values,
+            tables=tables,
+            figures=figures,
+            claims=claims,
+            reconciliations={r.id: r for r in reconciliations},
             audits=() if kind else tuple(self._audits(data)),
-            facts={"measured": bool(files)} | _results(declared.texts, data, "", kind),
+            facts={"measured": bool(inputs.files)} | _results(declared.texts, data, "", kind),
             key_figure=declared.key_figure,
         )
 
@@ -317,9 +334,12 @@ class Study(Part[Data]):
 def _results(
     declared: Mapping[str, _Declared[Result]], data: Any, otherwise: Result, kind: str
 ) -> dict[str, Result]:
-    """The result of each declaration by its id; of parts of one ``kind`` if that is said."""
-    chosen = {id: item for id, item in declared.items() if kind in ("", item.part.kind)}
-    return {id: item.of(data, otherwise) for id, item in chosen.items()}
+    """Compute each declaration by its id, or only those on parts of one ``kind``."""
+    return {
+        id: item.of(data, otherwise)
+        for id, item in declared.items()
+        if kind in ("", item.part.kind)
+    }
 
 
 def _value(declared: _Declared[Quantity], quantity: Quantity, inputs: Inputs) -> Value:
@@ -327,24 +347,24 @@ def _value(declared: _Declared[Quantity], quantity: Quantity, inputs: Inputs) ->
     return replace(value, sources=inputs.shards(value.sources))
 
 
-def _constant(quantity: Quantity) -> Callable[[Any], Quantity]:
-    return lambda data: quantity
+def _constant(quantity: Quantity, data: Any) -> Quantity:
+    return quantity
 
 
 def _id(function: Callable[..., Any], separator: str = "-") -> str:
-    """The name of a function as an identifier; underscores at its ends keep Python's own words."""
+    """Return a function's name as an id, without outer underscores as in ``not_``."""
     return function.__name__.strip("_").replace("_", separator)
 
 
 def _add(declared: dict[str, _Declared[Result]], item: _Declared[Result]) -> None:
-    """Raises ``StudyError`` for an identifier that is declared twice."""
+    """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
     if item.id in declared:
-        raise StudyError(f"The study declares {item.id} twice; rename one of both.")
+        raise StudyError(f"The study declares {item.id} twice; rename one of the two.")
     declared[item.id] = item
 
 
 def _joined(claimed: Claimed) -> Statement | Several:
-    """One statement: all of several."""
+    """Join several statements to the one that all hold."""
     if isinstance(claimed, Statement | Several):
         return claimed
     statements = tuple(claimed)
@@ -352,9 +372,9 @@ def _joined(claimed: Claimed) -> Statement | Several:
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:
-    """The row of a check in a table: as printed, what its formula gives, and the verdict.
+    """Make a table's row for a check: printed value, recomputed value and verdict.
 
-    ``p`` are the data of a paper that has its ``inputs``.
+    ``p`` are the data of a paper, with an attribute ``inputs``.
     """
     derived = item.derived
     return {

@@ -1,27 +1,27 @@
-"""The Jinja that papers are written for: it prints what a study found, and computes nothing.
+"""Jinja environment of papers' templates, which prints a study's findings and computes nothing.
 
-Its tags are captions where tables and figures stand, and guarded sentences.
+Its tags print tables and figures with captions, and sentences that depend on claims.
 
 ``{% table "tbl-x" %}caption{% endtable %}``
     the table with its caption.
 ``{% figure "fig-x" %}caption{% alt %}alternative text{% endfigure %}``
-    the figure with both.
+    the figure with its caption and alternative text.
 ``{% claims "tbl-claims" %}id: sentence, a claim a line{% endclaims %}``
-    the table of the claims that are named, each in the author's words, with its verdict.
+    a table of claims in the author's words, with their verdicts.
 ``{% holds "id" %}a sentence{% else %}its opposite{% undecided %}neither{% endholds %}``
-    the sentence while the claim is supported, its opposite where it is refuted, and what says
-    neither in all other cases; each of the last two may be left out, and ``undecided`` then stands
-    for a missing opposite.  Where nothing fits, the sentence is marked as no longer supported and
-    the build says so; an undecided claim never prints the opposite.
-    ``{% holds "id", "refuted" %}`` rests the sentence on that verdict, so that the opposite stands
-    where the claim is supported.
+    the sentence if the claim is supported, its opposite if it is refuted, else the third text.
+    The last two may be left out; without an opposite, ``undecided`` is printed for a refuted claim
+    too.  If no text fits, the sentence is marked as no longer supported and the build warns; an
+    undecided claim never prints the opposite.
+    ``{% holds "id", "refuted" %}`` prints the sentence if the claim is refuted, and the opposite
+    if it is supported.
 ``{% known %}sentences, tables, figures{% endknown %}``
-    the block unless a value that it prints is missing, or a table or figure that it names.
+    the block, unless one of its values, tables or figures is missing.
 
-A template reaches no attribute with an underscore, changes nothing and computes no number, so that
-whoever reviews a contribution need read only its Python for what it does.  Each text of the study
-is printed whole, as a mark (``prose``); of a part of one, digits count as typed.  What a template
-takes is limited in time and characters.
+A template cannot read attributes with an underscore, change data or compute numbers, so a reviewer
+of a contribution need read only its Python code.  Each text of the study is printed whole, as a
+mark (``prose``); digits in a part of a text count as typed.  Rendering is limited in time and
+characters.
 """
 
 from __future__ import annotations
@@ -50,20 +50,21 @@ from report.paper.prose import FIRST_MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import NOT_MEASURED, Value
 
-#: The parts that a tag may have after its first one.
+#: Parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
-#: The methods that a template may call.
+#: Methods of mappings that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: Forms in which a template prints a value, names that it cannot set, and what may repeat.
+#: Forms in which a template prints a value, names that it cannot set, and nodes that may repeat.
 _FORMS: Final = ("about", "bare", "interval", "math", "plain")
 _RESERVED: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
 _REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
-#: Seconds and characters that a template may take; a pass of a loop counts as some of these.
+#: Limits on rendering in seconds and characters; a pass of a loop and a character of the source
+#: count as this many characters.
 _TIME_LIMIT_S: Final = 8.0
 _CHARACTERS: Final = 20_000_000
 _PASS: Final = 100
 _READING: Final = 40
-#: The most parts of expressions and statements, which take long to compile.
+#: The most nodes of a template, which take long to compile.
 _NODES: Final = 20_000
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
@@ -74,9 +75,9 @@ _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 
 @dataclass
 class Page:
-    """What the tags of one template print from, and what they have found while it is rendered.
+    """State of rendering one template: the findings that tags print, and what they report.
 
-    ``unsupported`` says of each sentence that the data do not support where it stands.
+    ``unsupported`` has a warning, with its place, for each sentence that the data do not support.
     """
 
     template: str
@@ -85,13 +86,13 @@ class Page:
     claims: dict[str, Claim]
     unsupported: list[str] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    #: Markdown of the template that is shown elsewhere, or with other data.
+    #: Markdown of the template that is printed elsewhere, or only with other data.
     asides: list[str] = field(default_factory=list)
-    #: What expressions have printed that is no mark, and in which lines.
+    #: Texts that expressions printed without a mark, with their lines.
     typed: list[tuple[str, int]] = field(default_factory=list)
     characters: int = 0
     end: float = field(default_factory=lambda: monotonic() + _TIME_LIMIT_S)
-    #: Of each block of ``known`` that is being printed, whether a table or figure is not there.
+    #: True for each open ``known`` block in which a table or figure is missing.
     lacking: list[bool] = field(default_factory=list)
 
     def mark(self, text: str, *, number: bool = False) -> str:
@@ -115,21 +116,22 @@ class Page:
         return 0
 
     def spend(self, characters: int) -> None:
-        """Count what the template takes; raises ``TemplateRuntimeError`` if it is too much."""
+        """Count printed characters; raises ``TemplateRuntimeError`` over the limits."""
         self.characters += characters
         if self.characters > _CHARACTERS or monotonic() > self.end:
             raise TemplateRuntimeError("the template repeats or prints too much")
 
-    def has(self, id: str, kind: str, there: Mapping[str, Any]) -> bool:
-        """Whether the table or figure is there; the block of ``known`` around it knows, or refuses.
+    def has(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
+        """Look up a table or figure; if it is missing, the ``known`` block around it is dropped.
 
-        Raises ``TemplateRuntimeError`` where there is no such block.
+        Raises ``TemplateRuntimeError`` if it is missing outside such a block.
         """
-        if id not in there and not self.lacking:
+        if id in existing:
+            return True
+        if not self.lacking:
             raise TemplateRuntimeError(f"{id} is no {kind} of the study with these data")
-        if id not in there:
-            self.lacking[-1] = True
-        return id in there
+        self.lacking[-1] = True
+        return False
 
     def plain(self, text: str) -> str:
         """Strip the links of values and the escapes from words, on one line."""
@@ -137,7 +139,7 @@ class Page:
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
-        """The claim of that id; refuses one that the study does not have."""
+        """Look up a claim; raises ``TemplateRuntimeError`` for an unknown id."""
         if id not in self.claims:
             known = ", ".join(sorted(self.claims))
             raise TemplateRuntimeError(f"{id} is no claim of the study; these are: {known}")
@@ -145,34 +147,31 @@ class Page:
 
 
 class PaperTags(Extension):
-    """Teaches Jinja the tags, which print from the environment's ``page``."""
+    """Jinja extension with the tags, which print from the environment's ``page``."""
 
     tags = {"table", "figure", "claims", "holds", "known"}  # noqa: RUF012 (as Jinja declares it)
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """The source in which a line that ends with one of the tags stays a line.
-
-        Jinja removes the line's end behind a tag, which would join two paragraphs.
-        """
+        """Keep the newline behind an end tag, which Jinja would remove, joining two paragraphs."""
         self._page.spend(_READING * len(source))
         return _AT_END.sub(r"{%\1 +%}", source)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """One of the tags, up to its end; its further parts are macros that its method is given.
+        """Parse a tag up to its end; further parts become macros, passed to the tag's method.
 
-        What a part sets, no other part knows.
+        Variables that are set in a part are local to it.
         """
         token = next(parser.stream)
         line, kind = token.lineno, token.value
         arguments = [] if kind == "known" else [parser.parse_expression()]
         while parser.stream.skip_if("comma"):
             arguments.append(parser.parse_expression())
-        ends = tuple(f"name:{each}" for each in (f"end{kind}", *_PARTS.get(kind, ())))
+        ends = tuple(f"name:{end}" for end in (f"end{kind}", *_PARTS.get(kind, ())))
         body, parts = parser.parse_statements(ends), []
         macros: list[nodes.Macro] = []
         while (part := next(parser.stream)).value != f"end{kind}":
             macro = f"{part.value}_of_line_{line}"
-            if any(each.name == macro for each in macros):
+            if any(earlier.name == macro for earlier in macros):
                 parser.fail(f"{part.value} stands twice in {kind}", part.lineno)
             macros.append(nodes.Macro(macro, [], [], parser.parse_statements(ends), lineno=line))
             parts.append(nodes.Keyword(f"{part.value}_", nodes.Name(macro, "load")))
@@ -221,10 +220,10 @@ class PaperTags(Extension):
 
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
         page, rows = self._page, []
-        for each in filter(None, map(str.strip, caller().splitlines())):
-            name, colon, sentence = each.partition(": ")
+        for row in filter(None, map(str.strip, caller().splitlines())):
+            name, colon, sentence = row.partition(": ")
             if not colon:
-                raise TemplateRuntimeError(f"a claim is «id: sentence», found {each!r}")
+                raise TemplateRuntimeError(f"a claim is «id: sentence», found {row!r}")
             page.asides.append(markdown(sentence))
             claim = page.claims[name] = replace(page.claim(name), sentence=page.plain(sentence))
             rows.append((claim.sentence, claim.verdict, claim.because))
@@ -241,7 +240,7 @@ class PaperTags(Extension):
             raise TemplateRuntimeError(
                 f"no sentence rests on the verdict {verdict}; write supported or refuted"
             )
-        # All parts, so that a name that is unknown is refused in each.
+        # All parts are rendered, so that an unknown name is refused in each.
         texts = {"sentence": sentence, **{name: part() for name, part in parts.items()}}
         page.claims[id] = replace(claim, sentence=claim.sentence or page.plain(sentence))
         if claim.verdict == verdict:
@@ -257,42 +256,42 @@ class PaperTags(Extension):
             f"{page.template}:{line}: the sentence rests on the claim {id}, which is "
             f"{claim.verdict}; write what is true of these data."
         )
-        said = page.mark(markdown(f"{claim.verdict}: {claim.because}"))
-        return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
+        reason = page.mark(markdown(f"{claim.verdict}: {claim.because}"))
+        return f"[**[No longer {verdict} by these data ({reason}):]**]{{.unsupported}} {sentence}"
 
 
-class Text(str):
+class StudyText(str):
     """A text of the study, which a template prints whole."""
 
 
-class Escaped(Text):
+class StudyMarkdown(StudyText):
     """A text of the study that is markdown."""
 
 
-class Number(str):
+class PrintedNumber(str):
     """A number of the study in one of its forms, which a template prints whole."""
 
 
 class Forms(SimpleNamespace):
-    """A value of the study as a template sees it: by itself, and in each of its forms."""
+    """A value of the study for templates: its default form, and all others as attributes."""
 
     def __init__(self, value: Value) -> None:
-        super().__init__(**{form: Number(getattr(value, form)) for form in _FORMS})
-        self.itself = Number(value)
+        super().__init__(**{form: PrintedNumber(getattr(value, form)) for form in _FORMS})
+        self.itself = PrintedNumber(value)
 
 
-def given(content: Any) -> Any:
-    """Content of the study for a template, with a ``Text`` for each text and whole number."""
+def for_template(content: Any) -> Any:
+    """Convert content of the study for a template: texts and whole numbers to ``StudyText``."""
     if isinstance(content, Mapping):
-        return {given(key): given(value) for key, value in content.items()}
+        return {for_template(key): for_template(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [given(value) for value in content]
+        return [for_template(value) for value in content]
     number = isinstance(content, int) and not isinstance(content, bool)
-    return Text(visible(str(content))) if number or isinstance(content, str) else content
+    return StudyText(visible(str(content))) if number or isinstance(content, str) else content
 
 
 class Unknown(jinja2.StrictUndefined):
-    """A name that is not there; its message says which similar ones are."""
+    """An undefined name; its message suggests similar ones."""
 
     @property
     def _undefined_message(self) -> str:
@@ -306,23 +305,23 @@ class Unknown(jinja2.StrictUndefined):
 
 
 class PaperEnvironment(ImmutableSandboxedEnvironment):
-    """Prints from ``page``, by the tags above."""
+    """Jinja's sandbox for templates of papers, which print from ``page``."""
 
     page: Page
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def is_safe_callable(self, obj: Any) -> bool:
-        """Whether a template may call it: macros, tags, and what looks into a mapping."""
-        # A name that is not there says so when it is called.
+        """Allow calls of macros, tags, and methods that read a mapping."""
+        # An undefined name raises its own error when it is called.
         if isinstance(obj, Macro | jinja2.Undefined):
             return True
         owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
         return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **options: Any) -> str:
-        """Refuse what computes or repeats without end, and count passes; then as Jinja does."""
-        for line, why in _refused(source):
+        """Refuse forbidden nodes and count passes of loops, then compile as Jinja does."""
+        for line, why in _forbidden(source):
             raise jinja2.TemplateSyntaxError(why, line)
         tags = self.extensions[PaperTags.identifier]
         for node in (source, *source.find_all(_REPEATED)):
@@ -333,22 +332,22 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
         return super()._generate(source, *arguments, **options)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Refuse numbers that no study has declared; raises ``jinja2.TemplateRuntimeError``."""
+        """Raise ``jinja2.TemplateRuntimeError``, since templates may not compute."""
         raise jinja2.TemplateRuntimeError(f"the template computes with {operator}")
 
     def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
-        """Refuse another sign, in the same way."""
+        """Raise the same error for a unary operator."""
         return self.call_binop(context, operator, arg, None)
 
 
-def _refused(source: nodes.Template) -> Iterator[tuple[int, str]]:
-    """Statements that no template may have, each with its line."""
+def _forbidden(source: nodes.Template) -> Iterator[tuple[int, str]]:
+    """Yield line and reason for each node that no template may have."""
     for count, node in enumerate(source.find_all(nodes.Node)):
         if count > _NODES:
             yield node.lineno, "the template is too long"
         if isinstance(node, nodes.Name) and node.name in _RESERVED and node.ctx != "load":
             yield node.lineno, f"{node.name} is the study's and cannot be set"
-        # Lists of lists would make comparisons that never end.
+        # Comparing lists of lists could take forever.
         items = node.items if isinstance(node, nodes.List | nodes.Tuple) else ()
         simple = all(
             isinstance(item, nodes.Const | nodes.Getattr) or getattr(item, "ctx", "") == "store"
@@ -364,14 +363,14 @@ def _refused(source: nodes.Template) -> Iterator[tuple[int, str]]:
 
 @jinja2.pass_context
 def _printed(context: Context, item: Any) -> Any:
-    """Print a text of the study as its mark, and words of the template as they are.
+    """Print a text of the study as its mark, and a text of the template as typed.
 
-    Raises ``jinja2.TemplateRuntimeError`` for what has no words.
+    Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text.
     """
     page = context.environment.page  # type: ignore[attr-defined]
     text = item.itself if isinstance(item, Forms) else item
-    if isinstance(text, Text | Number):
-        return page.mark(str(text), number=isinstance(text, Number))
+    if isinstance(text, StudyText | PrintedNumber):
+        return page.mark(str(text), number=isinstance(text, PrintedNumber))
     if isinstance(text, jinja2.Undefined):
         return text
     if isinstance(text, int | float):
@@ -383,30 +382,30 @@ def _printed(context: Context, item: Any) -> Any:
     return text
 
 
-def _text(content: Any) -> Text:
-    """Refuse what is no text of the study; raises ``TemplateRuntimeError``."""
-    if not isinstance(content, Text):
-        raise TemplateRuntimeError(f"a filter takes a text of the study, and not {content}")
+def _study_text(content: Any) -> StudyText:
+    """Return ``content``; raises ``TemplateRuntimeError`` unless it is a text of the study."""
+    if not isinstance(content, StudyText):
+        raise TemplateRuntimeError(f"a filter needs a text of the study, not {content}")
     return content
 
 
-def _md(text: Any) -> Escaped:
-    return text if isinstance(text, Escaped) else Escaped(markdown(_text(text)))
+def _md(text: Any) -> StudyMarkdown:
+    return text if isinstance(text, StudyMarkdown) else StudyMarkdown(markdown(_study_text(text)))
 
 
-def _capitalize(text: Any) -> Text:
-    return type(_text(text))(text.capitalize())
+def _capitalize(text: Any) -> StudyText:
+    return type(_study_text(text))(text.capitalize())
 
 
-def _join(texts: Any, between: str = " ") -> Text:
-    """Texts of the study, parted so that no two become one number."""
+def _join(texts: Any, between: str = " ") -> StudyText:
+    """Join texts of the study by a separator that keeps their numbers apart."""
     if between not in (" ", ", ", "; "):
-        raise TemplateRuntimeError("join parts texts by a space, a comma or a semicolon")
-    return Text(between.join(map(_text, texts)))
+        raise TemplateRuntimeError("join separates texts by a space, a comma or a semicolon")
+    return StudyText(between.join(map(_study_text, texts)))
 
 
 def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
-    """The environment that finds templates in ``folders`` and prints from ``page``."""
+    """Make the environment that reads templates from ``folders`` and prints from ``page``."""
     environment = PaperEnvironment(
         loader=jinja2.FileSystemLoader(folders),
         extensions=[PaperTags],
