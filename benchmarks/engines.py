@@ -37,18 +37,18 @@ def prepare(folder: Path, studies: Sequence[str]) -> list[Task]:
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
     from figures.render import render
     from report.engine.actions import load
-    from report.render.html import Publication, page_edition
-    from report.render.latex import latex_edition, write_latex
+    from report.render.html import Publication, page_format
+    from report.render.latex import latex_format, write_latex
     from report.render.pandoc import convert
     from report.render.shell import Settings
     from report.render.source import read_source
-    from report.render.typst import render_typst, typst_edition
+    from report.render.typst import render_typst, typst_format
 
     source, tex = out / "qmd" / study, folder / "tex" / study
     paper = read_source(source, study)
-    page = page_edition(paper, Publication(Settings()))
-    editions = (page, latex_edition(paper), typst_edition(paper))
-    converted = partial(convert, paper, editions, (str(paper.front["title"]),))
+    page = page_format(paper, Publication(Settings()))
+    formats = (page, latex_format(paper), typst_format(paper))
+    converted = partial(convert, paper, formats, (str(paper.front["title"]),))
     written, _ = converted()
     write_latex(paper, tex, written["latex"])
     yield "pandoc", converted

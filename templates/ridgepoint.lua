@@ -1,4 +1,4 @@
---- Writes one Quarto markdown document in every format that is asked for, and pieces of markdown in
+--- Writes one Quarto markdown document in every requested format, and pieces of markdown in
 --- plain words, in one process: `pandoc lua` runs this file, reads the job as JSON from the standard
 --- input and writes what it made as JSON (report/render/pandoc.py says what is in both).
 ---
@@ -22,7 +22,7 @@ local visibility = require("filter.visibility")
 local READ_AS = "markdown"
 local READING = { standalone = true, abbreviations = abbreviations }
 
---- What was parsed, by its text: editions whose texts are the same share it.
+--- What was parsed, by its text: formats whose texts are the same share it.
 local parsed = {}
 local function parse(text)
   if not parsed[text] then
@@ -43,28 +43,28 @@ local function filtered(doc, format, writer)
   return doc
 end
 
-local function written(edition)
-  local format = edition.to:match("^%a+")
-  local text = files.content(edition.document)
+local function written(output)
+  local format = output.to:match("^%a+")
+  local text = files.content(output.document)
   local doc = visibility.only_shown(parse(text), text, format)
-  doc.meta.bibliography = edition.bibliography
+  doc.meta.bibliography = output.bibliography
   local writer = require("filter." .. format)
   doc = filtered(doc, format, writer)
-  if edition.cites then
-    doc.meta.csl = edition.csl
+  if output.cites then
+    doc.meta.csl = output.csl
     doc.meta["link-citations"] = true
     doc = pandoc.utils.citeproc(doc):walk(writer.in_references or {})
   end
-  local options = edition.options
+  local options = output.options
   if format == "docx" then
     -- pandoc reads this once more when the figures are drawn, which a Word document holds; what it
     -- needed for citations would become properties of the file.
     doc.meta.bibliography, doc.meta.csl, doc.meta["link-citations"] = nil, nil, nil
     return pandoc.write(doc, "json", options)
   end
-  options.template = pandoc.template.compile(files.content(edition.template), edition.template)
-  options.variables = edition.variables
-  return pandoc.write(doc, edition.to, options)
+  options.template = pandoc.template.compile(files.content(output.template), output.template)
+  options.variables = output.variables
+  return pandoc.write(doc, output.to, options)
 end
 
 local function plain(markdown)
@@ -73,7 +73,7 @@ end
 
 local job = pandoc.json.decode(io.read("a"), false)
 local made = {
-  editions = pandoc.List(job.editions):map(written),
+  formats = pandoc.List(job.formats):map(written),
   plain = pandoc.List(job.plain):map(plain),
 }
 io.write(pandoc.json.encode(made))

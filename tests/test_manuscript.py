@@ -135,7 +135,7 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("a\n{{ v.knee ~ 0 }}", 2, "computes with ~"),
     ("a\n{{ v.knee.plain | first }}", 2, "No filter named 'first'"),
     ('a\n{{ facts.devices | join("0") }}', 2, "join separates texts"),
-    ("a\n{{ v.knee | md }}", 2, "a filter takes a text"),
+    ("a\n{{ v.knee | md }}", 2, "a filter needs a text"),
     ("a\n{% for d in tables %}{{ loop.index }}{% endfor %}", 2, "the number 1 is none"),
     ('a\n{{ "\\U000f0000" }}', 2, "private character"),
     ("---\nnames: [x7, about 7]\n---\n", 2, "about 7 could be a result"),

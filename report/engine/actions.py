@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from report.core.records.store import Stored, StoredImport
     from report.paper.findings import Findings
     from report.render.html import Publication
-    from report.render.site import Paper
-    from report.render.source import Source
+    from report.render.site import SitePaper
+    from report.render.source import PaperSource
 
 #: Endings of an author's pictures.
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
@@ -165,28 +165,28 @@ def document(task: StepTask) -> tuple[str, ...]:
 
     The setting ``style`` is a print style that replaces the paper's.
     """
-    from report.render.docx import docx_edition
-    from report.render.html import page_edition
-    from report.render.latex import latex_edition
+    from report.render.docx import docx_format
+    from report.render.html import page_format
+    from report.render.latex import latex_format
     from report.render.pandoc import convert
     from report.render.site import in_plain_words
     from report.render.source import read_source
-    from report.render.typst import typst_edition
+    from report.render.typst import typst_format
 
     folder, formats = task.artifacts(), task.settings["formats"].split()
     written, findings = write_source(task)
     (task.stage / "values").mkdir()
     shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
     paper = read_source(task.source, task.study)
-    editions = {PAGE: page_edition(paper, _publication(task, written))}
+    outputs = {PAGE: page_format(paper, _publication(task, written))}
     if "print" in formats:
-        editions |= {LATEX: latex_edition(paper), TYPST: typst_edition(paper)}
+        outputs |= {LATEX: latex_format(paper), TYPST: typst_format(paper)}
     if "word" in formats:
-        editions[WORD] = docx_edition()
+        outputs[WORD] = docx_format()
     plain_texts, stand_ins = (written["title"], written["abstract"]), dict(_stand_ins(findings))
-    texts, plain = convert(paper, [*editions.values()], plain_texts, stand_ins)
-    for file, edition in editions.items():
-        (folder / file).write_text(texts[edition.to], "utf-8", newline="\n")
+    texts, plain = convert(paper, [*outputs.values()], plain_texts, stand_ins)
+    for file, output in outputs.items():
+        (folder / file).write_text(texts[output.to], "utf-8", newline="\n")
     fields = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
     entry = {field: written[field] for field in fields}
     entry["imported"] = [attribution["line"] for attribution in written["imported"]]
@@ -293,7 +293,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     )
 
 
-def _write_page(task: StepTask, paper: Source) -> None:
+def _write_page(task: StepTask, paper: PaperSource) -> None:
     """Write the page with its downloads, and the scripts with details of values and figures."""
     from report.render.html import write_page
     from report.render.shell import script_of
@@ -378,9 +378,9 @@ def index(task: StepTask) -> None:
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
-def _listed(task: StepTask, study: str) -> Paper:
+def _listed(task: StepTask, study: str) -> SitePaper:
     """Collect the entry of a study for the site, and copy its reported values there."""
-    from report.render.site import Paper
+    from report.render.site import SitePaper
 
     folder, html = task.artifacts(study), task.stage / "html"
     page = html / study / "index.html"
@@ -389,7 +389,7 @@ def _listed(task: StepTask, study: str) -> Paper:
     if source.exists():
         (html / "reported").mkdir(exist_ok=True)
         shutil.copyfile(source, html / reported)
-    return Paper(
+    return SitePaper(
         study,
         entry=_read(folder / ENTRY),
         values=_read(task.stage / "values" / f"{study}.json"),

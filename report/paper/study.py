@@ -298,7 +298,7 @@ class Study(Part[Data]):
 
     def _evaluate(self, inputs: Inputs, kind: str = "", judged: Judge = judge) -> Findings:
         """Evaluate all declarations, or only those on parts of one ``kind``."""
-        data, declared = self._data(inputs), self._declarations
+        data, files, declared = self._data(inputs), inputs.files, self._declarations
         values = {
             id: _value(declared.values[id], quantity, inputs)
             for id, quantity in _results(declared.values, data, _NO_RUN, kind).items()
@@ -306,7 +306,7 @@ class Study(Part[Data]):
         tables = {}
         for table in _results(declared.tables, data, None, kind).values():
             if table and table.rows:
-                sources = inputs.shards(table.sources) or inputs.files
+                sources = inputs.shards(table.sources) or files
                 tables[table.id] = replace(table, sources=sources)
         figures = {}
         for id, figure in _results(declared.figures, data, None, kind).items():
@@ -326,7 +326,7 @@ class Study(Part[Data]):
             claims=claims,
             reconciliations={r.id: r for r in reconciliations},
             audits=() if kind else tuple(self._audits(data)),
-            facts={"measured": bool(inputs.files)} | _results(declared.texts, data, "", kind),
+            facts={"measured": bool(files)} | _results(declared.texts, data, "", kind),
             key_figure=declared.key_figure,
         )
 

@@ -1,6 +1,6 @@
-"""The LaTeX of one paper as an archive for arXiv and the like, which want all files in one folder.
+"""LaTeX of one paper as an archive for arXiv and publishers, with all files in one folder.
 
-https://info.arxiv.org/help/submit_tex.html: no folders, the bibliography as BibTeX has set it.
+https://info.arxiv.org/help/submit_tex.html asks for no folders, and for BibTeX's output.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _USED = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
 
 
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
-    """A tar archive of ``folder``, which ``write_latex`` made; the same bytes for the same files.
+    """Pack ``folder``, written by ``write_latex``, as tar; equal files give equal bytes.
 
-    ``bibliography`` is what BibTeX made of it, empty where there was no TeX or nothing is cited.
+    ``bibliography`` is BibTeX's output, empty without TeX or citations.
     """
     files = dict(_files(folder))
     if bibliography:
@@ -37,12 +37,15 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file by the name that it has in the archive."""
+    """Yield every file with its name in the archive."""
     texts = {path: path.read_text("utf-8") for path in folder.rglob("*.tex")}
-    cited = {k for text in texts.values() for keys in _CITED.findall(text) for k in keys.split(",")}
+    cited: set[str] = set()
+    for text in texts.values():
+        for keys in _CITED.findall(text):
+            cited.update(keys.split(","))
     for path in filter(Path.is_file, folder.rglob("*")):
         if path in texts:
-            text = _USED.sub(lambda used: used[1] + _flat(used[2]) + used[3], texts[path])
+            text = _USED.sub(_flat_use, texts[path])
             yield _flat(path.relative_to(folder).as_posix()), text.encode()
         elif path.name == BIBLIOGRAPHY:
             yield path.name, cited_entries(path.read_text("utf-8"), cited.__contains__).encode()
@@ -50,6 +53,10 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield _flat(path.relative_to(folder).as_posix()), path.read_bytes()
 
 
+def _flat_use(use: re.Match[str]) -> str:
+    return use[1] + _flat(use[2]) + use[3]
+
+
 def _flat(name: str) -> str:
-    """A name without folders; a figure may not be mistaken for the paper's own PDF."""
+    """Drop the folders of a name; the prefix keeps a figure apart from the paper's own PDF."""
     return name.replace("figures/", "fig-").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""The page of one paper: HTML with MathML, figures as SVG files beside it, no outside request."""
+"""Page of one paper: HTML with MathML, figures as SVG files, no request to other sites."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from typing import Final
 from report.core.errors import RenderError
 from report.core.text.escape import latex
 from report.core.text.format import first_names
-from report.render.pandoc import TEMPLATES, Edition
+from report.render.pandoc import TEMPLATES, OutputFormat
 from report.render.problems import filter_problem
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template
-from report.render.source import Source
+from report.render.source import PaperSource
 
-#: The entry that readers cite the paper by, beside the page.
+#: File beside the page with the BibTeX entry for citing the paper.
 BIBTEX: Final = "citation.bib"
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 #: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
-#: A number with grouped digits, which the filter makes a text so that it stays whole.
+#: A number with grouped digits, which the filter writes as text to keep it whole.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
-#: Cells with more characters than this may break their lines; names and numbers stay whole.
+#: Cells longer than this may wrap; shorter ones, such as names and numbers, do not.
 _LONG_CELL: Final = 26
-#: What a reader does not see of a cell: a formula but for its source, and tags.
+#: Invisible parts of a cell: formulas (their source is counted instead) and tags.
 _UNSEEN = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
 _ID = re.compile(r'\sid="([^"]+)"')
 _INNER_LINK = re.compile(r'<a\b[^>]*\shref="#([^"]+)"')
 _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
-#: What the head says in plain words, and where the page shows how it is cited.
+#: A meta element of the head, and the place of the BibTeX entry in the page.
 _META: Final = r'<meta name="{}" content="([^"]*)">'
 _CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
 
-
-#: The folder of the site, from the page of a paper.
+#: Folder of the site, relative to the page of a paper.
 _ROOT: Final = "../"
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What a page says beside its paper, and offers beside itself.
+    """Content of a page besides the paper, and files that it links to.
 
-    ``measured`` is the day of the newest record, ``devices`` those that were measured; ``pdf`` and
-    ``samples`` are files in the folder of the page, None where they are not made.
+    ``measured`` is the day of the newest record, ``devices`` are the measured ones; ``pdf`` and
+    ``samples`` are files in the folder of the page, None if they do not exist.
     """
 
     settings: Settings
@@ -60,9 +59,9 @@ class Publication:
     samples: str | None = None
 
 
-def page_edition(paper: Source, publication: Publication) -> Edition:
-    """How pandoc writes the page of a paper."""
-    return Edition(
+def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
+    """Return the format in which pandoc writes the page of a paper."""
+    return OutputFormat(
         "html",
         TEMPLATES / "html" / "page.html",
         options={
@@ -70,20 +69,20 @@ def page_edition(paper: Source, publication: Publication) -> Edition:
             "html_math_method": "mathml",
             "section_divs": True,
             "table_of_contents": True,
-            # The title is the page's first heading, above two levels of the paper's own.
+            # Level 1 is the title; the contents list two levels of headings below.
             "toc_depth": 3,
         },
         variables={**_variables(paper, publication), "contents": paper.contents_in(page=True)},
     )
 
 
-def write_page(paper: Source, target: Path, publication: Publication, written: str) -> str:
-    """Write ``index.html``, what it shows and what it offers into ``target``; returns its HTML.
+def write_page(paper: PaperSource, target: Path, publication: Publication, written: str) -> str:
+    """Write ``index.html`` and the files that it shows or links into ``target``; return its HTML.
 
-    ``written`` is what pandoc made of ``page_edition``.  Raises ``RenderError`` before anything is
-    written.
+    ``written`` is the text that pandoc wrote for ``page_format``.  Raises ``RenderError`` before
+    any file is written.
     """
-    # pandoc ends a void element as XML does, which checkers of HTML warn of.
+    # pandoc ends void elements as in XML, for which HTML checkers warn.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
@@ -101,7 +100,7 @@ def write_page(paper: Source, target: Path, publication: Publication, written: s
 
 
 def _with_classes(cell: re.Match[str]) -> str:
-    """A cell whose looks are classes, since the page may hold no style."""
+    """Replace the style of a cell by classes, since the page's policy forbids styles."""
     tag, side, content = cell.groups()
     long = len(html.unescape(_UNSEEN.sub("", content))) > _LONG_CELL
     classes = [*([side] if side in ("right", "center") else []), *(["long"] if long else [])]
@@ -109,31 +108,31 @@ def _with_classes(cell: re.Match[str]) -> str:
     return f"<{tag}{named}>{content}</{tag}>"
 
 
-def _check_links(page: str, paper: Source) -> None:
-    """Refuse a link to a place that the page does not have; raises ``RenderError``."""
-    there = set(_ID.findall(page))
-    lost = dict.fromkeys(id_ for id_ in _INNER_LINK.findall(page) if id_ not in there)
-    remedy = "leads nowhere; add an element with that id or fix the link"
-    problems = (
-        filter_problem(paper.document, f"#{id_}", f"the link to #{id_} {remedy}")
-        for id_ in map(html.unescape, lost)
-    )
-    if lost:
-        raise RenderError("\n".join(problems))
+def _check_links(page: str, paper: PaperSource) -> None:
+    """Raise ``RenderError`` for links to ids that the page does not have."""
+    ids = set(_ID.findall(page))
+    problems: dict[str, str] = {}
+    for link in _INNER_LINK.findall(page):
+        if link not in ids:
+            target = f"#{html.unescape(link)}"
+            message = f"the link to {target} leads nowhere; add an element with that id or fix it"
+            problems[link] = filter_problem(paper.document, target, message)
+    if problems:
+        raise RenderError("\n".join(problems.values()))
 
 
-def _entry(page: str, paper: Source, publication: Publication) -> str:
-    """How the paper is cited, for BibTeX, in the plain words of the page's head."""
+def _entry(page: str, paper: PaperSource, publication: Publication) -> str:
+    """Write the BibTeX entry of the paper, from the meta elements of the page's head."""
 
-    def plain(name: str) -> list[str]:
+    def metadata(name: str) -> list[str]:
         texts = re.findall(_META.format(name), page)
         return [f"{{{latex(html.unescape(text))}}}" for text in texts]
 
     day, url = publication.measured, _address(paper, publication)
     fields = {
-        "title": plain("citation_title")[0],
-        # An organization would else be taken for a first and a last name.
-        "author": " and ".join(plain("citation_author")),
+        "title": metadata("citation_title")[0],
+        # Without inner braces an organization would be split into first and last name.
+        "author": " and ".join(metadata("citation_author")),
         **({"year": day[:4], "note": f"Data of {day}"} if day else {}),
         **({"url": url} if url else {}),
     }
@@ -141,16 +140,16 @@ def _entry(page: str, paper: Source, publication: Publication) -> str:
     return f"@misc{{{paper.study},\n{lines}}}\n"
 
 
-def _address(paper: Source, publication: Publication) -> str:
-    """Where the page will be, empty where the site does not say where it is published."""
+def _address(paper: PaperSource, publication: Publication) -> str:
+    """Address of the published page, empty if the site's settings have no address."""
     url = publication.settings.url
     return f"{url}{paper.study}/" if url else ""
 
 
-def _variables(paper: Source, publication: Publication) -> dict[str, object]:
-    """What the template shows beside the paper, as HTML."""
+def _variables(paper: PaperSource, publication: Publication) -> dict[str, object]:
+    """Variables of the page's template, as HTML."""
     page, measured, pdf = _address(paper, publication), publication.measured, publication.pdf
-    given = {
+    fields = {
         "study": paper.study,
         "pdf": pdf,
         "samples": publication.samples,
@@ -162,10 +161,9 @@ def _variables(paper: Source, publication: Publication) -> dict[str, object]:
         "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,
     }
-    shared = {
-        f"site-{part}": render_template(
-            f"{part}.html.j2", publication.settings, root=_ROOT, here="", scripts=PAPER_SCRIPTS
-        )
-        for part in ("head", "header", "footer")
-    }
-    return {**{name: html.escape(content) for name, content in given.items() if content}, **shared}
+    variables = {name: html.escape(content) for name, content in fields.items() if content}
+    content = {"root": _ROOT, "current_page": "", "scripts": PAPER_SCRIPTS}
+    for part in ("head", "header", "footer"):
+        text = render_template(f"{part}.html.j2", publication.settings, **content)
+        variables[f"site-{part}"] = text
+    return {**variables}

@@ -1,4 +1,4 @@
-"""The LaTeX of one paper as a folder that anybody can compile, and its PDF where TeX is there."""
+"""LaTeX of one paper as a folder that anybody can compile, and its PDF if TeX is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from report.core.errors import RenderError
 from report.core.system.programs import run
 from report.core.text.escape import bibtex, latex_source
 from report.paper.bibliography import entries_of, fields_of
-from report.render.pandoc import TEMPLATES, Edition
+from report.render.pandoc import TEMPLATES, OutputFormat
 from report.render.problems import (
     BIBLIOGRAPHY,
     name_of,
@@ -22,9 +22,9 @@ from report.render.problems import (
     place_of_text,
     refusal,
 )
-from report.render.source import Source
+from report.render.source import PaperSource
 
-#: What the styles load that a small TeX installation may lack, and the Debian package it is in.
+#: Files of TeX that the styles need and a small installation may lack → their Debian package.
 _NEEDED: Final = {
     "IEEEtran.cls": "texlive-publishers",
     "IEEEtran.bst": "texlive-publishers",
@@ -40,34 +40,34 @@ _NEEDED: Final = {
     "ptmr8t.tfm": "texlive-fonts-recommended",
     "pcrr8t.tfm": "texlive-fonts-recommended",
 }
-#: Where what the class of the ACM loads is; no other style needs it.
+#: Debian packages that only the ACM's class needs.
 _MORE: Final = "texlive-latex-extra texlive-plain-generic"
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
-#: Quiet, stopping at the first error, which is named with its line, and running no other program.
+#: Quiet, stopping at the first error with its line, and running no other programs.
 _PDFLATEX: Final = (
     "pdflatex -interaction=nonstopmode -halt-on-error -file-line-error -no-shell-escape %O %S"
 )
 _TIME_LIMIT_S: Final = 120.0
 
-#: What every paper's folder holds, and what it holds in a one-column style.
+#: Files in every paper's folder, and further ones in a one-column style.
 _STYLE_FILES: Final = ("ridgepoint.sty", "ridgepoint.bib", "latexmkrc", "README")
 _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-#: Code points of a text and of a bibliography, as ``report.core.text.escape`` writes them.
+#: Code points in a text or a bibliography, as written by ``report.core.text.escape``.
 _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
-#: An address in a bibliography, as it is linked and as it is printed.
+#: Commands for addresses in a bibliography.
 _LINK = re.compile(r"\\(?:url|nolinkurl|href)\{[^{}]*\}")
-#: Points by which a line may stick out before a reader sees it.
+#: Overfull lines below this many points are not reported, since no reader sees them.
 _TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 
 
-def latex_edition(paper: Source) -> Edition:
-    """How pandoc writes the LaTeX of a paper."""
-    return Edition(
+def latex_format(paper: PaperSource) -> OutputFormat:
+    """Return the format in which pandoc writes the LaTeX of a paper."""
+    return OutputFormat(
         "latex",
         TEMPLATES / "latex" / f"{paper.style}.tex",
         options={"highlight_method": "none", "top_level_division": "section"},
@@ -77,17 +77,17 @@ def latex_edition(paper: Source) -> Edition:
     )
 
 
-def write_latex(paper: Source, target: Path, text: str) -> Path:
-    """Write ``<study>.tex`` and all that it needs into the folder ``target``; returns its path.
+def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
+    """Write ``<study>.tex`` and all files that it needs into ``target``; return its path.
 
-    ``text`` is what pandoc has written for ``latex_edition``.
+    ``text`` is the text that pandoc wrote for ``latex_format``.
     """
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, paper.folder, target)
     for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
-        # An archive has tables beside the paper.
+        # In an archive, tables are further .tex files in the same folder.
         settings.write(f"@default_files = ('{paper.study}.tex');\n")
     main = target / f"{paper.study}.tex"
     main.write_text(text, "utf-8", newline="\n")
@@ -95,7 +95,7 @@ def write_latex(paper: Source, target: Path, text: str) -> Path:
 
 
 def _copy_used(text: str, source: Path, target: Path) -> None:
-    """Copy the figures, tables and bibliography that the LaTeX names."""
+    """Copy the figures, tables and bibliography that the LaTeX refers to."""
     used = set(re.findall(r"\\ridgepointgraphic\{([^}]+)\}", text))
     used |= set(re.findall(r"\\input\{(tables/[^}]+)\}", text))
     for name in sorted(used):
@@ -109,12 +109,12 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
 
 
 def _escape_link(link: re.Match[str]) -> str:
-    """Escape what would hide or end the argument that a style puts a link into."""
+    """Escape % and #, which would break the argument into which a style puts a link."""
     return re.sub("[%#]", r"\\\g<0>", link[0])
 
 
 def _with_doi(entry: str) -> str:
-    """An entry with its DOI, linked, in its note, since BibTeX's styles drop the field."""
+    """Add the linked DOI to the note of an entry, since BibTeX's styles drop the DOI."""
     fields = {field.name: field for field in fields_of(entry)[0]}
     doi, note = fields.get("doi"), fields.get("note")
     if doi is None:
@@ -127,13 +127,13 @@ def _with_doi(entry: str) -> str:
 
 
 def latex_lacks() -> str:
-    """What of LaTeX is not on this machine and how to install it; nothing where it suffices."""
+    """List missing LaTeX programs and files and how to install them; empty if complete."""
     lacking = {name: package for name, package in _PROGRAMS.items() if not shutil.which(name)}
-    there = {Path(line).name for line in _kpsewhich(*_NEEDED)}
-    files = {name: package for name, package in _NEEDED.items() if name not in there}
+    installed = {Path(line).name for line in _kpsewhich(*_NEEDED)}
+    files = {name: package for name, package in _NEEDED.items() if name not in installed}
     if not lacking and not files:
         return ""
-    # Without TeX all of its files are missing, which needs no saying.
+    # Without TeX all of its files are missing, so only programs are listed.
     named = lacking if "pdflatex" in lacking else {**lacking, **files}
     packages = sorted({*lacking.values(), *files.values()})
     return (
@@ -143,7 +143,7 @@ def latex_lacks() -> str:
 
 
 def _kpsewhich(*names: str) -> list[str]:
-    """What TeX knows of its own files; nothing without TeX."""
+    """Let TeX look up its own files; returns an empty list without TeX."""
     kpsewhich = shutil.which("kpsewhich")
     if kpsewhich is None:
         return []
@@ -152,22 +152,22 @@ def _kpsewhich(*names: str) -> list[str]:
 
 
 def tex_files() -> tuple[list[str], list[str]]:
-    """TeX's lists of its own files, and the files of its styles that the papers use."""
+    """Find TeX's lists of its own files, and the files of its styles that the papers use."""
     return _kpsewhich("--all", "--format=ls-R", "ls-R"), _kpsewhich(*_NEEDED)
 
 
 def tex_version() -> str:
-    """What pdflatex says of its version, in one line."""
+    """Return the first line of pdflatex's version."""
     finished = run(["pdflatex", "--version"], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
     return finished.stdout.partition("\n")[0]
 
 
 def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """The PDF of a folder that ``write_latex`` made, its bibliography by BibTeX, and notes.
+    """Compile a folder written by ``write_latex``; return PDF, BibTeX's output, and notes.
 
-    The bibliography is empty where nothing is cited.  Works on a copy, so that the folder stays a
-    clean source.  Raises ``RenderError`` with the first error of LaTeX, or with the references and
-    citations that it does not know.
+    BibTeX's output is empty if nothing is cited.  Works on a copy, so that the folder stays a clean
+    source.  Raises ``RenderError`` with LaTeX's first error, or with undefined references and
+    citations.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         work = shutil.copytree(folder, Path(scratch) / "paper")
@@ -175,19 +175,20 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ..
         command = ("latexmk", "-norc", "-pdf", f"-pdflatex={_PDFLATEX}", main.name)
         finished = run(command, work, _TIME_LIMIT_S, place=name_of(folder / main.name))
         log, pdf, bibliography = (main.with_suffix(end) for end in (".log", ".pdf", ".bbl"))
-        said = _read_log(log)
+        messages = _read_log(log)
         if finished.returncode != 0 or not pdf.is_file():
-            raise _refusal(main, said, finished.stdout + finished.stderr)
-        _check_references(main, said)
+            raise _refusal(main, messages, finished.stdout + finished.stderr)
+        _check_references(main, messages)
         entries = bibliography.read_bytes() if bibliography.is_file() else b""
         texts = [path.read_text("utf-8") for path in sorted(work.rglob("*.tex"))]
-        notes = notes_of(name_of(folder / main.name), "".join((*texts, entries.decode())), said)
+        printed = "".join((*texts, entries.decode()))
+        notes = notes_of(name_of(folder / main.name), printed, messages)
         return pdf.read_bytes(), entries, tuple(notes)
 
 
 def notes_of(place: str, text: str, log: str) -> Iterator[str]:
-    """Name the characters that pdfLaTeX does not print, and lines that are too long."""
-    codes = [code for group in _CODE_POINTS.findall(text) for code in group.split()]
+    """Warn of characters that pdfLaTeX cannot print, and of lines that are too long."""
+    codes = " ".join(_CODE_POINTS.findall(text)).split()
     letters = [code for code in codes if chr(int(code.removeprefix("U+"), 16)).isprintable()]
     if letters:
         yield (
@@ -203,7 +204,7 @@ def notes_of(place: str, text: str, log: str) -> Iterator[str]:
 
 
 def _read_log(path: Path) -> str:
-    """LaTeX breaks its log at 79 characters; those lines are joined here."""
+    """Read LaTeX's log and join the lines that LaTeX breaks at 79 characters."""
     if not path.is_file():
         return ""
     text = path.read_text("utf-8", "replace")
@@ -211,7 +212,7 @@ def _read_log(path: Path) -> str:
 
 
 def _refusal(document: Path, log: str, output: str) -> RenderError:
-    """The first error of LaTeX, of the place that it comes from."""
+    """Describe LaTeX's first error, with the place in the project's files."""
     error = _ERROR.search(log)
     if absent := _ABSENT.search(log):
         return RenderError(
@@ -220,13 +221,13 @@ def _refusal(document: Path, log: str, output: str) -> RenderError:
         )
     if error:
         return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
-    said = [line for line in (log or output).split("\n") if line.startswith("!")]
+    errors = [line for line in (log or output).split("\n") if line.startswith("!")]
     last = [line for line in output.split("\n") if line.strip()]
-    return refusal(name_of(document), "LaTeX", (said or last[-1:] or ["no reason given"])[0])
+    return refusal(name_of(document), "LaTeX", (errors or last[-1:] or ["no reason given"])[0])
 
 
 def _place(document: Path, file: str, number: int) -> str:
-    """Where a line comes from that LaTeX read, in whichever of its files."""
+    """Trace a line of any file that LaTeX read back to the project's file."""
     path = document.parent / file
     lines = path.read_text("utf-8", "replace").split("\n")[:number] if path.is_file() else []
     if path.suffix == ".bbl":
@@ -240,6 +241,7 @@ def _place(document: Path, file: str, number: int) -> str:
 
 
 def _check_references(document: Path, log: str) -> None:
+    """Raise ``RenderError`` for undefined references and citations."""
     undefined = sorted(set(_UNDEFINED.findall(log)))
     if undefined:
         names = ", ".join(f"{kind.lower()} {name}" for kind, name in undefined)

@@ -1,4 +1,4 @@
-"""Calls the pandoc that ``pypandoc_binary`` carries, once for all formats of a paper."""
+"""Calls pandoc from the package ``pypandoc_binary``, once for all formats of a paper."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from report.core.errors import RenderError
 from report.core.system.programs import pandoc_path, run
 from report.paper.bibliography import cited_entries
 from report.render.problems import filter_problem, name_of, pandoc_refusal
-from report.render.source import Source
+from report.render.source import PaperSource
 
-#: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
+#: pandoc's names of a paper's formats; in Typst's, pandoc writes the citations.
 Writer: TypeAlias = Literal["html", "latex", "typst-citations", "docx"]
 
-#: The shells, styles and filters of all formats.
+#: Folder of the templates, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
 
-#: How the templates are named where pandoc works, beside the files of the paper.
+#: Name of the templates' folder in pandoc's working folder, beside the files of the paper.
 _OURS: Final = ".ridgepoint"
 
 #: The document and its bibliography.
@@ -37,13 +37,13 @@ _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Edition:
-    """One format of a paper: the pandoc template it is written by, if any, and with which options.
+class OutputFormat:
+    """One format of a paper: pandoc's template, if any, and options.
 
-    ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions)
-    and ``variables`` are set in the template as they are, so that text in them has to be escaped.
-    ``cites`` says that pandoc writes the list of references.  ``printable`` shows what the format
-    cannot print, in the document and its bibliography.
+    ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions).
+    ``variables`` of the template are not escaped by pandoc.  If ``cites``, pandoc writes the list
+    of references.  ``printable`` replaces characters of the document and its bibliography that the
+    format cannot print.
     """
 
     to: Writer
@@ -55,21 +55,21 @@ class Edition:
 
 
 def convert(
-    source: Source,
-    editions: Sequence[Edition],
+    source: PaperSource,
+    formats: Sequence[OutputFormat],
     plain: Sequence[str] = (),
     drawn_elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[Writer, str], list[str]]:
-    """The text of a paper in all ``editions``, and the pieces of markdown ``plain`` as plain words.
+    """Write a paper in all ``formats``, and the pieces of markdown ``plain`` as plain words.
 
-    ``drawn_elsewhere`` are files that stand in for the figures, by their places.
+    ``drawn_elsewhere`` are placeholders of the figures: file name → content.
 
-    One process does all: what it has parsed for one edition serves the others whose text is the
-    same.  Every warning of pandoc is an error here, and so is every reference, citation, figure or
-    alternative text that is missing.  Raises ``RenderError``.
+    One process does all, so that formats with equal text are parsed once.  Raises ``RenderError``
+    for every warning of pandoc, and for every missing reference, citation, figure or alternative
+    text.
     """
-    job = {"editions": [_job(edition) for edition in editions], "plain": plain}
-    with _working_folder(source, editions) as folder:
+    job = {"formats": list(map(_job, formats)), "plain": plain}
+    with _working_folder(source, formats) as folder:
         for name, text in drawn_elsewhere.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
@@ -82,33 +82,33 @@ def convert(
         )
     if finished.returncode != 0 or _WARNING.search(finished.stderr):
         raise _refusal(source.document, finished.stderr)
-    made = json.loads(finished.stdout)
-    texts = {each.to: text for each, text in zip(editions, made["editions"], strict=True)}
-    return texts, [" ".join(words.split()) for words in made["plain"]]
+    written = json.loads(finished.stdout)
+    names = (output.to for output in formats)
+    texts = dict(zip(names, written["formats"], strict=True))
+    return texts, [" ".join(words.split()) for words in written["plain"]]
 
 
-def _job(edition: Edition) -> dict[str, Any]:
-    """An edition as the program reads it; files are named as they lie where pandoc works."""
-    template = edition.template and edition.template.relative_to(TEMPLATES).as_posix()
+def _job(output: OutputFormat) -> dict[str, Any]:
+    """Describe a format for the Lua program; files are relative to pandoc's working folder."""
+    template = output.template and output.template.relative_to(TEMPLATES).as_posix()
     return {
-        "to": edition.to,
-        "document": f"{edition.to}.qmd",
-        "bibliography": f"{edition.to}-references.bib",
+        "to": output.to,
+        "document": f"{output.to}.qmd",
+        "bibliography": f"{output.to}-references.bib",
         "template": f"{_OURS}/{template}",
         "csl": f"{_OURS}/numeric.csl",
-        "cites": edition.cites,
-        "options": {"wrap_text": "preserve", **edition.options},
-        "variables": dict(edition.variables),
+        "cites": output.cites,
+        "options": {"wrap_text": "preserve", **output.options},
+        "variables": dict(output.variables),
     }
 
 
 @contextmanager
-def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Path]:
-    """A folder that holds the files of a paper and the templates, each under a name of ours.
+def _working_folder(source: PaperSource, formats: Sequence[OutputFormat]) -> Iterator[Path]:
+    """Make a folder with the files of a paper and the templates under names of our own.
 
-    pandoc and Lua read some characters of a path as those of an address or of a pattern, so that
-    they are given no name that is the user's.  What pandoc reads as text is there once for each
-    edition, as that can print it.
+    pandoc and Lua treat some characters of a path as an address or a pattern, so they never see
+    the user's paths.  Texts are written once per format, with the characters that it can print.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
@@ -118,16 +118,16 @@ def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Pat
         _link(TEMPLATES, folder / _OURS)
         document = source.document.read_text("utf-8").expandtabs(_TAB)
         entries = _bibliography(source.folder / "references.bib", document)
-        for edition in editions:
-            named = _job(edition)
-            (folder / named["document"]).write_text(edition.printable(document), "utf-8")
+        for output in formats:
+            names = _job(output)
+            (folder / names["document"]).write_text(output.printable(document), "utf-8")
             if entries is not None:
-                (folder / named["bibliography"]).write_text(edition.printable(entries), "utf-8")
+                (folder / names["bibliography"]).write_text(output.printable(entries), "utf-8")
         yield folder
 
 
 def _bibliography(path: Path, document: str) -> str | None:
-    """What a document may cite, since to read all entries takes a third of a short paper's time."""
+    """Keep only cited entries, since reading all takes a third of a short paper's time."""
     if not path.is_file():
         return None
     entries = path.read_text("utf-8")
@@ -135,7 +135,7 @@ def _bibliography(path: Path, document: str) -> str | None:
 
 
 def _link(path: Path, link: Path) -> None:
-    """Make ``link`` lead to ``path``, or be a copy of it where the system has no such links."""
+    """Link to ``path`` from ``link``, or copy it if the system cannot make links."""
     try:
         link.symlink_to(path)
     except OSError:
@@ -145,11 +145,11 @@ def _link(path: Path, link: Path) -> None:
             shutil.copyfile(path, link)
 
 
-def _refusal(document: Path, said: str) -> RenderError:
-    """One line for each problem; the program's own messages come first, then pandoc's."""
-    problems = [line for line in said.split("\n") if line.startswith("RIDGEPOINT\t")]
-    if problems:
-        parts = (line.split("\t", 2)[1:] for line in dict.fromkeys(problems))
+def _refusal(document: Path, messages: str) -> RenderError:
+    """Describe each problem that our filter reports on a line, or else pandoc's first warning."""
+    lines = [line for line in messages.split("\n") if line.startswith("RIDGEPOINT\t")]
+    if lines:
+        parts = (line.split("\t", 2)[1:] for line in dict.fromkeys(lines))
         return RenderError("\n".join(filter_problem(document, *part) for part in parts))
-    warnings = _WARNING.findall(said)
-    return pandoc_refusal(document, warnings[0] if warnings else said)
+    warnings = _WARNING.findall(messages)
+    return pandoc_refusal(document, warnings[0] if warnings else messages)

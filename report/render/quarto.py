@@ -1,4 +1,4 @@
-"""Papers for Quarto: the settings of one, the project of all, and both rendered by its command."""
+"""Papers for Quarto: settings of one paper, a project of all, and rendering of both."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from report.core.text.escape import latex_source
 from report.render.pandoc import TEMPLATES
 from report.render.problems import BIBLIOGRAPHY, name_of, place_like, place_of_line, refusal
 from report.render.shell import Settings
-from report.render.source import Source
+from report.render.source import PaperSource
 
 _TEMPLATES: Final = TEMPLATES / "quarto"
-#: What the settings of a paper name, in a folder beside its document.
+#: Files that the settings of a paper refer to, copied into a folder beside its document.
 _FILES: Final = (
     *("quarto/ridgepoint.lua", "quarto/ridgepoint.tex", "filter/tabular.lua", "numeric.csl"),
 )
@@ -37,7 +37,7 @@ _HOW: Final = (
     "QUARTO_PATH to its command"
 )
 _TIME_LIMIT_S: Final = 900.0
-#: The line at which LaTeX or Typst stopped, or which Quarto names; what they say is wrong.
+#: The line at which LaTeX or Typst stopped, or that Quarto names; their error messages.
 _STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\bline (\d+)")
 _ERROR: Final = re.compile(
@@ -47,8 +47,8 @@ _WARNING: Final = re.compile(r"^(?:WARNING|WARN|warning)\b:? *(.+)$", re.MULTILI
 _DOCUMENT: Final = re.compile(r"([\w-]+/)?([\w-]+)\.qmd")
 
 
-def write_settings(paper: Source) -> None:
-    """Write beside the document what Quarto needs to render it by itself, in every format."""
+def write_settings(paper: PaperSource) -> None:
+    """Write the files with which Quarto can render the document alone, in every format."""
     folder = paper.folder / "quarto"
     folder.mkdir(exist_ok=True)
     for name in _FILES:
@@ -57,7 +57,7 @@ def write_settings(paper: Source) -> None:
     with (folder / "ridgepoint.tex").open("a", encoding="utf-8") as preamble:
         preamble.writelines(_DECLARED.findall(style))
     settings = _read("paper.yml")
-    # Quarto finds no document by itself below a folder whose name begins with a full stop.
+    # Quarto does not search for documents in folders whose names begin with a full stop.
     settings["project"]["render"] = [paper.document.name]
     settings["format"]["html"]["toc"] = paper.contents_in(page=True)
     settings["format"]["pdf"] |= _read("styles.yml")[paper.style]
@@ -71,8 +71,8 @@ def write_project(
 ) -> Path:
     """Write the Quarto project of the papers ``study -> source folder`` into ``target``.
 
-    ``entries`` are the ``title`` and the ``abstract`` of each.  Returns the path of its
-    ``_quarto.yml``; raises ``RenderError``.
+    ``entries`` have the ``title`` and the ``abstract`` of each paper.  Returns the path of the
+    project's ``_quarto.yml``; raises ``RenderError``.
     """
     project = _read("_quarto.yml")
     pages = {f"{study}/{study}.qmd": entry for study, entry in entries.items()}
@@ -83,14 +83,15 @@ def write_project(
     ]
     project["format"] = {"html": _read("paper.yml")["format"]["html"]}
     for study, folder in sources.items():
-        kept_there = shutil.ignore_patterns("values.json", _PAPER)
-        shutil.copytree(folder, target / study, ignore=kept_there, dirs_exist_ok=True)
+        ignored = shutil.ignore_patterns("values.json", _PAPER)
+        shutil.copytree(folder, target / study, ignore=ignored, dirs_exist_ok=True)
         settings = yaml.safe_load((folder / _PAPER).read_text("utf-8"))
         del settings["project"]
         _write(target / study / "_metadata.yml", settings)
-    papers = (f"## [{e['title']}]({page})\n\n{e['abstract']}\n\n" for page, e in pages.items())
-    head = f"---\ntitle: {json.dumps(Settings().title)}\n---\n\n{Settings().lead}\n\n"
-    (target / "index.qmd").write_text(head + "".join(papers), "utf-8", newline="\n")
+    index = f"---\ntitle: {json.dumps(Settings().title)}\n---\n\n{Settings().lead}\n\n"
+    for page, entry in pages.items():
+        index += f"## [{entry['title']}]({page})\n\n{entry['abstract']}\n\n"
+    (target / "index.qmd").write_text(index, "utf-8", newline="\n")
     return _write(target / "_quarto.yml", project)
 
 
@@ -106,21 +107,21 @@ def _write(path: Path, content: Mapping[str, Any]) -> Path:
 
 
 def find_quarto() -> Path:
-    """Return the ``quarto`` command: ``QUARTO_PATH``, on the PATH, or of the package quarto-cli.
+    """Find the ``quarto`` command: ``QUARTO_PATH``, on the PATH, or in the package quarto-cli.
 
     Raises ``RenderError`` if there is none.
     """
     if named := os.environ.get("QUARTO_PATH"):
-        if found := shutil.which(named):
-            return Path(found)
+        if program := shutil.which(named):
+            return Path(program)
         raise RenderError(f"QUARTO_PATH={named}: is no program; {_HOW}.")
     package = find_spec("quarto_cli")
     folders = package.submodule_search_locations if package else None
     own = [str(Path(folder, "bin")) for folder in folders or ()]
-    found = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(own))
-    if found is None:
+    program = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(own))
+    if program is None:
         raise RenderError(f"--engine quarto: no quarto command was found; {_HOW}.")
-    return Path(found)
+    return Path(program)
 
 
 @functools.cache
@@ -134,8 +135,8 @@ def quarto_version() -> str:
     return printed
 
 
-def render_paper(paper: Source, to: str) -> tuple[bytes, tuple[str, ...]]:
-    """Make the PDF of one paper ``to`` LaTeX ("pdf") or Typst; returns it with Quarto's warnings.
+def render_paper(paper: PaperSource, to: str) -> tuple[bytes, tuple[str, ...]]:
+    """Make the PDF of one paper by LaTeX (``to`` "pdf") or Typst; return it with warnings.
 
     Works on a copy, since Quarto writes beside the document.  Raises ``RenderError``.
     """
@@ -149,7 +150,7 @@ def render_paper(paper: Source, to: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def render_site(project: Path, target: Path) -> tuple[str, ...]:
-    """Make the website of a project that ``write_project`` wrote; returns Quarto's warnings.
+    """Make the website of a project that ``write_project`` wrote; return Quarto's warnings.
 
     Works on a copy, since Quarto writes into the project.  Raises ``RenderError``.
     """
@@ -161,7 +162,7 @@ def render_site(project: Path, target: Path) -> tuple[str, ...]:
 
 
 def _render(folder: Path, what: str, to: str) -> tuple[str, ...]:
-    """Let Quarto render ``what`` in ``folder``, a document or all; returns its warnings."""
+    """Let Quarto render ``what`` in ``folder``, a document or "."; return its warnings."""
     command = (find_quarto(), "render", what, "--to", to)
     finished = run(command, folder, _TIME_LIMIT_S, place="out/quarto")
     words = finished.stderr + finished.stdout
@@ -169,14 +170,14 @@ def _render(folder: Path, what: str, to: str) -> tuple[str, ...]:
         shown = "site" if what == "." else name_of(folder / what)
         warnings = dict.fromkeys(_WARNING.findall(words))
         return tuple(f"{shown}: Quarto warns: {warning}" for warning in warnings)
-    # Of a project, the document that was named last was being rendered.
+    # In a project, the document named last is the one that failed.
     names = ["".join(name) for name in _DOCUMENT.findall(words)]
     name = what if to != "html" else f"{names[-1]}.qmd" if names else "index.qmd"
     raise _refusal(folder / name, finished.returncode, words)
 
 
 def _refusal(document: Path, code: int, words: str) -> RenderError:
-    """Describe Quarto's first error, with the place in the template that it comes from."""
+    """Describe Quarto's first error, with its place in the template."""
     stopped, number = _STOPPED.search(words), _NUMBER.search(words)
     place = name_of(document)
     if stopped:
@@ -186,5 +187,5 @@ def _refusal(document: Path, code: int, words: str) -> RenderError:
     if error := _ERROR.search(words):
         return refusal(place, "Quarto", error[error.lastindex or 0])
     if code < 0 or code > 128:
-        return refusal(place, "Quarto", "it was killed, as systems do for want of memory")
+        return refusal(place, "Quarto", "it was killed, probably for lack of memory")
     return refusal(place, "Quarto", words.strip().rpartition("\n")[2] or "no reason given")

@@ -1,6 +1,6 @@
-"""What stands around the content of every page: its head, the links over it, and the line below.
+"""Frame of every page: its head, the links above its content, and the footer.
 
-The words in it are those of the people of a site, in ``data/site.yaml``.
+Its words are settings of the site's publishers in ``data/site.yaml``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from report.render.pandoc import TEMPLATES
 
 _REMEDY: Final = "fix it as docs/publishing.md says, or remove the file"
 
-#: Style sheets and scripts of all pages; files of their own, since no page may hold any.
+#: Folder of style sheets and scripts, which the pages' policy forbids within pages.
 ASSETS: Final = "assets"
 
-#: The scripts of every page, and those of papers; each is whole by itself.
+#: Scripts of every page, and of papers; none depends on another.
 SCRIPTS: Final = ("regions.js", "dialog.js", "search.js", "tables.js")
 PAPER_SCRIPTS: Final = (*SCRIPTS, "contents.js", "numbers.js", "references.js", "figures.js")
 
-#: The pages over all studies: file → what links to it say.
+#: Pages on all studies: file → text of links to it.
 OVERVIEWS: Final = {
     "index.html": "Papers",
     "claims.html": "Claims",
@@ -42,10 +42,10 @@ Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The words around the papers; ``url`` is where the site is published, with a slash at its end.
+    """Words around the papers; ``url`` is the address of the site, with a slash at its end.
 
-    The ``footer`` says whose site it is; the authors of a paper stand in its front matter.  A
-    replication report has its ``authors`` from here, or the ``teacher`` of the ``course``.
+    The ``footer`` names the site's owner; a paper's authors are in its front matter.  The authors
+    of a replication report are ``authors``, or the ``teacher`` of the ``course``.
     """
 
     title: Text = "Performance of convolutional networks, measured and reproduced"
@@ -62,26 +62,26 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     date: Text | None = None
 
 
-#: Settings | None, which a type checker takes for no class.
+#: ``Settings | None``, which type checkers do not accept as a class.
 _FILE: Final[Any] = Settings | None
 
 
 def read_settings(data: Path) -> Settings:
-    """The settings of the site; the defaults where there is no file.
+    """Read the settings of the site; without a file they are the defaults.
 
-    Raises ``RecordError`` for a key that is not one of ``Settings``, or a value of another kind.
+    Raises ``RecordError`` for an unknown key, or a value of another type.
     """
     path = data / "site.yaml"
     if not path.exists():
         return Settings()
-    # A file in which all lines are comments holds nothing.
-    found: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
-    return found or Settings()
+    # None if all lines of the file are comments.
+    settings: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
+    return settings or Settings()
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    """Knows how to read templates; one for all pages, so that each template is compiled once."""
+    """Make the Jinja environment; cached, so that each template is compiled once."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / "html"),
         autoescape=True,
@@ -93,13 +93,13 @@ def _environment() -> jinja2.Environment:
 
 
 def render_template(name: str, settings: Settings, **content: Any) -> str:
-    """The template ``templates/html/<name>`` with ``content``, which is escaped."""
+    """Render the template ``templates/html/<name>`` with ``content``, which is escaped."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
     return visible(_environment().get_template(name).render(**shared, **content))
 
 
 def write_assets(target: Path) -> None:
-    """Put the style sheet and the scripts of all pages below ``target``."""
+    """Copy the style sheet and the scripts of all pages below ``target``."""
     folder = target / ASSETS
     folder.mkdir(parents=True, exist_ok=True)
     for path in (TEMPLATES / "html" / ASSETS).iterdir():
@@ -107,9 +107,9 @@ def write_assets(target: Path) -> None:
 
 
 def script_of(name: str, content: Any) -> str:
-    """A script that gives ``content`` to the scripts of the page as ``ridgepoint.<name>``.
+    """Write a script that sets ``ridgepoint.<name>`` to ``content``, for other scripts to read.
 
-    A page that is opened as a file may read no other file, but may load a script.
+    A page that is opened from disk cannot read JSON files, but can load a script.
     """
     text = json.dumps(
         visible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")

@@ -1,4 +1,4 @@
-"""The pages over all studies: the list of papers, claims, published values, machines, records."""
+"""Pages on all studies: the lists of papers, claims, published values, machines and records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +21,13 @@ from report.render.shell import (
     write_assets,
 )
 
-#: Characters of an abstract in a list.
+#: Most characters of an abstract in a list.
 _SHORT: Final = 320
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
-#: What a reference in the text of a sentence is called outside its paper.
+#: Words that replace a reference outside its paper.
 _NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
-#: The markdown of a sentence and its plain words: references in brackets lead nowhere outside the
-#: paper, values lose their link, code, emphasis and formulas their marks.
+#: Markdown of a sentence → its plain words.  References in brackets are dropped, since they lead
+#: nowhere outside the paper; values lose their links; code, emphasis and formulas lose their marks.
 _MARKDOWN: Final = (
     (re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]"), ""),
     (re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(#[^)]*\)(?:\{[^}]*\})?"), r"\1"),
@@ -37,13 +38,13 @@ _VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not 
 
 
 @dataclass(frozen=True)
-class Paper:
-    """A study with what the pages over all of them say of it.
+class SitePaper:
+    """A paper as the pages on all studies show it.
 
-    ``entry`` is what lists say, as the step ``document`` writes it, ``values`` the content of
-    ``values/<study>.json``, ``records`` that of ``records.json`` and ``machines`` a part of
-    ``details.json``, ``html`` the page of the paper; ``pdf`` and ``reported`` say whether there are
-    a PDF beside it and published values.
+    ``entry`` is its entry in lists, written by the step ``document``; ``values`` is the content of
+    ``values/<study>.json``, ``records`` of ``records.json``, and ``machines`` a part of
+    ``details.json``.  ``html`` is the page of the paper.  ``pdf`` and ``reported`` are true if the
+    paper has a PDF and published values.
     """
 
     study: str
@@ -57,23 +58,23 @@ class Paper:
 
     @property
     def page(self) -> str:
-        """Where its page lies on the site."""
+        """Address of the paper's page, relative to the site."""
         return f"{self.study}/index.html"
 
     @property
     def measured_on(self) -> str:
-        """The first of the devices, and how many others there are."""
+        """First devices, and the number of others."""
         return first_names(self.entry["devices"])
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
-        """How many claims have which verdict."""
+        """Number of claims per verdict."""
         counts = Counter(claim["verdict"] for claim in self.values.get("claims", {}).values())
         return [(verdict, counts[verdict]) for verdict in _VERDICTS if counts[verdict]]
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """The claims with their titles as ``sentence``."""
+        """Claims, with their titles as ``sentence``."""
         claims: list[Mapping[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
@@ -82,30 +83,34 @@ class Paper:
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:
-        """The published values that were computed again."""
+        """Recomputed published values."""
         audits = self.values.get("audits", ())
         return [{**audit, "recomputed": _in_full(audit["recomputed"])} for audit in audits]
 
     @property
     def audited(self) -> list[tuple[str, int]]:
-        """How many published values have which verdict."""
+        """Number of published values per verdict."""
         return sorted(Counter(audit["verdict"] for audit in self.audits).items())
 
 
 def _in_full(number: float) -> str:
-    """A whole number with all its digits: a rounded one would seem to differ from the printed."""
+    """Print whole numbers with all digits; rounded, they would seem to differ from the source's."""
     return plain(int(number) if number.is_integer() else number)
 
 
 def _plain_words(sentence: str) -> str:
     for markdown, words in _MARKDOWN:
         sentence = markdown.sub(words, sentence)
-    named = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", lambda kind: f"the {_NAMES[kind[1]]}", sentence)
-    return named[:1].upper() + named[1:]
+    words = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", _reference_words, sentence)
+    return words[:1].upper() + words[1:]
+
+
+def _reference_words(reference: re.Match[str]) -> str:
+    return f"the {_NAMES[reference[1]]}"
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
-    """What lists say of a paper: its title and the first whole sentences of its abstract."""
+    """Shorten a paper's entry in lists to its title and the first sentences of its abstract."""
     first, *others = _SENTENCE_END.split(abstract.strip())
     for sentence in others:
         if len(first) + len(sentence) >= _SHORT:
@@ -114,20 +119,20 @@ def in_plain_words(title: str, abstract: str) -> dict[str, str]:
     return {"title": title, "abstract": first}
 
 
-def machines_of(papers: Iterable[Paper]) -> list[dict[str, Any]]:
-    """The machines of all studies by name, with the papers that measured on each, and when.
+def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
+    """List the machines of all studies by name, with the papers that used each, and when.
 
-    What is said of a machine is what its newest record says, a ceiling the newest that is known.
+    Each is described by its newest record, and by the newest known rate of each ceiling.
     """
-    seen: dict[str, list[tuple[Paper, Mapping[str, Any]]]] = {}
+    seen: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
     for paper in papers:
         for machine in paper.machines:
             seen.setdefault(machine["key"], []).append((paper, machine))
-    return sorted(map(_merged, seen.values()), key=lambda machine: str(machine["label"]))
+    return sorted(map(_merged, seen.values()), key=itemgetter("label"))
 
 
-def _merged(seen: Sequence[tuple[Paper, Mapping[str, Any]]]) -> dict[str, Any]:
-    oldest_first = sorted((machine for _, machine in seen), key=lambda each: each["measured"])
+def _merged(seen: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
+    oldest_first = sorted((machine for _, machine in seen), key=itemgetter("measured"))
     ceilings: dict[str, str] = {}
     for machine in oldest_first:
         ceilings |= {name: rate for name, rate in machine["ceilings"].items() if rate}
@@ -139,25 +144,26 @@ def _merged(seen: Sequence[tuple[Paper, Mapping[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> None:
-    """Write the pages over all studies, and what all pages share."""
+def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) -> None:
+    """Write the pages on all studies, and the files that all pages share."""
     target.mkdir(parents=True, exist_ok=True)
     listed = [{"study": paper.study, "title": paper.entry["title"]} for paper in papers]
     content = {"root": "", "scripts": SCRIPTS, "papers": papers, "machines": machines_of(papers)}
     texts = {
-        **{p: render_template(f"{p}.j2", settings, here=p, **content) for p in OVERVIEWS},
         "papers.js": script_of("papers", listed),
         "search-index.js": script_of("index", list(_index(papers))),
         # Without this file GitHub Pages would look for templates of its own.
         ".nojekyll": "",
     }
+    for page in OVERVIEWS:
+        texts[page] = render_template(f"{page}.j2", settings, current_page=page, **content)
     for name, text in texts.items():
         (target / name).write_text(text, "utf-8", newline="\n")
     write_assets(target)
 
 
-def _index(papers: Iterable[Paper]) -> Iterator[Mapping[str, str]]:
-    """All that can be searched: the papers with their parts, then their claims."""
+def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
+    """Index the papers with their sections, then their claims."""
     for paper in papers:
         title, abstract = paper.entry["title"], paper.entry["abstract"]
         yield from index_of_paper(title, abstract, paper.page, paper.html)

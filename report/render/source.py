@@ -1,4 +1,4 @@
-"""The folder of one paper: its ``.qmd``, figures, tables and bibliography."""
+"""Source folder of one paper: its ``.qmd``, figures, tables and bibliography."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from report.render.problems import name_of, place_of_line
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
-
-#: An address that markdown prints as it is typed.
+#: An email address that markdown prints as typed.
 _EMAIL = r"^[A-Za-z0-9]+([._+-][A-Za-z0-9]+)*@([A-Za-z0-9]+[.-])+[A-Za-z]{2,}$"
 
 
@@ -32,7 +31,7 @@ class _Author(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
 
 
 class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only=True):
-    """What a front matter may say: a key that no format would print is a mistake."""
+    """Fields of a front matter; an unknown key is an error, since no format would print it."""
 
     title: Annotated[str, msgspec.Meta(min_length=1)]
     author: Annotated[list[_Author], msgspec.Meta(min_length=1)]
@@ -50,8 +49,8 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
 
 
 @dataclass(frozen=True)
-class Source:
-    """A paper that can be rendered: ``folder / f"{study}.qmd"`` and what it needs beside it."""
+class PaperSource:
+    """A paper that can be rendered: its document in ``folder``, and its front matter."""
 
     folder: Path
     study: str
@@ -59,37 +58,38 @@ class Source:
 
     @property
     def document(self) -> Path:
-        """The Quarto markdown document."""
+        """Path of the Quarto markdown document."""
         return self.folder / f"{self.study}.qmd"
 
     @property
     def style(self) -> str:
-        """What the paper is printed in."""
+        """Print style of the paper."""
         return str(self.front.get("print-style", DEFAULT_STYLE))
 
     @property
     def one_column(self) -> bool:
-        """Whether the style has one column of text as wide as the page."""
+        """True if the style has one column of text as wide as the page."""
         return self.style in ONE_COLUMN
 
     def contents_in(self, *, page: bool) -> bool:
-        """Whether the paper has contents, on the page or in print: ``toc`` of its front matter.
+        """Return True if the paper has contents, on its page or in print.
 
-        Left to itself a page has them, and in print a report, which has a title page, has too.
+        ``toc`` of the front matter decides; by default pages have contents, and in print reports,
+        which have a title page.
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 
     def print_variables(self) -> dict[str, object]:
-        """What the shells of the one-column styles ask for; nothing for another style."""
+        """Variables of the templates of one-column styles; empty for another style."""
         contents = self.contents_in(page=False)
         return {"one-column": True, "contents": contents} if self.one_column else {}
 
 
-def read_source(folder: Path, study: str) -> Source:
+def read_source(folder: Path, study: str) -> PaperSource:
     """Read the front matter of a paper, the YAML block at the head of its document.
 
-    Raises ``RenderError`` if the document is missing or its front matter is none, lacks what every
-    paper needs, or asks for what no format can print.
+    Raises ``RenderError`` if the document is missing, or its front matter is missing, incomplete
+    or has fields that no format can print.
     """
     document = folder / f"{study}.qmd"
     name = name_of(document)
@@ -113,14 +113,14 @@ def read_source(folder: Path, study: str) -> Source:
             what += f"; known are {', '.join(kind.__struct_encode_fields__)}"
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
         raise RenderError(f"{place}: {what}; fix the front matter.") from error
-    return Source(folder, study, meta)
+    return PaperSource(folder, study, meta)
 
 
 def in_style(document: str, style: str) -> str:
-    """The text of a ``.qmd`` with another ``print-style``."""
+    """Set the ``print-style`` in the text of a ``.qmd``."""
     head = _FRONT_MATTER.match(document)
     if head is None:
         return document
-    kept = [line for line in head[1].split("\n") if not line.startswith("print-style:")]
-    front = "\n".join((*kept, f"print-style: {style}"))
+    lines = [line for line in head[1].split("\n") if not line.startswith("print-style:")]
+    front = "\n".join((*lines, f"print-style: {style}"))
     return document[: head.start(1)] + front + document[head.end(1) :]

@@ -8,12 +8,12 @@ import pytest
 
 from figures.panels import Drawing, Points, Scaling
 from figures.render import Rendered, render
-from report.render.html import Publication, page_edition, write_page
-from report.render.latex import latex_edition, latex_lacks, write_latex
+from report.render.html import Publication, page_format, write_page
+from report.render.latex import latex_format, latex_lacks, write_latex
 from report.render.pandoc import convert
 from report.render.shell import Settings
 from report.render.source import read_source
-from report.render.typst import render_typst, typst_edition
+from report.render.typst import render_typst, typst_format
 
 SAMPLE = Path(__file__).parent / "sample"
 
@@ -46,21 +46,21 @@ def page_of(
 ) -> str:
     """The page of a paper, written into ``target``, by default a folder of the source."""
     paper = read_source(source, study)
-    texts, _ = convert(paper, [page_edition(paper, publication)])
+    texts, _ = convert(paper, [page_format(paper, publication)])
     return write_page(paper, target or source / "page", publication, texts["html"])
 
 
 def tex_of(source: Path, study: str = "p", target: Path | None = None) -> Path:
     """The main file of the LaTeX of a paper, in ``target``, by default a folder of the source."""
     paper = read_source(source, study)
-    texts, _ = convert(paper, [latex_edition(paper)])
+    texts, _ = convert(paper, [latex_format(paper)])
     return write_latex(paper, target or source / "tex", texts["latex"])
 
 
 def typst_of(source: Path, study: str = "p") -> str:
     """What pandoc writes of a paper for Typst."""
     paper = read_source(source, study)
-    return convert(paper, [typst_edition(paper)])[0]["typst-citations"]
+    return convert(paper, [typst_format(paper)])[0]["typst-citations"]
 
 
 def typst_pdf(source: Path, study: str = "p") -> bytes:

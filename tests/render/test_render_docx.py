@@ -12,7 +12,7 @@ from PIL import Image
 
 from report.core.errors import RenderError
 from report.render import docx
-from report.render.docx import docx_edition, render_docx
+from report.render.docx import docx_format, render_docx
 from report.render.pandoc import convert
 from report.render.source import read_source
 
@@ -25,7 +25,7 @@ FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
 
 def word_of(folder: Path) -> zipfile.ZipFile:
     paper = read_source(folder, "p")
-    text = convert(paper, [docx_edition()])[0]["docx"]
+    text = convert(paper, [docx_format()])[0]["docx"]
     return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
 
 
@@ -103,14 +103,14 @@ def test_the_reference_gives_styles_and_is_replaceable(
     assert b'<w:sz w:val="33" />' in sizes(word_of(folder))
     for damage in (b"", b"PK", reference.read_bytes()[:900]):
         reference.write_bytes(damage)
-        with pytest.raises(RenderError, match=r"^templates/docx/reference.docx: is no Word"):
+        with pytest.raises(RenderError, match=r"^templates/docx/reference.docx: is not a Word"):
             word_of(folder)
 
 
 def test_the_bytes_are_the_same_and_no_picture_is_lost(write: Write) -> None:
     folder = write(FIGURE)
     paper = read_source(folder, "p")
-    text = convert(paper, [docx_edition()])[0]["docx"]
+    text = convert(paper, [docx_format()])[0]["docx"]
     content = render_docx(paper, text)
     assert content == render_docx(paper, text)
     times = {entry.date_time for entry in zipfile.ZipFile(io.BytesIO(content)).infolist()}

@@ -95,7 +95,7 @@ def test_a_new_enough_quarto_is_found(
     (LATEX, r"p\.qmd:11: Quarto refused it \(Undefined control sequence\)"),
     (TYPST, r"p\.qmd:11: Quarto refused it \(unknown variable: x\)"),
     ("echo 'ERROR: bad key (line 9, columns 1--5)'; exit 1", r"p\.qmd:9: .*\(bad key "),
-    ("kill -9 $$", "it was killed, as systems do for want of memory"),
+    ("kill -9 $$", "it was killed, probably for lack of memory"),
     ("exit 3", "no reason given"),
 ])  # fmt: skip
 def test_quarto_refuses(

@@ -17,7 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from report.render.html import Publication
 from report.render.search import index_of_paper
 from report.render.shell import Settings, script_of
-from report.render.site import Paper, write_site
+from report.render.site import SitePaper, write_site
 from tests.render import site_checks
 from tests.render.conftest import drawn, page_of
 from tests.render.site_checks import Page
@@ -126,8 +126,8 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(own, folder / "other")
     values = {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]}
     records, machines = (RECORD, IMPORTED), (MACHINE, OLDER)
-    full = Paper("sample", ENTRY, values, records, machines, page, pdf=True, reported=True)
-    write_site([full, Paper("other", BARE_ENTRY)], folder, SETTINGS)
+    full = SitePaper("sample", ENTRY, values, records, machines, page, pdf=True, reported=True)
+    write_site([full, SitePaper("other", BARE_ENTRY)], folder, SETTINGS)
     return folder
 
 
