@@ -126,6 +126,14 @@ def test_the_sample_has_its_numbers_and_metadata(engine: str, sample: bytes) -> 
         assert "/ID" not in reader.trailer
 
 
+def test_words_that_are_struck_through_underlined_or_marked(write: Write, engine: str) -> None:
+    words = "~~struck *words*~~ [below]{.underline} [marked]{.mark}"
+    source = write(f"Body {words} end.\n", HEAD.replace("A paper", f"Title {words} end"))
+    text = " ".join(" ".join(pages_of(pdf_of(engine, source))).split())
+    for begin in ("Title", "Body"):
+        assert f"{begin} struck words below marked end" in text
+
+
 @needs_latex
 def test_latex_runs_no_program_and_names_lost_references(write: Write, tmp_path: Path) -> None:
     main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
