@@ -178,6 +178,11 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     return found
 
 
+def held_out(calls: Mapping[Call, Reconciliation]) -> dict[Call, Reconciliation]:
+    """The calls in shapes that were chosen before anything of them was counted."""
+    return {call: found for call, found in calls.items() if call.held_out}
+
+
 # ------------------------------------------------------------------------------- what was found
 
 

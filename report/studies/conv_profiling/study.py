@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, product
 from typing import Final
 
-from figures.panels import Panel
+from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
 from report.core.records.record import Pass
 from report.core.text.escape import markdown
@@ -55,6 +55,8 @@ class Paper:
             results.peaks(run) if run else {} for run in (self.cpu, self.second)
         )
         self.tiled = results.tiled(inputs, self.gpu) if self.gpu else {}
+        #: Calls in shapes that were chosen after the rule of tiles had been written.
+        self.held_tiled = results.held_out(results.tiled(inputs, self.fast)) if self.fast else {}
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
 
@@ -83,7 +85,7 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
 
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
-    for found in (p.counts, p.peaks, p.second_peaks, p.tiled):
+    for found in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
         yield from found.values()
     yield from p.backward
 
@@ -281,6 +283,34 @@ def padded_cases(p: Paper) -> Quantity:
     return _count(
         p.gpu, "calls with padded tiles", sum(r.terms[0].amount > 0 for r in p.tiled.values())
     )
+
+
+def _held_on_gpu(run: Run | None) -> tuple[Call, ...]:
+    """The forward calls in held-out shapes whose operations were counted on the GPU."""
+    if run is None:
+        return ()
+    return tuple(c for c in run.calls if c.held_out and not run.on_cuda_cores(c.factors).missing)
+
+
+@gpu_calls.value()
+def held_on_gpu(p: Paper) -> Quantity:
+    return _count(p.fast, "held-out calls", len(_held_on_gpu(p.fast)))
+
+
+@gpu_calls.value()
+def held_tiled(p: Paper) -> Quantity:
+    return _count(p.fast, "held-out calls with a tile", len(p.held_tiled))
+
+
+@gpu_calls.value()
+def held_padded(p: Paper) -> Quantity:
+    padded = [found for found in p.held_tiled.values() if found.terms[0].amount > 0]
+    return _count(p.fast, "held-out calls with padded tiles", len(padded))
+
+
+@gpu_calls.value("measured")
+def held_most(p: Paper) -> Quantity:
+    return at_least(*results.ratios(p.fast, p.held_tiled))
 
 
 @gpu_calls.value()
@@ -541,6 +571,11 @@ def tiles_explain(p: Paper) -> Iterator[Statement]:
     return _without_residual(p.gpu, p.tiled.values())
 
 
+@gpu_calls.claim("The rule of tiles predicts the operations of held-out calls to the unit")
+def tiles_predict(p: Paper) -> Iterator[Statement]:
+    return _without_residual(p.fast, p.held_tiled.values())
+
+
 @gpu.claim("A GPU's forward call executes more operations than theory")
 def nothing_saved_forward(run: Run) -> Iterator[Statement]:
     for each in run.shares("forward"):
@@ -591,7 +626,42 @@ def peaks_explained(p: Paper) -> Iterator[Statement]:
 # ------------------------------------------------------------------------------------- figures
 
 
-@printed.figure("bytes", key=True, height=2.6)
+@gpu_calls.figure(key=True, height=2.6)
+def diagonal(p: Paper) -> Iterator[Panel]:
+    """Predicted and counted operations over theory, of every call that has a rule."""
+    groups = (
+        ("CPU", p.counts, False), ("CPU, held out", p.counts, True),
+        ("GPU", p.tiled, False), ("GPU, held out", p.held_tiled, True),
+    )  # fmt: skip
+    drawn = []
+    for place, (label, calls, held_out) in enumerate(groups):
+        pairs = [_over_theory(r) for call, r in calls.items() if call.held_out == held_out]
+        known = [pair for pair in pairs if pair]
+        if known:
+            x, y = zip(*known, strict=True)
+            drawn.append(Points(label, x, y, series=place // 2, hollow=not held_out))
+    if drawn:
+        ends = 0.9, 2.4
+        yield Scaling(
+            "Predicted ÷ theory",
+            "Counted ÷ theory",
+            tuple(drawn),
+            (Curve("equal", ends, ends),),
+            x_scale="linear",
+            y_scale="linear",
+            y_bottom=0.9,
+            y_top=2.4,
+        )
+
+
+def _over_theory(found: Reconciliation) -> tuple[float, float] | None:
+    """The end of the terms and the count, each over theory."""
+    if isinstance(found.measured, Missing):
+        return None
+    return found.end / found.start.amount, found.measured.amount / found.start.amount
+
+
+@printed.figure("bytes", height=2.6)
 def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
 
     yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
