@@ -98,6 +98,10 @@ def _rank(item: Listed) -> tuple[bool, str, str]:
     return is_full(item), item.record.started, item.file
 
 
+def _full_and_start(item: Listed) -> tuple[bool, str]:
+    return is_full(item), item.record.started
+
+
 def _start_of_primary(choice: Choice[Head]) -> str:
     return choice.primary.record.started
 
@@ -107,7 +111,7 @@ def default_roles(items: Iterable[Item]) -> dict[Role, Item]:
 
     Without a CPU a GPU also plays the role ``cpu``, since sentences need a machine to describe.
     """
-    ranked = sorted(items, key=_rank, reverse=True)
+    ranked = sorted(items, key=_full_and_start, reverse=True)
     roles: dict[Role, Item] = {}
     for device in ("cpu", "cuda"):
         candidates = (item for item in ranked if item.record.environment.device == device)
