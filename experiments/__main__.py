@@ -28,6 +28,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
+from experiments.machine.conditions import pin_to_one_kind
 from experiments.machine.runtime import INSTALL, INSTALLS
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
@@ -147,6 +148,8 @@ def _run(options: Namespace) -> int:
     if options.study is None:
         raise UsageError("Name the study to run, or give --all; run --help lists all options.")
     request = request_of(options)
+    if pinned := pin_to_one_kind():
+        observer.note(pinned)
     if options.dry_run or not (options.resume or options.if_missing):
         observer.expect(forecast(request, observer.note))
     if options.dry_run:

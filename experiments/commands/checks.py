@@ -229,8 +229,8 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
 
     Raises ``RecordError`` for a damaged attachment.
     """
-    record = stored.record
-    yield Check("machine", f"{record.environment.label}, {record.study}, {record.started[:10]}")
+    record, environment = stored.record, stored.record.environment
+    yield Check("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
         problem = f"{EDITED}; hand in the file that the experiment wrote"
         yield Check("content", problem, "problem")
@@ -242,6 +242,7 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     yield noted("files", f"{len(files)} beside the record, unchanged", note if lacking else None)
     yield _plan(record)
     yield _outcomes(record)
+    yield noted("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
     disturbed = gates.disturbed([record])
     disturbances = "disturbances were not monitored"
     if disturbed is not None:

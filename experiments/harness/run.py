@@ -26,7 +26,7 @@ from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CaseFile, Factors, Session, Study
-from experiments.machine import code, environment, quiet, runtime
+from experiments.machine import code, conditions, environment, quiet, runtime
 from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records import events
@@ -67,6 +67,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         from experiments import datasets
 
         datasets.handwritten(request.images)  # raises before the run if images are damaged
+    throttled = conditions.throttle_count(conditions.usable_processors())
     with _open_journal(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
@@ -76,11 +77,22 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(session, study.ceilings, "after", observer.note)
+            _note_throttling(journal, throttled)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
             observer.note(_describe_unfinished(request, journal))
             raise
+
+
+def _note_throttling(journal: Journal, before: int | None) -> None:
+    """Record how often heat slowed the processors while this process measured, if ever."""
+    after = conditions.throttle_count(conditions.usable_processors())
+    if before is not None and after is not None and after > before:
+        facts = journal.header.environment
+        state = {**facts.conditions, "throttled": f"{after - before} times"}
+        changed = msgspec.structs.replace(facts, conditions=state)
+        journal.header = msgspec.structs.replace(journal.header, environment=changed)
 
 
 def _new_header(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import limits, quiet
+from experiments.machine import conditions, limits, quiet
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
 from report.core.records.record import Environment, Gpu, Precision, Torch
@@ -33,6 +33,7 @@ _REASONS: Final = {
 #: Facts that may be null or empty without a reason.
 _ALLOWED_TO_BE_NULL: Final = (
     "host.machine", "cpu.vector_extensions", "load_before", "load_after", "missing", "variables",
+    "conditions",
 )  # fmt: skip
 
 #: Flags that Linux adds itself or reads from microcode.  Updates change them although the machine
@@ -72,6 +73,7 @@ def gather(
         name=name,
         host=machine.host(),
         variables={**variables(device), **limits.container_limits()},
+        conditions=conditions.conditions(conditions.usable_processors()),
     )
     missing = {}
     for field, value in flatten(facts):

@@ -31,6 +31,8 @@ FASTEST_HZ: Final = 6.2e9
 #: multiply-adds.
 _PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
 _FLOAT32: Final = "float32"
+#: Frequency governors that lower the clock between calls.
+_SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
 
 
 # --------------------------------------------------------------------------------------- series
@@ -125,6 +127,19 @@ def problem(record: Record) -> str | None:
     disturbance = next((c.disturbance for c in record.ceilings if c.disturbance), None)
     cause = f" (while it was measured, {disturbance})" if disturbance else ""
     return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}{cause}"
+
+
+def state_notes(environment: Environment) -> Iterator[str]:
+    """Yield what the state of the processors does to times, a sentence each."""
+    state = environment.conditions
+    if throttled := state.get("throttled"):
+        yield f"heat slowed the processors {throttled} during the run"
+    if kinds := state.get("kinds"):
+        yield f"threads ran on cores of several kinds ({kinds})"
+    if (siblings := state.get("siblings")) and environment.threads > 1:
+        yield f"threads may have shared cores ({siblings})"
+    if (governor := state.get("governor", "")) and set(governor.split(", ")) & _SLOW_GOVERNORS:
+        yield f"the governor {governor} lowers the clock between calls"
 
 
 def best_rate(record: Record) -> float | None:

@@ -105,7 +105,7 @@ def quicker(record: Record) -> Record:
 def test_each_fault_changes_its_line_alone() -> None:
     good = read_record(FILE, DATA)
     before = {check.topic: check.level for check in checks_of(good, DATA)}
-    topics = "machine content files plan outcomes quiet ceilings"
+    topics = "machine content files plan outcomes state quiet ceilings"
     assert before.keys() == {*topics.split()}
     failed = first(status="failed", reason="It broke.", rounds=(), series={})
     shard = Shard(number=2, of=4, sweep="0" * 64)
@@ -128,7 +128,7 @@ def test_an_unforeseen_fault_stops_no_other_record(
     monkeypatch.setattr(checks.gates, "disturbed", lambda records: 1 / 0)
     assert main(["check", str(FILE), str(FILE)]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert said.count("no check foresees (ZeroDivisionError: division by zero)") == 2
+    assert said.count("cannot be used (ZeroDivisionError: division by zero)") == 2
 
 
 def test_markdown_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.machine import code, environment, limits, runtime
+from experiments.machine import code, conditions, environment, limits, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
 from experiments.machine.text import flatten, without_paths
 from report.core.records.record import Cache
 from report.core.records.store import read_record
+from report.instruments import gates
 from tests import factory
 from tests.experiments.conftest import HOST, ROOT, make_environment
 
@@ -132,6 +133,75 @@ def test_what_a_container_may_use_stands_in_the_environment(
     assert limits.container_limits() == {} and limits.available_memory() > 400 * MIB + 7
 
 
+CPUS = "sys/devices/system/cpu"
+#: Four cores of kind P with two threads each and four of kind E, as Intel's hybrid processors.
+HYBRID = {
+    f"{CPUS}/present": "0-11\n",
+    "sys/devices/cpu_core/cpus": "0-7\n",
+    "sys/devices/cpu_atom/cpus": "8-11\n",
+    f"{CPUS}/intel_pstate/no_turbo": "0\n",
+    "proc/version": "Linux version 5.15.90.1-microsoft-standard-WSL2\n",
+    "sys/devices/system/node/node0/cpulist": "0-5\n",
+    "sys/devices/system/node/node1/cpulist": "6-11\n",
+}
+for number in range(12):
+    pair = f"{number & ~1}-{number | 1}" if number < 8 else str(number)
+    HYBRID[f"{CPUS}/cpu{number}/topology/thread_siblings_list"] = pair
+    HYBRID[f"{CPUS}/cpu{number}/cpufreq/scaling_governor"] = "powersave\n"
+    HYBRID[f"{CPUS}/cpu{number}/thermal_throttle/core_throttle_count"] = f"{number}\n"
+#: Two fast and two slow cores of an Arm processor with a switch for the clock.
+ARM = {f"{CPUS}/cpu{n}/cpu_capacity": size for n, size in enumerate(("446", "446", "1024", "1024"))}
+ARM |= {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
+STATES: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] = (
+    (HYBRID, {*range(12)}, {
+        "siblings": "0-7 share cores", "kinds": "P: 0-7; E: 8-11", "governor": "powersave",
+        "turbo": "on", "nodes": "2", "system": "WSL",
+    }, 66),
+    (HYBRID, {1, 2, 5}, {
+        "affinity": "1-2,5 of 12", "governor": "powersave", "turbo": "on", "system": "WSL",
+    }, 8),
+    (ARM, {*range(4)}, {"kinds": "capacity 1024: 2-3; capacity 446: 0-1", "turbo": "off"}, None),
+    ({}, {0, 1}, {}, None),  # macOS, and containers without /sys
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "usable", "state", "throttled"), STATES)
+def test_the_state_of_processors(
+    files: dict[str, str],
+    usable: set[int],
+    state: dict[str, str],
+    throttled: int | None,
+    tmp_path: Path,
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert conditions.conditions(usable, tmp_path) == state
+    assert conditions.throttle_count(usable, tmp_path) == throttled
+
+
+def test_threads_stay_on_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned: list[set[int]] = []
+    monkeypatch.setattr(conditions, "kinds_of_core", lambda *_: {"P": {0, 1}, "E": {2}})
+    monkeypatch.setattr(conditions.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(
+        conditions.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
+    )
+    said = "The processor has cores of 2 kinds; measuring on P: 0-1."
+    assert conditions.pin_to_one_kind() == said and pinned == [{0, 1}]
+
+
+def test_what_slows_processors_is_named_by_the_gates() -> None:
+    state = {"throttled": "3 times", "siblings": "0-7 share cores", "governor": "powersave"}
+    busy = make_environment(conditions=state, threads=2)
+    assert [*gates.state_notes(busy)] == [
+        "heat slowed the processors 3 times during the run",
+        "threads may have shared cores (0-7 share cores)",
+        "the governor powersave lowers the clock between calls",
+    ]
+    assert [*gates.state_notes(make_environment())] == []
+
+
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     changed = msgspec.structs.replace(HOST, **(host or {}))
     return device_key(make_environment(host=changed, **changes))
@@ -168,7 +238,7 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     found = environment.gather(torch, "cpu", 1, name="lab 3")
     assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", found.key)
     null = {name for name, value in flatten(found) if value is None and "load" not in name}
-    assert found.missing.keys() - {"disturbance"} == null - {"host.machine"}
+    assert found.missing.keys() - {"disturbance"} == null - {"host.machine", "conditions"}
     assert {"gpu", "cpu.governor"} <= null and "name" not in null
     assert found.cpu.cores_available == runtime.cores_available() >= 1
     assert found.variables["LD_PRELOAD"] == "liba.so"

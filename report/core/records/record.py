@@ -183,7 +183,8 @@ class Environment(Part, frozen=True, kw_only=True):
     ``missing`` maps each field that is null to the reason.  ``name`` is the name that users gave
     the machine.  ``variables`` are environment variables that change times or results.
     ``load_before`` and ``load_after`` are one-minute load averages, which runs until November 2026
-    recorded; later runs watch for disturbances during each measurement.
+    recorded; later runs watch for disturbances during each measurement.  ``conditions`` describe
+    the state of the processors: affinity, kinds of core, governor, turbo, throttling.
     """
 
     device: Literal["cpu", "cuda"]
@@ -202,6 +203,7 @@ class Environment(Part, frozen=True, kw_only=True):
     name: Name | None = None
     host: Host | None = None
     variables: dict[str, str] = {}
+    conditions: dict[str, str] = {}
 
     @property
     def label(self) -> str:
