@@ -20,6 +20,7 @@ from msgspec import Meta
 from experiments import registry
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
+from experiments.commands.collect import collect
 from experiments.commands.forecast import forecast
 from experiments.commands.purpose import USELESS, print_record, purpose
 from experiments.commands.status import status
@@ -84,9 +85,13 @@ _IMPORT: Final = """\
 --device  TEXT  full name of the device, as vendors write it
 --set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
 """
-_INTO: Final = """\
---into  DIR  copy those that are to the folders of their studies in this directory
+_MARKDOWN: Final = """\
 --markdown  –  print for a comment on a pull request: machine, plan, median of each case
+"""
+_COLLECT: Final = """\
+folders  FILE+  folders with the files that were handed in, or single files
+--into!  DIR  copy the usable records to the folders of their studies in this directory
+--notes  DIR  write a text file for each student, with all checks
 """
 _EXAMPLES: Final = """\
 examples:
@@ -121,7 +126,7 @@ def _label(text: str) -> str:
 
 
 #: Options with a file or folder that a command writes.
-_WRITTEN: Final = ("figures", "export_sbatch", "into", "records")
+_WRITTEN: Final = ("figures", "export_sbatch", "into", "notes", "records")
 #: Parser of each type that the tables of options name.
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
@@ -193,7 +198,8 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
     "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
-    "check": ("whether records are good to hand in", check_records, _FILES + _INTO),
+    "check": ("whether records are good to hand in", check_records, _FILES + _MARKDOWN),
+    "collect": ("check what a class handed in, and copy it into one folder", collect, _COLLECT),
     "doctor": ("what this machine can measure, and what disturbs it", doctor, _RECORDS),
     "status": ("which shards of a study are measured or missing", status, _STUDY + _RECORDS),
     "close": ("make records of unfinished runs whose machines are gone", _close, _STUDY + _RECORDS),

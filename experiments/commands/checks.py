@@ -34,8 +34,6 @@ from report.core.records.store import (
     Stored,
     read_attachments,
     read_record,
-    write_attachments,
-    write_files,
 )
 from report.instruments import gates
 from report.instruments.judgement import refusal
@@ -171,13 +169,12 @@ def _torch() -> Iterator[Check]:
 def check_records(options: Namespace) -> int:
     """Print whether each record can be handed in; return the exit code, 1 if one cannot.
 
-    Prints all checks of a single record, but only notes and problems of several.  ``--into`` copies
-    records that can be handed in to the folders of their studies.  ``--markdown`` prints a comment
-    for a pull request.
+    Prints all checks of a single record, but only notes and problems of several.  ``--markdown``
+    prints a comment for a pull request.
     """
     refused, files = 0, options.files
     for path in files:
-        stored, checks = _check_file(path, options.into)
+        stored, checks = _check_file(path)
         problem = any(check.level == "problem" for check in checks)
         refused += problem
         verdict = f"{'cannot' if problem else 'can'} be handed in"
@@ -189,38 +186,26 @@ def check_records(options: Namespace) -> int:
             continue
         print(f"{path}: {verdict}", flush=True)
         for check in checks:
-            if len(files) == 1 or check.level != "ok" or check.topic in ("machine", "copy"):
+            if len(files) == 1 or check.level != "ok" or check.topic == "machine":
                 print(check.line(), flush=True)
     if len(files) > 1 and not options.markdown:
         print(f"{len(files)} records: {len(files) - refused} can be handed in; {refused} cannot.")
     return int(refused > 0)
 
 
-def _check_file(path: Path, into: Path | None) -> tuple[Stored | None, list[Check]]:
-    """Read a record and check it; copy it into ``into`` if it has no problem.
-
-    Never overwrites another record.
-    """
+def _check_file(path: Path) -> tuple[Stored | None, list[Check]]:
+    """Read a record and check it."""
     # The target of a link, since attachments lie in the folder of the record itself.
-    folder, topic = Path(os.path.realpath(path.parent)), "format"
+    folder = Path(os.path.realpath(path.parent))
     checks: list[Check] = []
     stored: Stored | None = None
     try:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
-        if into and all(check.level != "problem" for check in checks):
-            target, topic = into / stored.record.study / path.name, "copy"
-            text, attachments = path.read_bytes(), read_attachments(stored, ("*",), folder)
-            contents = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
-            if target.exists() and target.read_bytes() == text:
-                write_attachments(target, contents)  # attachments may be handed in later
-            else:
-                write_files(target, text, contents)
-            checks.append(Check("copy", f"{target}"))
     except OSError as error:
-        checks.append(Check(topic, str(error), "problem"))
+        checks.append(Check("format", str(error), "problem"))
     except Exception as error:  # so that the other files are checked
-        checks.append(Check(topic, reason_of(error), "problem"))
+        checks.append(Check("format", reason_of(error), "problem"))
     return stored, checks
 
 

@@ -20,7 +20,7 @@ from report.core.records.strict import read_strictly
 from report.engine.gather import accept_records
 from report.engine.plan import plan
 from report.engine.results import PaperResults, present_results
-from report.engine.steps import BuildRequest, is_report
+from report.engine.steps import BuildRequest, is_report, study_of
 from report.paper.pins import Pins, moves, pins_of
 
 #: The folder of the data directory with the pinned numbers of each study.
@@ -149,7 +149,7 @@ def moved_numbers(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
     moved = moves(pinned, present)
     if not moved:
         return
-    accepting = f"'python build.py {study} --accept' pins the new numbers, --diff lists all"
+    accepting = f"'{_accepting(study)}' pins the new numbers, --diff lists all"
     if pinned.records == present.records:
         yield f"{study}: {_differ(len(moved))} with the same records; {accepting}."
     else:
@@ -167,7 +167,13 @@ def _differ(count: int) -> str:
 
 
 def _unpinned(study: str) -> str:
-    return f"no numbers are pinned yet; 'python build.py {study} --accept' pins them."
+    return f"no numbers are pinned yet; '{_accepting(study)}' pins them."
+
+
+def _accepting(room: str) -> str:
+    """The command that pins the numbers of a paper or of a report."""
+    report = " --replicate" if is_report(room) else ""
+    return f"python build.py {study_of(room)}{report} --accept"
 
 
 def _pinned_file(study: str, data: Path) -> Path:

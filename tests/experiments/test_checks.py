@@ -153,43 +153,80 @@ def test_markdown_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
 
 
-def test_good_records_are_copied_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What students hand in, each in a folder of their own, and what is wrong with it."""
-    empty = write_record(changed(read_record(FILE, DATA).record, cases=()), tmp_path / "empty")
-    files = {
-        tmp_path / FILE.name: "there is no such file; correct the name",
-        tmp_path / "nosuch.json": "there is no such file; correct the name",
-        empty: "no case could be measured",
+def handed_in(folder: Path) -> dict[str, tuple[str, str]]:
+    """What students hand in, each in a folder of their own: student → use, and what is said."""
+    record = read_record(FILE, DATA).record
+    small = changed(record, cases=record.cases[:9], attachments=())
+    slow = changed(small, started="2026-11-26T04:40:24Z")
+    write_record(changed(slow, cases=record.cases[9:11]), folder / "second")
+    other = next((DATA / "training_roofline").glob("*cff32c*.json"))
+    foreign = changed(read_record(other, DATA).record, study="conv_scaling", attachments=())
+    write_record(foreign, folder / "foreign")
+    for student in ("anna", "edited", "damaged", "linked", "moved/conv_profiling", "packed"):
+        (folder / student).mkdir(parents=True)
+        if student not in ("linked", "packed"):
+            shutil.copy(FILE, folder / student)
+    factory.edit(folder / "edited" / FILE.name, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
+    (folder / "damaged" / FILE.name).write_bytes(FILE.read_bytes()[:-9])
+    (folder / "linked" / FILE.name).symlink_to(FILE)
+    (folder / "packed" / "run.zip").write_bytes(b"PK")
+    return {
+        "anna": ("paper, report", "not beside the record: lackey.json.gz"),
+        "second": ("paper, report", "the machine of anna again"),
+        "damaged": ("nothing", "not valid JSON"),
+        "edited": ("nothing", "hand in the file that the experiment wrote"),
+        "foreign": ("nothing", "not of conv_scaling, but of training_roofline"),
+        "linked": ("nothing", "is a link"),
+        "moved": ("nothing", "a record of conv_scaling in a folder of conv_profiling"),
+        "packed": ("nothing", "is packed; unpack it"),
     }
-    data = tmp_path / "data"
-    for student, fault in (
-        ("anna", ""),
-        ("edited", "hand in the file that the experiment wrote"),
-        ("damaged", "problem format"),
-    ):
-        (tmp_path / student).mkdir()
-        path = Path(shutil.copy(FILE, tmp_path / student))
-        files[path] = fault
-        if student == "edited":
-            factory.edit(path, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
-        elif fault:
-            path.write_bytes(FILE.read_bytes()[:-9])
-    for _ in range(2):
-        assert main(["check", *map(str, files), "--into", str(data)]) == 1
-        said = capsys.readouterr().out
-        for path, fault in files.items():
-            assert f"{path}: {'cannot' if fault else 'can'} be handed in\n" in said
-            assert fault in " ".join(said.split())
-        assert said.count("\nok       copy") == 1
-        assert said.endswith("\n6 records: 1 can be handed in; 5 cannot.\n")
-    (copy,) = data.rglob("*.json")
+
+
+def test_a_class_is_collected_in_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected, into, notes = handed_in(tmp_path / "in"), tmp_path / "class", tmp_path / "notes"
+    command = ["collect", str(tmp_path / "in"), "--into", str(into), "--notes", str(notes)]
+    for turn in range(2):
+        assert main(command) == 1
+        head, *lines = capsys.readouterr().out.splitlines()
+        rows, (end, *site) = lines[:8], lines[8:]
+        assert head.split()[:3] == ["who", "machine", "study"] and len(site) == 1 - turn
+        assert {row.split()[0] for row in rows} == expected.keys()
+        assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 6
+        for row in rows:
+            use, words = expected[row.split()[0]]
+            assert f"  {use}  " in row and words in row
+        assert end.startswith("8 files: 2 usable, 6 not")
+    assert len(list(into.rglob("*.json"))) == 2
+    assert "cannot be used" in (notes / "foreign.txt").read_text("utf-8")
+    assert "# course:" in (into / "site.yaml").read_text("utf-8")
+
+
+def test_a_bare_file_is_collected_and_nothing_is_written_through_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = tmp_path / "class"
+    assert main(["collect", str(FILE), "--into", str(into)]) == 0
+    copy = into / "conv_scaling" / FILE.name
     assert copy.read_bytes() == FILE.read_bytes()
-    assert not copy.with_suffix("").exists()
-    assert main(["check", str(FILE), "--into", str(data)]) == 0  # with its attachment
     assert [path.name for path in copy.with_suffix("").iterdir()] == ["lackey.json.gz"]
-    capsys.readouterr()
     copy.write_bytes(b"another")
-    assert main(["check", str(FILE), "--into", str(data)]) == 1
-    said = capsys.readouterr().out
-    assert "\nok       content" in said and "\nproblem  copy" in said
+    assert main(["collect", str(FILE), "--into", str(into)]) == 1, "no record is replaced"
     assert copy.read_bytes() == b"another"
+    (tmp_path / "elsewhere").mkdir()
+    linked = tmp_path / "linked"
+    linked.symlink_to(tmp_path / "elsewhere")
+    assert main(["collect", str(FILE), "--into", str(linked)]) == 1
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "conv_scaling").symlink_to(tmp_path / "elsewhere")
+    assert main(["collect", str(FILE), "--into", str(tmp_path / "half")]) == 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    relabelled = read_record(FILE, DATA).record
+    machine = changed(relabelled.environment, key="laptop", name="my laptop")
+    later = changed(relabelled, environment=machine, started="2026-11-26T04:49:23Z")
+    again = write_record(changed(later, attachments=()), tmp_path / "in")
+    capsys.readouterr()
+    fresh = str(tmp_path / "fresh")
+    assert main(["collect", str(FILE), str(again), "--into", fresh]) == 1
+    assert "has the samples of" in capsys.readouterr().out

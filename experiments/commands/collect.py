@@ -1,0 +1,226 @@
+"""``collect``: check what a class handed in, and copy the usable records into one folder."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from experiments import registry
+from experiments.commands.checks import Check, checks_of
+from report.core.errors import RecordError, reason_of
+from report.core.records import ENDING
+from report.core.records.record import Record
+from report.core.records.store import (
+    Stored,
+    attachments_folder,
+    digest,
+    read_attachments,
+    read_record,
+    write_attachments,
+    write_files,
+)
+
+_SITE: Final = "site.yaml"
+#: Written into a new folder of records, for the teacher to fill in.
+_SITE_TEXT: Final = """\
+# The words of the class's site and reports, as docs/publishing.md explains them.
+# Remove the # in front of a line to use it.
+# title: Performance engineering, autumn 2026
+# course: CS 533, Example University
+# teacher: Ada Example
+# authors: [Group 1, Group 2]
+# date: December 2026
+# Where the site will be, with a slash at its end:
+# url: https://example.org/courses/perf/
+"""
+_PACKED: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
+#: Columns of the table, and the width of each.
+_COLUMNS: Final = (("who", 16), ("machine", 26), ("study", 16), ("usable for", 13))
+
+
+@dataclass
+class HandedIn:
+    """A file that was handed in, with the result of its checks."""
+
+    path: Path
+    who: str
+    checks: list[Check] = field(default_factory=list)
+    stored: Stored | None = None
+
+    @property
+    def faults(self) -> list[str]:
+        """Why the file cannot be used; empty if it can."""
+        return [check.text for check in self.checks if check.level == "problem"]
+
+    def refuse(self, reason: str, topic: str = "file") -> None:
+        """Note why the file cannot be used."""
+        self.checks.append(Check(topic, reason, "problem"))
+
+    def line(self) -> str:
+        """One line of the table: who, machine, study, use, and the first fault or note."""
+        notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
+        cells = [self.who, "–", "–", "nothing" if self.faults else "report"]
+        if self.stored:
+            record = self.stored.record
+            cells[1:3] = [record.environment.label, record.study]
+            if not self.faults and record.protocol.plan == "full":
+                cells[3] = "paper, report"
+        remark = (self.faults or notes or [""])[0]
+        if self.faults:
+            remark = f"{self.path.name}: {remark}"
+        return _row(cells, " ".join(remark.split()))
+
+
+def _row(cells: Sequence[str], remark: str) -> str:
+    texts = []
+    for cell, (_, width) in zip(cells, _COLUMNS, strict=True):
+        texts.append(f"{cell if len(cell) <= width else cell[: width - 1] + '…':<{width}}")
+    return "  ".join((*texts, remark)).rstrip()
+
+
+def collect(options: Namespace) -> int:
+    """Print a table with a line per file; return the exit code, 1 if a file cannot be used."""
+    files = [file for folder in options.folders for file in _files(folder)]
+    if not files:
+        raise RecordError(f"{options.folders[0]}: holds no file; name the folder handed in.")
+    _refuse_links(options.into)
+    for file in files:
+        _check(file)
+    _compare(files)
+    for file in files:
+        if not file.faults:
+            _copy(file, options.into)
+    files.sort(key=lambda file: bool(file.faults))
+    print(_row([name for name, _ in _COLUMNS], "what to know or do"))
+    for file in files:
+        print(file.line())
+    bad = sum(bool(file.faults) for file in files)
+    print(f"{len(files)} files: {len(files) - bad} usable, {bad} not; records in {options.into}.")
+    if options.notes:
+        _write_notes(files, options.notes)
+    site = options.into / _SITE
+    if not os.path.lexists(site) and bad < len(files):
+        site.write_text(_SITE_TEXT, "utf-8")
+        print(f"Wrote {site}: name the course and its teacher there.")
+    return int(bad > 0)
+
+
+def _files(path: Path) -> Iterator[HandedIn]:
+    """List the records below a folder, or one record; links are listed and not followed."""
+    if not path.is_dir() or path.is_symlink():
+        yield HandedIn(path, path.stem)
+        return
+    for folder, folders, names in os.walk(path):
+        attached = {name.removesuffix(ENDING) for name in names if name.endswith(ENDING)}
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        folders[:] = sorted(name for name in {*folders} - attached if name[0] != ".")
+        for name in sorted((*names, *links)):
+            file = Path(folder, name)
+            if name[0] != "." and (name.endswith((ENDING, *_PACKED)) or file.is_symlink()):
+                parts = file.relative_to(path).parts
+                yield HandedIn(file, parts[0] if parts[1:] else file.stem)
+
+
+def _check(file: HandedIn) -> None:
+    """Read and check one file; whatever it holds, the others are read too."""
+    path = file.path
+    if path.is_symlink():
+        file.refuse("is a link, which is not followed; hand in the file itself")
+    elif path.suffix in _PACKED:
+        file.refuse("is packed; unpack it into the folder and collect again")
+    if file.faults:
+        return
+    try:
+        folder = path.parent.resolve()
+        file.stored = read_record(folder / path.name, folder)
+        file.checks += checks_of(file.stored, folder)
+        _check_study(file, file.stored.record)
+    except OSError as error:
+        file.refuse(f"cannot be read ({error.strerror}); give read permission")
+    except Exception as error:
+        file.refuse(reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: "))
+
+
+def _check_study(file: HandedIn, record: Record) -> None:
+    """Refuse a record whose folder or whose cases are those of another study."""
+    folder = file.path.parent.name
+    if folder in registry.STUDIES and folder != record.study:
+        file.refuse(f"is a record of {record.study} in a folder of {folder}; move it, or measure")
+    if record.study in registry.STUDIES and not _fits(record, record.study):
+        others = [study for study in registry.STUDIES if _fits(record, study)]
+        whose = f"but of {' or '.join(others)}" if others else "nor of another study"
+        file.refuse(f"its cases are not of {record.study}, {whose}; hand in the original file")
+
+
+def _fits(record: Record, study: str) -> bool:
+    """Whether a case of the record has only factors of the study, and the study's subjects."""
+    factors = {factor.name: factor.levels for factor in registry.load(study).factors}
+    subjects = factors.get("subject", ())
+    for case in record.cases:
+        if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:
+            return True
+    return False
+
+
+def _compare(files: Sequence[HandedIn]) -> None:
+    """Refuse copies of one measurement, and note several records of one machine."""
+    seen: dict[str, HandedIn] = {}
+    machines: dict[tuple[str, str], HandedIn] = {}
+    for file in files:
+        if file.faults or not file.stored:
+            continue
+        record = file.stored.record
+        first = seen.setdefault(digest(msgspec.json.encode((record.cases, record.ceilings))), file)
+        if first is not file:
+            named = first.stored.record.environment.label if first.stored else ""
+            file.refuse(f"has the samples of {first.path.name} ({first.who}, {named}); measure")
+            continue
+        earlier = machines.setdefault((record.study, record.environment.key), file)
+        if earlier is not file:
+            note = f"the machine of {earlier.who} again; its runs are pooled or the newest counts"
+            file.checks.insert(0, Check("machine", note, "note"))
+
+
+def _copy(file: HandedIn, into: Path) -> None:
+    """Copy a record with its attachments, never over another record and never through a link."""
+    assert file.stored
+    folder, name = file.path.parent.resolve(), file.path.name
+    target = into / file.stored.record.study / name
+    try:
+        _refuse_links(into, target.parent, target, attachments_folder(target))
+        attachments = read_attachments(file.stored, ("*",), folder)
+        contents = {n: content for n, content in attachments.items() if isinstance(content, bytes)}
+        text = file.path.read_bytes()
+        if target.exists() and target.read_bytes() == text:
+            write_attachments(target, contents)  # attachments may be handed in later
+        else:
+            write_files(target, text, contents)
+    except (OSError, RecordError) as error:
+        file.refuse(str(error), "copy")
+
+
+def _refuse_links(*paths: Path) -> None:
+    for path in paths:
+        if path.is_symlink():
+            raise RecordError(f"{path}: is a link, through which nothing is written; remove it.")
+
+
+def _write_notes(files: Sequence[HandedIn], folder: Path) -> None:
+    """Write a note for each student: all checks of the files that they handed in."""
+    _refuse_links(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts: dict[str, list[str]] = {}
+    for file in files:
+        verdict = "cannot be used" if file.faults else "can be used"
+        lines = [f"{file.path.name}: {verdict}", *(check.line() for check in file.checks), ""]
+        texts.setdefault(file.who, []).extend(lines)
+    for who, lines in texts.items():
+        note = folder / f"{who}.txt"
+        _refuse_links(note)
+        note.write_text("\n".join(lines), "utf-8")
