@@ -36,13 +36,12 @@ from report.quantity.expression import (
 )
 from report.quantity.intervals import Process, calls_interval, inflation
 from report.quantity.operations import (
-    at_least,
-    at_most,
     constant,
     counted_in,
     flops,
     geometric_mean,
     largest,
+    smallest,
     spanning,
 )
 from report.quantity.units import unit
@@ -87,7 +86,7 @@ def test_units_are_read_written_and_combined() -> None:
     (lambda: WORK + BYTES, "test_quantity.py:"),
     (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
     (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
-    (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
+    (lambda: smallest(WORK, BYTES), "the smallest of work (FLOP) and bytes (B)"),
     (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
     (lambda: unit("furlong"), "is not made of FLOP"),
     (lambda: equals(1, 0), "positive margin, found 0"),
@@ -115,9 +114,9 @@ def test_meaningless_quantities_are_refused(build: Callable[[], object], complai
     ((TIME - TIME) / TIME, "(time − time) / time"),
     (TIME - (TIME - TIME), "time − (time − time)"),
     (2 * WORK / BYTES, "2 · work / bytes"),
-    (at_most(TIME, 2 * TIME), "the smallest of time, 2 · time"),
-    (at_most(TIME), "time"),
-    (at_least(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
+    (smallest(TIME, 2 * TIME), "the smallest of time, 2 · time"),
+    (smallest(TIME), "time"),
+    (largest(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
     (geometric_mean(*[TIME / TIME] * 2), "geometric mean of time / time (2 times)"),
     (constant(TIME), "time"),
     (constant(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
@@ -153,9 +152,9 @@ BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
     (TWO / MINUS, -2 / 3, -1, -1.5 / 3.5),
     (1 - TWO, -1, -1.5, -0.5),
     (3 / TWO, 1.5, 3 / 2.5, 2),
-    (at_most(TWO, SHARP), 2, 1.5, 2.05),
-    (at_least(TWO, SHARP), 2, 1.95, 2.5),
-    (largest({1: TWO, 8: FOUR}), 4, 3.95, 4.05),
+    (smallest(TWO, SHARP), 2, 1.5, 2.05),
+    (largest(TWO, SHARP), 2, 1.95, 2.5),
+    (largest(TWO, FOUR), 4, 3.95, 4.05),
     (spanning(SHARP, TWO), 2, 1.5, 2.5),
     (constant(TWO, SHARP), 2, 1.95, 2.05),
     (geometric_mean(TWO, FOUR), 8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
@@ -314,7 +313,7 @@ ESTIMATES: tuple[tuple[Quantity, Estimate], ...] = (
     # Of the same processes a ratio knows nothing of what is common to each.
     (BASE, Estimate(17.5, 5, 40, 6, 0, bimodal=True)),
     (BASE / NEW, Estimate(2, 2, 2, 6, 0.95)),
-    (largest({1: BASE, 2: NEW}) / at_least(BASE), Estimate(1, 1, 1, 6, 0.95)),
+    (largest(BASE, NEW) / largest(BASE), Estimate(1, 1, 1, 6, 0.95)),
     # A process that one series lacks is left out of all; one alone shares nothing.
     (BASE / SHORT, Estimate(2, 2, 2, 2, 0.5)),
     (SHORT / BASE, Estimate(0.5, 0.5, 0.5, 2, 0.5)),

@@ -20,7 +20,7 @@ from report.instruments.ceilings import CEILING_UNITS, FLOAT32, bounding
 from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
-from report.quantity.operations import at_least
+from report.quantity.operations import largest
 
 #: Name of the best ceiling of several operations.
 _BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
@@ -76,7 +76,7 @@ class MeasuredDevice:
         alone = {ceiling.operation for _, ceiling in found} == {operation}
         name = operation.replace("_", " ") if alone else _BEST_OF[operation]
         return named(
-            f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
+            f"ceiling of the {name}", largest(*(self._ceiling_rate(*each) for each in found))
         )
 
     def best_rate(self, operation: str, dtype: str = FLOAT32) -> float | Missing:

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Final, TypeAlias
 
 from report.core.missing import Missing
@@ -46,7 +47,7 @@ ENOUGH_RUNS: Final = 6
 
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
-    """The value of ``quantity`` with its interval.
+    """Compute the value of ``quantity`` with its interval.
 
     ``confidence`` of the result is the level that was asked for, or the lower one that the data
     reach; a quantity without measurement has an interval of width 0, or that of its printed
@@ -68,15 +69,15 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
         value, low, high = _bounds(quantity, intervals)
     except ArithmeticError as error:
         return Missing(str(error))
-    lost = sum(1 - found.confidence for found in intervals.values())
+    lost = sum(1 - interval.confidence for interval in intervals.values())
     reached = max(0.0, round(1 - lost, 12)) if units else 1.0
     level = min(reached, confidence if units else 1.0)
-    bimodal = any(found.bimodal for found in intervals.values())
+    bimodal = any(interval.bimodal for interval in intervals.values())
     return Estimate(value, low, high, samples(quantity), level, bimodal)
 
 
 def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
-    """The value as a paper prints it: exactly where nothing in it was measured or rounded.
+    """Return the value for printing, exact if no part was measured or rounded.
 
     A whole number stays one, however large.
     """
@@ -88,29 +89,29 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
             return result
         return int(result.value)
     try:
-        found = value(quantity, _median)
+        exact_value = value(quantity, _median)
     except ArithmeticError as error:
         return Missing(str(error))
-    return int(found) if found == int(found) else float(found)
+    return int(exact_value) if exact_value == int(exact_value) else float(exact_value)
 
 
 def point(quantity: Quantity) -> float | Missing:
-    """The value of a quantity alone, for what is drawn or only described."""
-    found = estimate(quantity)
-    return found if isinstance(found, Missing) else found.value
+    """Return the value of a quantity without its interval."""
+    result = estimate(quantity)
+    return result if isinstance(result, Missing) else result.value
 
 
 def to_digits(quantity: Quantity, digits: int) -> Quantity:
-    """A value to so many digits: what depends on single samples or printed digits bears no more."""
-    found, name, unit = point(quantity), f"{quantity.formula}, to {digits} digits", quantity.unit
-    if isinstance(found, Missing):
-        return absent(name, str(unit), found.reason)
+    """Round to ``digits`` significant digits."""
+    rounded, name, unit = point(quantity), f"{quantity.formula}, to {digits} digits", quantity.unit
+    if isinstance(rounded, Missing):
+        return absent(name, str(unit), rounded.reason)
     file, *further = quantity.sources or ("",)
-    return exact(name, str(unit), float(f"{found:.{digits}g}"), file, tuple(further))
+    return exact(name, str(unit), float(f"{rounded:.{digits}g}"), file, tuple(further))
 
 
 def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
-    """An interval for each unit, so that all hold together with ``confidence`` where they can.
+    """Compute an interval for each unit, so that all hold together with ``confidence``.
 
     Each is given the same share of what may be lost.  Where one cannot do with its share, as six
     processes cannot with less than 3 %, the others do with what it leaves them.
@@ -118,23 +119,22 @@ def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, E
     if not units:
         return {}
     share = bonferroni(confidence, len(units))
-    found = {unit: _of_unit(unit, share) for unit in units}
-    rest = [unit for unit in units if found[unit].confidence >= share]
-    left = (1 - confidence) - sum(1 - found[u].confidence for u in units if u not in rest)
+    intervals = {unit: _of_unit(unit, share) for unit in units}
+    rest = [unit for unit in units if intervals[unit].confidence >= share]
+    left = (1 - confidence) - sum(1 - intervals[u].confidence for u in units if u not in rest)
     if len(rest) in (0, len(units)) or left <= 0:
-        return found
-    return {**found, **{unit: _of_unit(unit, bonferroni(1 - left, len(rest))) for unit in rest}}
+        return intervals
+    return {**intervals, **{unit: _of_unit(unit, bonferroni(1 - left, len(rest))) for unit in rest}}
 
 
 def samples(quantity: Quantity) -> int:
-    """The number of samples behind the part that has fewest; 0 where nothing was measured."""
-    counts = (
-        leaf.interval(CONFIDENCE).n
-        if isinstance(leaf, Inferred)
-        else sum(len(process.samples) for process in leaf.processes)
-        for leaf in quantity.leaves
-        if isinstance(leaf, Sampled | Inferred)
-    )
+    """Return the smallest number of samples of any part; 0 if none was measured."""
+    counts = []
+    for leaf in quantity.leaves:
+        if isinstance(leaf, Inferred):
+            counts.append(leaf.interval(CONFIDENCE).n)
+        elif isinstance(leaf, Sampled):
+            counts.append(sum(len(process.samples) for process in leaf.processes))
     return min(counts, default=0)
 
 
@@ -163,10 +163,13 @@ def compared_in_pairs(quantity: Quantity) -> bool:
 
 
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
-    """The processes that all ``leaves`` have; a number with a rule of its own has none."""
+    """Return the processes that all ``leaves`` share; an inferred number has none."""
     first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
-    differing = [keys for keys in others if keys != first]
-    return tuple(key for key in first if all(key in keys for keys in differing))
+    shared = first
+    for keys in others:
+        if keys != first:
+            shared = tuple(key for key in shared if key in keys)
+    return shared
 
 
 def _of_unit(unit: Quantity, confidence: float) -> Estimate:
@@ -176,36 +179,40 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     if leaves[0].alone:
         process = leaves[0].processes[0]
         return calls_interval(process.samples, confidence, process.inflation)
-    results = [
-        (key[0], value(unit, lambda leaf, at=key: leaf.medians[at]))  # type: ignore[misc]
-        for key in _shared(leaves)
-    ]
-    each = [result for _, result in results]
-    if is_bimodal(each) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
-        low, high = min(each), max(each)
+    results: list[float] = []
+    by_run: dict[str, list[float]] = {}
+    for key in _shared(leaves):
+        result = value(unit, partial(_median_of, key))
+        results.append(result)
+        by_run.setdefault(key[0], []).append(result)
+    if is_bimodal(results) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
+        n, low, high = len(results), min(results), max(results)
         # A ratio beyond a bound in every pair of processes is so in both groups.
-        level = min(confidence, 1 - 2.0 ** (1 - len(each))) if compared_in_pairs(unit) else 0.0
-        return Estimate(statistics.median(each), low, high, len(each), level, bimodal=True)
-    runs = dict.fromkeys(run for run, _ in results)
-    by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
-    if len(runs) >= ENOUGH_RUNS:
-        return median_interval(by_run, confidence)
-    return _holding(by_run, median_interval(each, confidence))
+        level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(unit) else 0.0
+        return Estimate(statistics.median(results), low, high, n, level, bimodal=True)
+    medians = [statistics.median(values) for values in by_run.values()]
+    if len(medians) >= ENOUGH_RUNS:
+        return median_interval(medians, confidence)
+    return _holding(medians, median_interval(results, confidence))
 
 
-def _holding(medians: Sequence[float], found: Estimate) -> Estimate:
-    """The interval of few runs, wide enough for the median of each.
+def _median_of(key: Key, leaf: Sampled) -> float:
+    return leaf.medians[key]
+
+
+def _holding(medians: Sequence[float], interval: Estimate) -> Estimate:
+    """Widen the interval of few runs to contain the median of each.
 
     Processes of one run share what makes it fast or slow, so that their number says little about
     the next run; how far apart the runs are that there are is the least that must show.  Where a
     run lies outside what the processes say, the runs differ, and so few of them bound their median
     only at ``1 - 2^(1 - n)``.
     """
-    low, high = min(found.low, *medians), max(found.high, *medians)
-    if (low, high) == (found.low, found.high):
-        return found
-    level = min(found.confidence, 1 - 2.0 ** (1 - len(medians)))
-    return replace(found, low=low, high=high, confidence=level)
+    low, high = min(interval.low, *medians), max(interval.high, *medians)
+    if (low, high) == (interval.low, interval.high):
+        return interval
+    level = min(interval.confidence, 1 - 2.0 ** (1 - len(medians)))
+    return replace(interval, low=low, high=high, confidence=level)
 
 
 def _median(leaf: Sampled) -> float:
@@ -222,10 +229,10 @@ def value(quantity: Quantity, look: Look) -> float:
     if isinstance(quantity, Derived):
         if quantity.constants:
             return quantity.constants[0]
-        found = quantity.operation.value([value(part, look) for part in quantity.operands])
+        result = quantity.operation.value([value(part, look) for part in quantity.operands])
         if not quantity.sampled:
-            quantity.constants.append(found)
-        return found
+            quantity.constants.append(result)
+        return result
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):
@@ -235,9 +242,9 @@ def value(quantity: Quantity, look: Look) -> float:
 
 
 def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Interval:
-    found = intervals.get(quantity)
-    if found is not None:
-        return found.value, found.low, found.high
+    interval = intervals.get(quantity)
+    if interval is not None:
+        return interval.value, interval.low, interval.high
     if isinstance(quantity, Derived):
         parts = [_bounds(part, intervals) for part in quantity.operands]
         return quantity.operation.bounds(parts)
@@ -245,7 +252,7 @@ def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Interval
 
 
 def _fixed(quantity: Quantity) -> Interval:
-    """The value of a leaf that was not measured, with its bounds."""
+    """Return the value of an unmeasured leaf, with its bounds."""
     if isinstance(quantity, Reported):
         return quantity.bounds
     assert isinstance(quantity, Exact), quantity

@@ -51,12 +51,12 @@ class Quantity:
 
     @property
     def symbol(self) -> str:
-        """What stands for it in the formula of another one: its name, else its own formula."""
+        """The name in formulas of other quantities, else the formula."""
         return self.formula
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
-        """What it is computed from; nothing for a leaf."""
+        """The operands; empty for a leaf."""
         return ()
 
     @property
@@ -66,7 +66,7 @@ class Quantity:
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """What the quantity is computed from in the end, each once, in the order of the formula."""
+        """The distinct leaves of the expression, in the order of the formula."""
         if isinstance(self, Leaf):
             return (self,)
         return tuple(dict.fromkeys(leaf for part in self.parts for leaf in part.leaves))
@@ -88,29 +88,29 @@ class Quantity:
 
     @cached_property
     def estimates(self) -> dict[float, Estimate | Missing]:
-        """What was computed of it so far, by the level that was asked for."""
+        """Cached estimates by requested confidence."""
         return {}
 
     def __gt__(self, bound: Number) -> Statement:
-        """That it is above ``bound``, for a claim to judge."""
+        """State that the quantity is above ``bound``, for a claim to judge."""
         from report.quantity.verdicts import Range, Statement
 
         return Statement(self, Range(low=bound))
 
     def __lt__(self, bound: Number) -> Statement:
-        """That it is below ``bound``."""
+        """State that the quantity is below ``bound``."""
         from report.quantity.verdicts import Range, Statement
 
         return Statement(self, Range(high=bound))
 
     def near(self, number: Number, within: float) -> Statement:
-        """That it equals ``number`` up to ``within``, which is above 0."""
+        """State that the quantity equals ``number`` up to ``within``, which is above 0."""
         from report.quantity.verdicts import Statement, equals
 
         return Statement(self, equals(number, within))
 
     def exactly(self, number: Number) -> Statement:
-        """The statement that this is just ``number``, as of what is counted."""
+        """State that the quantity equals ``number`` exactly, as for counts."""
         from report.quantity.verdicts import Range, Statement
 
         return Statement(self, Range(number, number, closed=True))
@@ -145,7 +145,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Leaf(Quantity):
-    """What is not computed from anything: ``name`` in formulas, ``source`` the file it is from.
+    """An input of expressions: ``name`` in formulas, ``source`` its file.
 
     ``further`` are the files of other runs whose samples are pooled with it.  Two leaves of one
     class, name, unit and source are the same quantity.
@@ -214,7 +214,7 @@ class Sampled(Leaf):
     @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
         """The median of each process, by its key; of two of one key, that of the first."""
-        return {(each.run, each.name): each.median for each in reversed(self.processes)}
+        return {(process.run, process.name): process.median for process in reversed(self.processes)}
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class Derived(Quantity):
-    """What an operation makes of its ``operands``; ``name`` stands for it in other formulas.
+    """The result of an operation on ``operands``; ``name`` replaces it in other formulas.
 
     Each is a quantity of its own, since comparing whole trees would take long.
     """

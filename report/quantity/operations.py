@@ -1,9 +1,9 @@
-"""What can be asked of a quantity over the levels of a factor, such as its largest value."""
+"""Operations on several quantities, such as the largest, and conversions of units."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from report.quantity.expression import (
@@ -25,32 +25,27 @@ _Words: TypeAlias = Callable[[Sequence[str]], str]
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
 
 
-def at_most(*quantities: Quantity) -> Derived:
-    """The smallest of ``quantities``: what the tightest bound leaves."""
-    return combine(_extreme("the smallest of", min), *quantities)
+def smallest(*quantities: Quantity) -> Derived:
+    """Return the smallest of ``quantities``, such as the tightest of several limits."""
+    return combine(_extreme("the smallest", min), *quantities)
 
 
-def at_least(*quantities: Quantity) -> Derived:
-    """The largest of ``quantities``."""
-    return combine(_extreme("the largest of", max), *quantities)
-
-
-def largest(over: Mapping[int, Quantity]) -> Derived:
-    """The largest of a quantity over the levels of a factor, with simultaneous bounds."""
-    return at_least(*over.values())
+def largest(*quantities: Quantity) -> Derived:
+    """Return the largest of ``quantities``, with simultaneous bounds."""
+    return combine(_extreme("the largest", max), *quantities)
 
 
 def spanning(*quantities: Quantity) -> Derived:
-    """The first of ``quantities``, where it is not known which of them applies: bounds hold all."""
+    """Return the first of ``quantities`` with bounds that contain all of them."""
 
     def words(texts: Sequence[str]) -> str:
         return f"{texts[0]}, with the bounds of {_listed(texts)}"
 
-    return combine(_one_of("any of", _first, words, widened=True), *quantities)
+    return combine(_one_of("the range", _first, words, widened=True), *quantities)
 
 
 def constant(*quantities: Quantity) -> Derived:
-    """The value that all of ``quantities`` share; where they differ there is none."""
+    """Return the value that all ``quantities`` share; missing if they differ."""
 
     def shared(values: Sequence[float]) -> float:
         if any(value != values[0] for value in values):
@@ -61,30 +56,28 @@ def constant(*quantities: Quantity) -> Derived:
     def words(texts: Sequence[str]) -> str:
         return f"{_listed(texts)}, the same in each row" if len(texts) > 1 else texts[0]
 
-    # Where all intervals hold, so does what they have in common.
-    return combine(_one_of("the one value of", shared, words, low=max, high=min), *quantities)
+    # If all intervals hold, their intersection holds too.
+    return combine(_one_of("the common value", shared, words, low=max, high=min), *quantities)
 
 
 def geometric_mean(*ratios: Quantity) -> Derived:
-    """The geometric mean, the only mean of ratios that has a meaning (Hoefler and Belli 2015)."""
+    """Return the geometric mean of ratios (Hoefler and Belli 2015)."""
 
     def mean(values: Sequence[float]) -> float:
         return math.exp(math.fsum(map(math.log, values)) / len(values))
 
-    return combine(
-        Operation(
-            "the geometric mean",
-            _ratios,
-            mean,
-            lambda intervals: tuple(map(mean, zip(*intervals, strict=True))),  # type: ignore[arg-type, return-value]
-            lambda texts: f"geometric mean of {_listed(texts)}",
-        ),
-        *ratios,
-    )
+    def bounds(intervals: Sequence[Interval]) -> Interval:
+        values, lows, highs = zip(*intervals, strict=True)
+        return mean(values), mean(lows), mean(highs)
+
+    def words(texts: Sequence[str]) -> str:
+        return f"geometric mean of {_listed(texts)}"
+
+    return combine(Operation("the geometric mean", _ratios, mean, bounds, words), *ratios)
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:
-    """A number without unit, such as a product of extents, as that many of a unit."""
+    """Give a unit to a number without one, such as a product of extents."""
 
     def check(units: Sequence[Unit]) -> Unit:
         if units[0] != ONE:
@@ -97,7 +90,7 @@ def counted_in(unit_name: str, number: Quantity) -> Derived:
 
 
 def flops(multiply_adds: Quantity) -> Derived:
-    """Multiply-adds as floating-point operations, two each."""
+    """Convert multiply-adds to floating-point operations, two each."""
     return FLOP_PER_MAC * multiply_adds  # type: ignore[return-value]
 
 
@@ -110,7 +103,7 @@ def _one_of(
     high: _Choice = max,
     widened: bool = False,
 ) -> Operation:
-    """One of several quantities by its values; ``low`` and ``high`` choose among the ends."""
+    """Choose one of several values; ``low`` and ``high`` choose among the ends."""
 
     def bounds(intervals: Sequence[Interval]) -> Interval:
         values, lows, highs = zip(*intervals, strict=True)
@@ -121,13 +114,13 @@ def _one_of(
 
 def _extreme(name: str, choose: _Choice) -> Operation:
     def words(texts: Sequence[str]) -> str:
-        return f"{name} {_listed(texts)}" if len(texts) > 1 else texts[0]
+        return f"{name} of {_listed(texts)}" if len(texts) > 1 else texts[0]
 
     return _one_of(name, choose, words, low=choose, high=choose)
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """All of a few terms, and the ends of many; one that stands for all of them once."""
+    """List up to three terms, the ends of more, and equal terms once with their count."""
     if len(set(texts)) == 1 and len(texts) > 1:
         return f"{texts[0]} ({len(texts)} times)"
     return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"

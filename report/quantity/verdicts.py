@@ -31,13 +31,13 @@ class Range:
     high: float = math.inf
     closed: bool = False
 
-    def holds(self, found: Estimate) -> bool:
-        """Whether all of the interval is in the range."""
-        return self._above(self.low, found.low) and self._above(found.high, self.high)
+    def holds(self, estimate: Estimate) -> bool:
+        """Tell whether the whole interval is in the range."""
+        return self._above(self.low, estimate.low) and self._above(estimate.high, self.high)
 
-    def excludes(self, found: Estimate) -> bool:
-        """Whether none of the interval is in the range."""
-        return not (self._above(self.low, found.high) and self._above(found.low, self.high))
+    def excludes(self, estimate: Estimate) -> bool:
+        """Tell whether no part of the interval is in the range."""
+        return not (self._above(self.low, estimate.high) and self._above(estimate.low, self.high))
 
     def _above(self, low: float, high: float) -> bool:
         return low < high or (self.closed and low == high)
@@ -103,12 +103,12 @@ class Statement:
             return "not comparable"
         if self.disturbed or self.alone:
             return "undecided"
-        found = estimate(self.quantity, confidence)
-        if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:
+        result = estimate(self.quantity, confidence)
+        if isinstance(result, Missing) or result.confidence < confidence - _ROUNDING:
             return "undecided"
-        if self.range.holds(found):
+        if self.range.holds(result):
             return "supported"
-        return "refuted" if self.range.excludes(found) else "undecided"
+        return "refuted" if self.range.excludes(result) else "undecided"
 
 
 @dataclass(frozen=True)

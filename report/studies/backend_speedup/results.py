@@ -14,7 +14,7 @@ from report.core.records.strict import parse_json
 from report.core.text.escape import markdown
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.quantity.operations import at_least
+from report.quantity.operations import largest
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS
@@ -128,7 +128,7 @@ def spread_of_parts(run: Run) -> Quantity:
 def products_ahead(run: Run) -> Quantity:
     """The gain of the products over the largest gain of the other operations that are printed."""
     others = [run.speedup(SOURCE, "cupy", name) for name in OPERATIONS if name != PRODUCTS]
-    return run.speedup(SOURCE, "cupy", PRODUCTS) / at_least(*others)
+    return run.speedup(SOURCE, "cupy", PRODUCTS) / largest(*others)
 
 
 def page_faults(run: Run, size: Size) -> Quantity:

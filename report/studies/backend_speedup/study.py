@@ -15,7 +15,7 @@ from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Statement
 from report.studies.backend_speedup import figures, results, theory
 from report.studies.backend_speedup.results import PRODUCTS, Pair
@@ -366,22 +366,22 @@ def small_over_cpu(pair: Pair) -> Quantity:
 
 @both.value()
 def least_shift(pair: Pair) -> Quantity:
-    return at_most(*results.host_shifts(pair))
+    return smallest(*results.host_shifts(pair))
 
 
 @both.value()
 def most_shift(pair: Pair) -> Quantity:
-    return at_least(*results.host_shifts(pair))
+    return largest(*results.host_shifts(pair))
 
 
 @both.value()
 def least_allowed(pair: Pair) -> Quantity:
-    return at_most(*results.host_shifts(pair)) / results.largest_spread(pair[1])
+    return smallest(*results.host_shifts(pair)) / results.largest_spread(pair[1])
 
 
 @both.value()
 def most_allowed(pair: Pair) -> Quantity:
-    return at_least(*results.host_shifts(pair)) * results.largest_spread(pair[1])
+    return largest(*results.host_shifts(pair)) * results.largest_spread(pair[1])
 
 
 sessions.values(

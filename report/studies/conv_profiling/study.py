@@ -19,7 +19,7 @@ from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Statement
 from report.studies.conv_profiling import results, source, theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
@@ -310,7 +310,7 @@ def held_padded(p: Paper) -> Quantity:
 
 @gpu_calls.value("measured")
 def held_most(p: Paper) -> Quantity:
-    return at_least(*results.ratios(p.fast, p.held_tiled))
+    return largest(*results.ratios(p.fast, p.held_tiled))
 
 
 @gpu_calls.value()
@@ -343,22 +343,22 @@ study.constants(
 
 @others.value("percent")
 def seen_least(p: Paper) -> Quantity:
-    return _seen_of(p, at_most)
+    return _seen_of(p, smallest)
 
 
 @others.value("percent")
 def seen_most(p: Paper) -> Quantity:
-    return _seen_of(p, at_least)
+    return _seen_of(p, largest)
 
 
 @others.value("percent")
 def printed_least(p: Paper) -> Quantity:
-    return theory.C_OUT * _seen_of(p, at_most)
+    return theory.C_OUT * _seen_of(p, smallest)
 
 
 @others.value("percent")
 def printed_most(p: Paper) -> Quantity:
-    return theory.C_OUT * _seen_of(p, at_least)
+    return theory.C_OUT * _seen_of(p, largest)
 
 
 @fast.value("percent")
@@ -383,17 +383,17 @@ def fourier_peak(run: Run) -> Quantity:
 
 @gpu.value("measured")
 def forward_most(run: Run) -> Quantity:
-    return at_least(*run.shares("forward"))
+    return largest(*run.shares("forward"))
 
 
 @gpu.value("measured")
 def backward_least(run: Run) -> Quantity:
-    return at_most(*run.shares("forward_backward"))
+    return smallest(*run.shares("forward_backward"))
 
 
 @gpu.value("measured")
 def backward_most(run: Run) -> Quantity:
-    return at_least(*run.shares("forward_backward"))
+    return largest(*run.shares("forward_backward"))
 
 
 @printed.value("exact")
@@ -447,17 +447,17 @@ def second_calls(p: Paper) -> Quantity:
 
 @cpu_calls.value("measured")
 def ratio_least(p: Paper) -> Quantity:
-    return at_most(*results.ratios(p.cpu, p.counts))
+    return smallest(*results.ratios(p.cpu, p.counts))
 
 
 @cpu_calls.value("measured")
 def ratio_most(p: Paper) -> Quantity:
-    return at_least(*results.ratios(p.cpu, p.counts))
+    return largest(*results.ratios(p.cpu, p.counts))
 
 
 @cpu_calls.value("measured")
 def peak_most(p: Paper) -> Quantity:
-    return at_least(*results.ratios(p.cpu, p.peaks))
+    return largest(*results.ratios(p.cpu, p.peaks))
 
 
 cpu.values(block=Run.block)

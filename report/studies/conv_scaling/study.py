@@ -15,7 +15,7 @@ from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least, at_most, counted_in
+from report.quantity.operations import counted_in, largest, smallest
 from report.quantity.verdicts import Statement
 from report.studies.conv_scaling import figures, results, theory
 from report.studies.conv_scaling.runs import Run
@@ -157,7 +157,7 @@ def multiplies(source: Source) -> Quantity:
 
 @source.value()
 def memory_gap(source: Source) -> Quantity:
-    return at_least(*source.gap.values())
+    return largest(*source.gap.values())
 
 
 study.constants(
@@ -283,12 +283,12 @@ def explained(run: Run) -> Quantity:
 
 @cpu.value("percent")
 def explained_least(run: Run) -> Quantity:
-    return at_most(*results.explained_shares(run))
+    return smallest(*results.explained_shares(run))
 
 
 @cpu.value("percent")
 def explained_most(run: Run) -> Quantity:
-    return at_least(*results.explained_shares(run))
+    return largest(*results.explained_shares(run))
 
 
 @cpu.value()
@@ -298,12 +298,12 @@ def jemalloc(run: Run) -> Quantity:
 
 @cpu.value("percent")
 def priced_least(run: Run) -> Quantity:
-    return at_most(*results.priced_shares(run))
+    return smallest(*results.priced_shares(run))
 
 
 @cpu.value("percent")
 def priced_most(run: Run) -> Quantity:
-    return at_least(*results.priced_shares(run))
+    return largest(*results.priced_shares(run))
 
 
 study.show("second", "gain", "jemalloc", "page_price", "priced_least", "priced_most")
@@ -324,21 +324,21 @@ def linear_work(source: Source) -> Statement:
         operations / batch
         for batch, operations in source.column("III", "total_flops", "FLOP").items()
     ]
-    return (at_least(*per_image) / at_most(*per_image)).exactly(1)
+    return (largest(*per_image) / smallest(*per_image)).exactly(1)
 
 
 @source.claim("Tensor cores take multiply-adds out of the source's count")
 def tensor_cores(source: Source) -> Statement:
     # The counters of fused multiply-adds do not see what tensor cores do.
     shares = [n / theory.multiply_adds(batch) for batch, n in source.fused.items()]
-    return at_most(*shares) < 1
+    return smallest(*shares) < 1
 
 
 @source.claim("The source's counts above theory come from profiling overhead or rounding")
 def profiler_overhead(source: Source) -> Statement:
     # An overhead of the profiler would not be the same number for each output element.
     excess = [more / theory.output_bytes(batch) for batch, more in source.excess.items()]
-    return at_least(*excess) / at_most(*excess) > 1
+    return largest(*excess) / smallest(*excess) > 1
 
 
 @source.claim("The source's memory below theory comes from compression or reduced precision")

@@ -16,7 +16,7 @@ from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Several, Statement, any_of, trend
 from report.studies.inference_memory import figures, source, theory
 from report.studies.inference_memory.results import (
@@ -246,7 +246,7 @@ limited.values(limits_met=_limits_met)
 
 
 def _beyond(run: Run) -> Quantity:
-    return to_digits(at_least(*beyond(run) or [NO_BYTES]), 2)
+    return to_digits(largest(*beyond(run) or [NO_BYTES]), 2)
 
 
 limited.values("measured", beyond=_beyond)
@@ -359,7 +359,7 @@ gpu.values(**{f"right_{p}": partial(_right, precision=p) for p in PRECISIONS})
 
 @gpu.value("measured")
 def kept(run: Run) -> Quantity:
-    return at_most(*(run.kept(small(SHOWN, batch)) for batch in (64, 1024)))
+    return smallest(*(run.kept(small(SHOWN, batch)) for batch in (64, 1024)))
 
 
 @on_gpu.claim("Every allocator history of a GPU holds the tensors of theory, in order")
@@ -462,7 +462,7 @@ def layout(run: Run) -> Iterator[Mapping[str, Content]]:
         row: dict[str, Content] = {"Setting": name}
         for what, predicted in (("Predicted", True), ("Measured", False)):
             saved = _settings(run, name, predicted)
-            row |= {f"{what} from (%)": at_most(*saved), f"{what} to (%)": at_least(*saved)}
+            row |= {f"{what} from (%)": smallest(*saved), f"{what} to (%)": largest(*saved)}
         yield row
 
 
@@ -507,12 +507,12 @@ varied.values(
 
 @varied.value("percent")
 def layers_least(run: Run) -> Quantity:
-    return 1 - at_least(*over_whole(run, Run.peak, "tiled_layers"))
+    return 1 - largest(*over_whole(run, Run.peak, "tiled_layers"))
 
 
 @varied.value("percent")
 def layers_most(run: Run) -> Quantity:
-    return 1 - at_most(*over_whole(run, Run.peak, "tiled_layers"))
+    return 1 - smallest(*over_whole(run, Run.peak, "tiled_layers"))
 
 
 @varied.value()

@@ -18,7 +18,7 @@ from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent
-from report.quantity.operations import at_least, counted_in, flops, spanning
+from report.quantity.operations import counted_in, flops, largest, spanning
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import NETWORKS
 
@@ -232,7 +232,7 @@ class Source:
     def needed_clock(self) -> Quantity:
         """The T4's lowest clock over its highest at which direct convolution gives its rates."""
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
-        return at_least(*map(self.share, cases))
+        return largest(*map(self.share, cases))
 
     def of_roof(self, case: Case, *clocks: str) -> Quantity:
         """The throughput over that of layers at the nearer of their roofs.

@@ -16,7 +16,7 @@ from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Statement, all_of
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.results import RATE, audit
@@ -285,12 +285,12 @@ def heavy_ratio(p: Paper) -> Quantity:
 
 @source.value("measured")
 def startup_least(p: Paper) -> Quantity:
-    return at_most(*_startups(p))
+    return smallest(*_startups(p))
 
 
 @source.value("measured")
 def startup_most(p: Paper) -> Quantity:
-    return at_least(*_startups(p))
+    return largest(*_startups(p))
 
 
 @source.value("measured")
