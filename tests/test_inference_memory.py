@@ -12,6 +12,7 @@ from pytest import approx
 
 from report.core.missing import Missing
 from report.core.records.record import Case, Environment, Record
+from report.core.statistics.estimates import Estimate
 from report.paper.findings import Findings
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.runs import Run
@@ -282,7 +283,7 @@ def test_gpus_take_what_their_allocators_were_asked_for() -> None:
     """Tensors and workspaces are all that grew; numbers are ratios of the recorded peaks."""
     peak: dict[Call, int] = {}
     for role in ("gpu", "third"):
-        run = Run(committed(STUDY).cast[role], role).as_measured()
+        run = Run(committed(STUDY).record_by_role[role], role).as_measured()
         for each in run.chosen(tile=None):
             grown = run.grown("requested_peak", each.factors, "requested_before")
             if not isinstance(grown, Missing):
@@ -309,3 +310,16 @@ def test_gpus_take_what_their_allocators_were_asked_for() -> None:
     assert [[*panel.x_ticks] for panel in panels] == [
         [64, 1_024, 16_384, 262_144], [64, 256, 1_024, 4_096],
     ]  # fmt: skip
+
+
+def test_tiles_on_the_gpu_cost_what_its_record_says() -> None:
+    """Medians of the record by hand (s, B): whole maps, the slowest and fastest tiles, stages."""
+    values = findings(committed(STUDY)).values
+    whole, peak = 0.0025477, 117_574_784
+    least, most = values["gpu_tile_least"].number, values["gpu_tile_most"].number
+    assert isinstance(least, Estimate) and isinstance(most, Estimate)
+    assert least.value == approx(0.0304473 / whole, rel=1e-4)
+    assert most.value == approx(1.9453837 / whole, rel=1e-4)
+    assert values["gpu_stages_least"].number == approx(1 - 97_353_856 / peak)
+    assert values["gpu_stages_most"].number == approx(1 - 80_137_856 / peak)
+    assert values["gpu_tile_batch"].number == 8
