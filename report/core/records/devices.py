@@ -34,7 +34,7 @@ class Peak(Part, frozen=True):
     ``operation`` is ``memory`` (its bandwidth), ``capacity`` (of the memory), ``cache`` (size of
     the last level) or the element type of arithmetic: float32 on the ordinary cores, shorter types
     on the matrix units.  ``verified`` is false for a value that was not compared with a document;
-    no paper prints it.
+    no paper prints it.  ``sparse`` is the peak with structured sparsity, where it is printed too.
     """
 
     operation: Operation
@@ -42,6 +42,7 @@ class Peak(Part, frozen=True):
     unit: Literal["TFLOP/s", "GB/s", "MiB", "GB"]
     source: CitationKey
     verified: bool
+    sparse: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
     @property
     def rate(self) -> float:
