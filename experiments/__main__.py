@@ -18,6 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from experiments import registry
+from experiments.audit.command import OPTIONS as AUDIT
+from experiments.audit.command import audit
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
 from experiments.commands.collect import collect
@@ -197,6 +199,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     ),
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
+    "audit": ("recompute the numbers of a published table", audit, AUDIT),
     "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
     "check": ("whether records are good to hand in", check_records, _FILES + _MARKDOWN),
     "collect": ("check what a class handed in, and copy it into one folder", collect, _COLLECT),

@@ -22,6 +22,7 @@ from report.core.records.reported import Reported, ReportedTable
 from report.core.text.format import Number
 from report.quantity.expression import Quantity, reported
 from report.quantity.expression import exact as leaf
+from report.theory.rounding import Interval, rounding_interval
 
 #: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
 #: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.
@@ -29,17 +30,6 @@ Verdict: TypeAlias = Literal["agrees", "rounds", "differs"]
 
 #: Computes a derived number from its inputs; monotone in each of them, over their rounding.
 Formula: TypeAlias = Callable[..., Fraction]
-
-
-class Interval(NamedTuple):
-    """All numbers from ``low`` to ``high``, both included."""
-
-    low: Fraction
-    high: Fraction
-
-    def meets(self, other: Interval) -> bool:
-        """Whether the two have a number in common."""
-        return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True)
@@ -68,8 +58,7 @@ class Printed:
     @property
     def interval(self) -> Interval:
         """All numbers that are printed like this, whatever is done with a half."""
-        half = 0 if self.decimals is None else Fraction(1, 2) / Fraction(10) ** self.decimals
-        return Interval(self.value - half, self.value + half)
+        return rounding_interval(self.value, self.decimals)
 
     def quantity(self, unit: str, source: str, factor: float = 1.0) -> Quantity:
         """The number as a quantity in ``unit``, of which the printed one has ``factor``."""

@@ -1,0 +1,1 @@
+"""``python -m experiments audit``: the numbers of a published table, computed again."""

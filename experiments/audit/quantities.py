@@ -1,0 +1,189 @@
+"""Quantities of a table: which heading is which, and the number, digits and unit of each cell."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from experiments.audit.tables import Table
+from report.core.errors import UsageError
+from report.theory.rounding import Rounded
+
+#: Name of a quantity → its kind, and headings that mean it.
+QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "device": ("text", ("device", "gpu", "accelerator", "hardware", "chip")),
+    "precision": ("text", ("precision", "dtype", "data type")),
+    "direction": ("text", ("direction", "mode", "pass")),
+    "network": ("text", ("network",)),
+    "config": ("text", ("config", "configuration")),
+    "devices": ("count", ("devices", "gpus", "number of gpus", "chips", "accelerators")),
+    "parameters": ("count", ("parameters", "params", "model size", "size")),
+    "tokens": ("count", ("tokens", "tokens per step", "tokens step")),
+    "batch": ("count", ("batch", "batch size", "global batch size")),
+    "sequence": ("count", ("sequence", "sequence length", "seq length", "context length")),
+    "layers": ("count", ("layers", "number of layers")),
+    "hidden": ("count", ("hidden", "hidden size", "model dimension")),
+    "time": ("time", ("time", "step time", "time per step", "latency", "iteration time")),
+    "rate": ("rate", ("rate", "tokens s", "tokens per second", "images s", "samples s", "tok s")),
+    "flops": ("flops", ("flops", "flop s", "tflop s", "tflops", "gflop s", "gflops")),
+    "operations": ("operations", ("operations", "flops", "gflops", "macs", "gmacs")),
+    "bandwidth": ("bandwidth", ("bandwidth", "memory bandwidth", "achieved bandwidth")),
+    "memory": ("bytes", ("memory", "peak memory", "memory used")),
+    "weights": ("bytes", ("weights", "weight memory", "model memory")),
+    "power": ("power", ("power", "average power")),
+    "energy": ("energy", ("energy",)),
+    "mfu": ("share", ("mfu", "model flops utilization", "utilization", "utilisation")),
+    "bandwidth_use": ("share", ("mbu", "bandwidth utilization", "bandwidth utilisation")),
+    "speedup": ("share", ("speedup", "speed up")),
+    "efficiency": ("share", ("efficiency", "scaling efficiency", "parallel efficiency")),
+    "baseline_time": ("time", ("baseline time",)),
+    "baseline_rate": ("rate", ("baseline rate", "baseline throughput")),
+    "baseline_devices": ("count", ("baseline devices", "baseline gpus")),
+    "base_clock": ("clock", ("base clock",)),
+    "boost_clock": ("clock", ("boost clock",)),
+}
+#: Kind → its units without prefix, and what a number without a unit is in; None: not known.
+_UNITS: Final[dict[str, tuple[str, int | None]]] = {
+    "count": ("|params|parameters|tokens|tok", 1),
+    "time": ("s|sec|seconds", 1),
+    "rate": (r"(?:(?:tok|tokens?|samples?|images?|img|seqs?|it)(?:/| per )|)(?:s|sec|second)", 1),
+    "flops": (r"(?i:flops?(?:/s|/sec| per second)?)", None),
+    "operations": (r"(?i:flops?)|(?i:macs?)", None),
+    "bandwidth": (r"(?:B|bytes)(?:/s|ps| per second)", None),
+    "bytes": ("B|bytes?", None),
+    "power": ("W", 1),
+    "energy": ("J|Wh", 1),
+    "clock": ("Hz", None),
+    "share": (r"%|x|×|", 1),
+}
+_PREFIXES: Final = {
+    "m": Fraction(1, 1000),
+    "µ": Fraction(1, 10**6),
+    "u": Fraction(1, 10**6),
+    "": Fraction(1),
+    **{prefix: Fraction(1000) ** power for power, prefix in enumerate("KMGTPE", start=1)},
+    **{prefix + "i": Fraction(1024) ** power for power, prefix in enumerate("KMGTPE", start=1)},
+    "k": Fraction(1000),
+}
+_SPECIAL: Final = {
+    "%": Fraction(1, 100), "min": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600),
+    "Wh": Fraction(3600), "kWh": Fraction(3_600_000),
+}  # fmt: skip
+_NUMBER: Final = re.compile(
+    r"[~≈]?\s*(\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*(?:e|[×x]\s*10\^?)\s*([+-]?\d+))?\s*(.*)",
+    re.IGNORECASE,
+)
+_PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
+
+
+class Cell(NamedTuple):
+    """A number in units without prefix; the unit of the print is ``scale`` of them."""
+
+    number: Rounded
+    scale: Fraction
+    text: str
+    per_device: bool = False
+
+
+class Column(NamedTuple):
+    """A column that holds a quantity."""
+
+    position: int
+    heading: str
+
+
+def columns(table: Table, named: Mapping[str, str]) -> dict[str, Column]:
+    """Return the column of each quantity; ``named`` maps quantities to headings.
+
+    Raises ``UsageError`` for a heading with two meanings, or two headings with one.
+    """
+    result: dict[str, Column] = {}
+    for name, heading in named.items():
+        if name not in QUANTITIES:
+            raise UsageError(f"--column {name}: no such quantity; {_nearest(name, [*QUANTITIES])}.")
+        if heading not in table.headings:
+            raise UsageError(
+                f"--column {name}: no such heading; {_nearest(heading, table.headings)}."
+            )
+        result[name] = Column(table.headings.index(heading), heading)
+    for index, heading in enumerate(table.headings):
+        if heading in named.values():
+            continue
+        meanings = [name for name in _meanings(heading) if name not in named]
+        if len(meanings) > 1:
+            options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
+            raise UsageError(f"The heading {heading!r} has several meanings; give {options}.")
+        for name in meanings:
+            if name in result:
+                raise UsageError(
+                    f"The headings {result[name].heading!r} and {heading!r} both mean {name}; "
+                    f'give --column {name}="{heading}" or the other one.'
+                )
+            result[name] = Column(index, heading)
+    return result
+
+
+def _meanings(heading: str) -> list[str]:
+    """Return the quantities that a heading names, by its words outside brackets."""
+    bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
+    words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
+    names = [name for name, (_, headings) in QUANTITIES.items() if words in headings]
+    # A rate of operations has a unit of time.
+    if names == ["flops", "operations"] and re.search(r"/\s*s|per second", heading):
+        return ["flops"]
+    return names
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    """Name the known words that are most like ``word``, or all."""
+    near = difflib.get_close_matches(word, known, cutoff=0.5) or known
+    return f"possible are {', '.join(near)}"
+
+
+def read_cell(name: str, text: str, heading: str = "") -> Cell | None:
+    """Read a number with its unit, from the heading if the cell has none; None without either."""
+    matched = _NUMBER.fullmatch(text.strip())
+    if matched is None:
+        return None
+    digits, exponent, unit = matched.groups()
+    kind = QUANTITIES[name][0]
+    number = Rounded.printed(digits.replace(",", ""))
+    own = _PER_DEVICE.sub("", unit).strip()
+    scale = _scale(own, kind) if own else _scale_of_heading(heading, kind)
+    if scale is None or not number.value:
+        return None
+    if kind == "share" and scale == 1 and name in ("mfu", "bandwidth_use") and number.value > 2:
+        scale = _SPECIAL["%"]
+    if kind == "count" and not own and scale == 1 and number.value.denominator == 1:
+        number = Rounded.exact(number.value)
+    factor = scale * Fraction(10) ** int(exponent or 0)
+    return Cell(number.scaled(factor), scale, text, bool(_PER_DEVICE.search(heading + unit)))
+
+
+def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
+    """Return the unit that a heading names in brackets or as a word, else that of bare numbers."""
+    bracketed = re.findall(r"[(\[](.*?)[)\]]", heading)
+    words = [] if kind == "count" else [heading, *heading.split()]
+    for unit in (*bracketed, *words):
+        scale = _scale(_PER_DEVICE.sub("", unit).strip(), kind)
+        if scale is not None and unit:
+            return scale
+    default = _UNITS[kind][1]
+    return None if default is None else Fraction(default)
+
+
+def _scale(unit: str, kind: str) -> Fraction | None:
+    """Return how many units without prefix a unit is; None if it is not of this kind."""
+    units = _UNITS[kind][0]
+    if kind == "count" and unit in ("B", "T"):
+        return Fraction(10 ** (9 if unit == "B" else 12))
+    if unit in _SPECIAL and kind in ("share", "time", "energy"):
+        return _SPECIAL[unit]
+    for prefix, factor in _PREFIXES.items():
+        base = unit.removeprefix(prefix)
+        if unit.startswith(prefix) and re.fullmatch(units, base):
+            return 2 * factor if base.casefold().startswith("mac") else factor
+    return None

@@ -1,0 +1,64 @@
+"""Intervals that the rounding of printed numbers leaves, in exact arithmetic.
+
+A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """All numbers from ``low`` to ``high``, both included."""
+
+    low: Fraction
+    high: Fraction
+
+    def meets(self, other: Interval) -> bool:
+        """Return whether the two intervals have a number in common."""
+        return self.low <= other.high and other.low <= self.high
+
+
+def rounding_interval(value: Fraction, decimals: int | None) -> Interval:
+    """Return all numbers that print as ``value``; ``decimals`` is None for an exact one.
+
+    Both ends are included, whatever a print does with a half.
+    """
+    half = Fraction(0) if decimals is None else Fraction(1, 2) / Fraction(10) ** decimals
+    return Interval(value - half, value + half)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A positive number as printed or computed, and all values that rounding leaves for it."""
+
+    value: Fraction
+    interval: Interval
+
+    @classmethod
+    def exact(cls, value: int | float | Fraction) -> Rounded:
+        """Return a number without rounding."""
+        number = Fraction(value)
+        return cls(number, Interval(number, number))
+
+    @classmethod
+    def printed(cls, digits: str) -> Rounded:
+        """Return the number that decimal ``digits`` such as ``38.20`` stand for."""
+        value = Fraction(digits)
+        return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
+
+    def __mul__(self, other: Rounded) -> Rounded:
+        mine, theirs = self.interval, other.interval
+        product = Interval(mine.low * theirs.low, mine.high * theirs.high)
+        return Rounded(self.value * other.value, product)
+
+    def __truediv__(self, other: Rounded) -> Rounded:
+        mine, theirs = self.interval, other.interval
+        quotient = Interval(mine.low / theirs.high, mine.high / theirs.low)
+        return Rounded(self.value / other.value, quotient)
+
+    def scaled(self, factor: int | float | Fraction) -> Rounded:
+        """Return the number times an exact factor."""
+        return self * Rounded.exact(factor)
