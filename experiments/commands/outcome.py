@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from experiments.harness.progress import measured_text, outcome_text
 from experiments.machine.text import factors_text
+from report.core.missing import Missing
 from report.core.records.record import Case, Record
-from report.instruments import gates
+from report.instruments import case_operators, gates
 
 
-def print_outcome(record: Record) -> bool:
-    """Print all cases, then warnings; return whether any case was measured."""
+def print_outcome(record: Record, files: Mapping[str, bytes | Missing]) -> bool:
+    """Print all cases, theory from ``files`` and warnings; return whether any was measured."""
     print(case_table(record.cases))
+    for line in theory_lines(record, files):
+        print(line)
     measured = any(case.status == "ok" for case in record.cases)
     failure = None if measured else "No case could be measured; the record says why."
     for warning in (instability(record.cases), failure):
         if warning:
             print(warning, file=sys.stderr)
     return measured
+
+
+def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
+    """Yield the theory of each case whose layers have no description, from its operators."""
+    for name, content in files.items():
+        if isinstance(content, Missing):
+            continue
+        operators = case_operators.unpack(content, name)
+        theory, case = operators.theory(record.environment), factors_text(operators.factors)
+        if theory is None or theory.multiply_adds is None or theory.bytes is None:
+            refused = ", ".join(theory.refused) if theory else ""
+            yield f"theory of {case}: missing, {operators.reason or f'no theory of {refused}'}"
+            continue
+        bound = "" if theory.complete else "at least "
+        peak = f"{bound}{measured_text(theory.peak.total, 'B')}" if theory.peak else "–"
+        yield (
+            f"theory of {case}: {theory.multiply_adds:,} multiply-adds, "
+            f"{measured_text(theory.bytes, 'B')} of traffic, peak memory {peak}"
+        )
 
 
 def instability(cases: Sequence[Case], named: int = 5) -> str | None:

@@ -13,6 +13,8 @@ from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError
 from report.core.records import ENDING
 from report.core.records.record import Record
+from report.core.records.store import Stored, read_attachments
+from report.instruments.case_operators import PATTERN
 from report.instruments.judgement import judge
 
 #: Exit code of a run whose record no paper can use.
@@ -21,7 +23,8 @@ USELESS = 3
 
 def print_record(record: Record, path: Path, records: Path) -> int:
     """Print the cases of a record, its path and what it is good for; return the exit code."""
-    measured = print_outcome(record)
+    stored = Stored(record, f"{record.study}/{path.name}")
+    measured = print_outcome(record, read_attachments(stored, (PATTERN,), records))
     print(f"Record: {path}")
     usable, lines = purpose(record, path, records)
     print(*lines, sep="\n")

@@ -85,7 +85,9 @@ def counting_task(
             continue
         selected = study.is_counted is None or study.is_counted(factors)
         if header.counters != "none" and study.subject and selected:
-            work.append((multiply_adds(study, factors), index))
+            size = multiply_adds(study, factors)
+            if size:  # unknown for layers without a description
+                work.append((size, index))
     left = inf if header.counters == "all" else tool.BUDGET_S
     seconds, omitted = dict[int, float](), dict[int, float]()
     for size, index in sorted(work):

@@ -19,6 +19,10 @@ _ACTIVATIONS: Final = (
 )  # fmt: skip
 
 
+class UndescribedError(MeasurementError):
+    """Error for a layer without a description; a record has the operators of its module instead."""
+
+
 def capture_layers(
     module: nn.Module, *inputs: torch.Tensor, root: str = "layer"
 ) -> tuple[Layer, ...]:
@@ -67,7 +71,7 @@ def _describe(name: str, module: nn.Module, source: torch.Tensor, output: torch.
         case _ if type(module) in _ACTIVATIONS:
             kind, facts = kinds.Activation, {"function": type(module).__name__.lower()}
         case _:
-            raise MeasurementError(
+            raise UndescribedError(
                 f"Layer {name}: ridgepoint cannot describe {type(module).__name__}; "
                 "add it to report/core/records/layers.py and experiments/harness/capture.py."
             )

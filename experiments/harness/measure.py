@@ -45,15 +45,21 @@ def build_subject(study: Study, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
-    """Capture the layers of a case on the meta device, which allocates no memory."""
+    """Capture the layers of a case on the meta device, which allocates no memory.
+
+    Empty if one of them has no description.
+    """
     if study.layers is not None:
         return study.layers(factors)
     if study.subject is None:
         return ()
-    from experiments.harness.capture import capture_layers
+    from experiments.harness.capture import UndescribedError, capture_layers
 
     subject = build_subject(study, factors, "meta")
-    return capture_layers(subject.module.eval(), subject.inputs, root=subject.name)
+    try:
+        return capture_layers(subject.module.eval(), subject.inputs, root=subject.name)
+    except UndescribedError:
+        return ()
 
 
 def unmeasured_case(study: Study, factors: Factors, status: Status, reason: str) -> Case:
@@ -86,7 +92,9 @@ def build_workload(study: Study, factors: Factors, device: Device) -> Workload:
 
         return Workload(forward)
     # The shape comes from the meta device, so that the device has computed nothing before.
-    shape = layers_of_case(study, factors)[-1].output_shape
+    planned = build_subject(study, factors, "meta")
+    with torch.no_grad():
+        shape = planned.module.eval()(planned.inputs).shape
     torch.manual_seed(SEED)
     gradient = torch.randn(shape, device=device)
     inputs.requires_grad_()

@@ -67,7 +67,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         from experiments import datasets
 
         datasets.handwritten(request.images)  # raises before the run if images are damaged
-    throttled = conditions.throttle_count(conditions.usable_processors())
+    throttled = conditions.throttle_count()
     with _open_journal(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
@@ -77,22 +77,12 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(session, study.ceilings, "after", observer.note)
-            _note_throttling(journal, throttled)
+            journal.header = conditions.with_throttling(journal.header, throttled)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
             observer.note(_describe_unfinished(request, journal))
             raise
-
-
-def _note_throttling(journal: Journal, before: int | None) -> None:
-    """Record how often heat slowed the processors while this process measured, if ever."""
-    after = conditions.throttle_count(conditions.usable_processors())
-    if before is not None and after is not None and after > before:
-        facts = journal.header.environment
-        state = {**facts.conditions, "throttled": f"{after - before} times"}
-        changed = msgspec.structs.replace(facts, conditions=state)
-        journal.header = msgspec.structs.replace(journal.header, environment=changed)
 
 
 def _new_header(
@@ -223,7 +213,12 @@ def _measure_cases(study: Study, session: Session, journal: Journal, observer: O
                     f"{file.name}: {name} writes another file of this name than an earlier case; "
                     "give files different names in the study."
                 )
-        journal.append(result)
+        if study.subject and not (study.layers or result.outcome.layers):
+            from experiments.theory.subjects import with_operators
+
+            journal.append(with_operators(study, result))
+        else:
+            journal.append(result)
         observer.progressed(f"{name}: {outcome_text(result.outcome)}", number / len(waiting))
         if result.unfiled:
             observer.note(f"{name} writes no file: {result.unfiled}")

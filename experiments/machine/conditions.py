@@ -10,10 +10,14 @@ import platform
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from experiments.machine.text import read_text
+from report.core.records.record import Head
 
+AnyHead = TypeVar("AnyHead", bound=Head)
 _ROOT: Final = Path("/")
 _CPUS: Final = "sys/devices/system/cpu"
 #: Lists of the processors of each kind on Intel's hybrid processors.
@@ -78,15 +82,28 @@ def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[
     return kinds or arm
 
 
-def throttle_count(usable: Collection[int], root: Path = _ROOT) -> int | None:
-    """Count how often heat has slowed the processors since the system started; None if unknown."""
+def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
+    """Count how often heat has slowed the processors since the system started; None if unknown.
+
+    By default of the processors that this process may use.
+    """
     counts = []
-    for number in usable:
+    for number in usable or usable_processors():
         folder = root / _CPUS / f"cpu{number}/thermal_throttle"
         text = read_text(folder / "core_throttle_count").strip()
         if text.isdecimal():
             counts.append(int(text))
     return sum(counts) if counts else None
+
+
+def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
+    """Add to a record's head how often heat slowed the processors since ``before``, if ever."""
+    after = throttle_count()
+    if before is None or after is None or after <= before:
+        return head
+    state = {**head.environment.conditions, "throttled": f"{after - before} times"}
+    facts = msgspec.structs.replace(head.environment, conditions=state)
+    return msgspec.structs.replace(head, environment=facts)
 
 
 def usable_processors() -> set[int]:

@@ -128,6 +128,8 @@ class Run(MeasuredDevice):
         case = self.case(factors)
         if isinstance(case, Missing):
             return absent("work", "FLOP", case.reason)
+        if not case.layers:
+            return absent("work", "FLOP", f"layers without a description on {self.label}")
         work = flops(forward_macs(case.layers))
         return exact(described("work", factors), "FLOP", work, self.file)
 

@@ -16,6 +16,7 @@ from experiments import registry
 from experiments.__main__ import main
 from experiments.commands import forecast
 from experiments.commands.purpose import print_record, purpose
+from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import QUICK, Study
@@ -237,3 +238,32 @@ def test_the_time_of_cases_between_two_is_interpolated() -> None:
     # Five calls before the samples, then 15 samples within 0.1 s.
     assert forecast._case_time(known[1], QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
     assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
+
+
+def test_theory_stands_beside_modules_that_records_do_not_describe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Multiply-adds by hand.
+
+    GRU: 3 gates of (4 + 8) × 8 for 5 steps of 2.  Conv1d: 2 images of 8 positions, 6 × 3 × 3 and
+    2 × 6.  Block: 10 tokens of 8 × 24 and 8 × 16, and 2 × 5 × 5 × 8 twice for attention.  Own
+    function: 2 × 4 × 3.
+    """
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr(rounds, "REPEATS", 0)
+    assert main(["run", "any_module", "--quick", "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    for module, macs in {
+        "gru": 10 * 3 * 12 * 8,
+        "conv1d": 2 * 8 * (6 * 9 + 2 * 6),
+        "block": 10 * (8 * 24 + 8 * 16) + 2 * 2 * 5 * 5 * 8,
+        "own": 24,
+    }.items():
+        assert f"theory of module={module}: {macs:,} multiply-adds, " in out
+    (stored,) = read_records("any_module", Path("data"))
+    assert [case.status for case in stored.record.cases] == ["ok"] * 4
+    assert all(case.samples("time") and not case.layers for case in stored.record.cases)
+    assert main(["check", f"data/{stored.file}"]) == 0

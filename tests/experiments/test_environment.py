@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import tiny_study
 
 from experiments.machine import code, conditions, environment, limits, runtime
 from experiments.machine import processor as machine
@@ -18,7 +19,7 @@ from report.core.records.record import Cache
 from report.core.records.store import read_record
 from report.instruments import gates
 from tests import factory
-from tests.experiments.conftest import HOST, ROOT, make_environment
+from tests.experiments.conftest import HOST, ROOT, make_environment, make_header
 
 
 def write(folder: Path, **files: str) -> None:
@@ -178,6 +179,14 @@ def test_the_state_of_processors(
         (tmp_path / name).write_text(text)
     assert conditions.conditions(usable, tmp_path) == state
     assert conditions.throttle_count(usable, tmp_path) == throttled
+
+
+def test_heat_during_a_run_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "throttle_count", lambda: 7)
+    head = make_header(tiny_study.STUDY)
+    assert conditions.with_throttling(head, 7) is conditions.with_throttling(head, None) is head
+    state = conditions.with_throttling(head, 4).environment.conditions
+    assert state == {"throttled": "3 times"}
 
 
 def test_threads_stay_on_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,43 @@
+"""Operators of a study's case, captured for its record where layers have no description."""
+
+from __future__ import annotations
+
+import msgspec
+
+from experiments.harness.journal import CaseResult
+from experiments.harness.measure import build_subject
+from experiments.harness.study import CaseFile, Factors, Study
+from experiments.theory.captures import Input
+from experiments.theory.checked import checked
+from experiments.theory.networks import prepared
+from report.core.errors import MeasurementError
+from report.instruments.case_operators import MEANING, CaseOperators, file_name, pack
+
+
+def with_operators(study: Study, result: CaseResult) -> CaseResult:
+    """Add the operators of a case whose layers have no description, as a file of the record."""
+    if result.outcome.status != "ok":
+        return result
+    content = pack(capture_case(study, result.outcome.factors))
+    file = CaseFile(file_name(result.case), MEANING, content)
+    return msgspec.structs.replace(result, files=(*result.files, file))
+
+
+def capture_case(study: Study, factors: Factors) -> CaseOperators:
+    """Capture the operators of one forward call of a case, or the reason why that is impossible."""
+    import torch
+
+    subject = build_subject(study, factors, "meta")
+    last = subject.layout == "channels_last"
+    source = Input(
+        tuple(subject.inputs.shape), str(subject.inputs.dtype).removeprefix("torch."), last
+    )
+    network, reason = None, None
+    try:
+        build = prepared(lambda: build_subject(study, factors, "meta").module, "float32", last)
+        network = checked(build, [source]).network
+    except MeasurementError as error:
+        reason = str(error)
+    return CaseOperators(
+        factors=factors, torch=str(torch.__version__), network=network, reason=reason
+    )
