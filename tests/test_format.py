@@ -28,6 +28,7 @@ from report.core.text.format import (
     SIGNIFICANT_DIGITS,
     decimals_of,
     digits,
+    first_names,
     plain,
     printed,
     quantity_text,
@@ -422,3 +423,9 @@ def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -
 ])  # fmt: skip
 def test_escaped_texts(escape: Callable[[str], str], text: str, escaped: str) -> None:
     assert escape(text) == escaped
+
+
+def test_machines_that_only_keys_tell_apart_are_counted() -> None:
+    names = ("Xeon, 1 thread", "NVIDIA H100 (nvidia-h100)", "NVIDIA H100 (nvidia-h100-2)")
+    assert first_names(names) == "Xeon, 1 thread; NVIDIA H100 (2 machines)"
+    assert first_names(("EPYC (Zen 3)", "b", "c", "d", "e")) == "EPYC (Zen 3); b; c; d; 1 other"

@@ -135,7 +135,9 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
             raise TemplateError(f"{place}: {id} is no value of the study; fix the name.")
         value = findings.values[id]
         if not isinstance(value.number, Missing):
-            shown = {"printed": value.plain, "interval": value.parts.bounds, "anchor": value.anchor}
+            # The digits of the abstract, with which an interval of more digits would not agree.
+            bounds = value.parts.bounds if value.about_plain == value.plain else ""
+            shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
             headline.append({"label": str(words), **shown})
     figures = findings.figures
     figure = figures.get(findings.key_figure) or next(iter(figures.values()), None)

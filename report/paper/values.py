@@ -69,11 +69,16 @@ class Value:
     @property
     def about(self) -> str:
         """Number and unit to two significant digits, where a sentence needs no more."""
+        return self._linked(self.about_plain)
+
+    @property
+    def about_plain(self) -> str:
+        """The same as plain text."""
         value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
         if not isinstance(value, float) or bimodal:
-            return str(self)
-        return self._linked(quantity_text(float(f"{value:.1e}"), self.unit, self.style))
+            return self.plain
+        return quantity_text(float(f"{value:.1e}"), self.unit, self.style)
 
     @property
     def bare(self) -> str:

@@ -8,6 +8,8 @@ Unicode; ``report.core.text.escape`` adds the markup of an output.
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -23,6 +25,8 @@ NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
 SIGNIFICANT_DIGITS: Final = 4
+#: The key of a machine behind its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
+_KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
 #: A half-width whose leading digits are smaller than this gets one more digit.
 SMALL_LEADING: Final = 3.55
 
@@ -172,10 +176,15 @@ def _exact(number: Number, scale: Scale) -> str:
 
 
 def first_names(names: Sequence[str], most: int = 4) -> str:
-    """List the first ``most`` names, with semicolons, and count the others."""
-    others = len(names) - most
+    """List the first ``most`` names, with semicolons, and count the others.
+
+    Machines that only their keys tell apart are counted behind their common name.
+    """
+    counts = Counter(_KEY_AFTER_NAME.sub("", name) for name in names)
+    listed = [f"{name} ({count} machines)" if count > 1 else name for name, count in counts.items()]
+    others = len(listed) - most
     more = [f"{others} other{'s' if others > 1 else ''}"] if others > 0 else []
-    return "; ".join((*names[:most], *more))
+    return "; ".join((*listed[:most], *more))
 
 
 def bounded(estimate: Estimate) -> bool:
