@@ -385,7 +385,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
     *(("conv_scaling", "cases.0.factors.batch", level, "batch")
       for level in ("64", True, 1.5, 0, 10**20)),
     ("backend_speedup", "cases.0.factors.samples", 10**20, "samples"),
-    ("conv_profiling", "cases.0.layers", GONE, "layers: found none of a case that ran"),
+    ("conv_profiling", "cases.0.layers", GONE, "layers: found no layer of a case that ran"),
 )  # fmt: skip
 
 

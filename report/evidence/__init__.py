@@ -1,1 +1,1 @@
-"""What was measured, published and computed, brought together."""
+"""Measurements, published values and theory, brought together."""

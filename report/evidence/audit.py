@@ -61,28 +61,28 @@ class Printed:
         return rounding_interval(self.value, self.decimals)
 
     def quantity(self, unit: str, source: str, factor: float = 1.0) -> Quantity:
-        """The number as a quantity in ``unit``, of which the printed one has ``factor``."""
+        """Return the number times ``factor`` as a quantity in ``unit``."""
         name = f"reported {self.place}"
         if self.decimals is None:
             return leaf(name, unit, self.value * Fraction(factor), source)
         per = leaf(f"{factor:g}", "1", Fraction(factor))
-        found = reported(name, unit, self.number, self.decimals, source)
-        return found if factor == 1 else found * per
+        printed = reported(name, unit, self.number, self.decimals, source)
+        return printed if factor == 1 else printed * per
 
 
 def exact(number: Number, unit: str, place: str) -> Printed:
-    """A number without rounding: a count, or what theory gives."""
+    """Return a number without rounding, such as a count or a result of theory."""
     return Printed(number, None, unit, place)
 
 
 def printed_value(reported: Reported, id: str) -> Printed:
-    """A single number of the source; raises ``StudyError`` if there is none of that id."""
+    """Return a single number of the source; raises ``StudyError`` for an unknown id."""
     value = reported.value(id)
     return Printed(value.number, value.decimals, value.unit, value.place)
 
 
 def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
-    """A column of numbers of the source, None for a cell that holds none.
+    """Return a column of numbers of the source; None for a cell without a number.
 
     Raises ``StudyError`` for a key that is no column, or one of text.
     """
@@ -138,9 +138,10 @@ _ANY: Final = (
 
 @dataclass(frozen=True)
 class Check:
-    """One derived number beside what its formula gives.
+    """One derived number beside the result of its formula.
 
-    ``recomputed`` is what the printed digits give, ``possible`` all that rounded inputs can give.
+    ``recomputed`` is the result for the printed digits, ``possible`` all results for inputs that
+    round to them.
     """
 
     derived: Printed

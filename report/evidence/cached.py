@@ -1,4 +1,4 @@
-"""What a run answers once."""
+"""Cached methods of runs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 AnyRun = TypeVar("AnyRun")
-Asked = ParamSpec("Asked")
+Arguments = ParamSpec("Arguments")
 
 
 def cached(
-    find: Callable[Concatenate[AnyRun, Asked], Found],
-) -> Callable[Concatenate[AnyRun, Asked], Found]:
-    """``find`` that computes once for each run and what is asked of it.
+    compute: Callable[Concatenate[AnyRun, Arguments], Result],
+) -> Callable[Concatenate[AnyRun, Arguments], Result]:
+    """Cache the results of a method in its run, which never changes.
 
-    Papers ask for one number in tables, figures and sentences.  What is asked must be hashable; 1
-    and 1.0 are the same question.  The answers live as long as the run, which never changes.
+    Papers print one number in tables, figures and sentences.  Arguments must be hashable; 1 and 1.0
+    are equal.
     """
-    name = f"_cached_{find.__module__}.{find.__qualname__}"
+    name = f"_cached_{compute.__module__}.{compute.__qualname__}"
 
-    @wraps(find)
-    def look_up(run: AnyRun, /, *asked: Asked.args, **named: Asked.kwargs) -> Found:
-        answers: dict[Any, Found] = run.__dict__.setdefault(name, {})
-        question = (asked, tuple(sorted(named.items())))
-        if question not in answers:
-            answers[question] = find(run, *asked, **named)
-        return answers[question]
+    @wraps(compute)
+    def cached_result(
+        run: AnyRun, /, *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        results: dict[Any, Result] = run.__dict__.setdefault(name, {})
+        key = (arguments, tuple(sorted(named.items())))
+        if key not in results:
+            results[key] = compute(run, *arguments, **named)
+        return results[key]
 
-    return look_up
+    return cached_result

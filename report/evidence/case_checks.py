@@ -1,7 +1,4 @@
-"""What every study may rely on in its cases: factors that it looks up, layers that can have run.
-
-Checked once for each record, before anything is computed.
-"""
+"""Checks of a record's cases before a study computes: their factors, and the layers that ran."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from report.core.records.quantities import LARGEST
 from report.core.records.record import Factor
 from report.core.records.store import Stored
 
-#: What a factor may be: a whole number from 1 on, any text, or one of some texts.
+#: Levels of a factor: whole numbers from 1 on, any text, or one of several texts.
 Levels: TypeAlias = type[int] | type[str] | Collection[str]
 
 _REMEDY: Final = "run the experiment of this version again"
@@ -31,21 +28,20 @@ def check_factors(
 ) -> None:
     """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
 
-    ``needed`` are the subjects of the study with the factors that it looks up: name → levels; the
-    subject of a study whose cases name none is the empty text.
-    Cases of other subjects are left alone; ``optional`` factors are checked where they stand.  Of
-    the subjects in ``closed`` no case may have a factor that is not named.
+    ``needed`` maps each subject of the study to its factors and their levels; the subject is empty
+    if the cases name none.  Cases of other subjects are not checked.  A case may lack ``optional``
+    factors.  A case of a subject in ``closed`` must not have other factors.
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
         own: Mapping[str, Levels] = {} if "" in needed else {"subject": str}
         looked_up = {**own, **needed.get(subject, {})}
-        there = {name: levels for name, levels in optional.items() if name in case.factors}
+        present = {name: levels for name, levels in optional.items() if name in case.factors}
         known = looked_up.keys() | optional
         strange = sorted(case.factors.keys() - known) if subject in closed else ()
         faults = {
             **dict.fromkeys(strange, "this study has no such factor"),
-            **{n: _fault(case.factors.get(n), ls) for n, ls in (looked_up | there).items()},
+            **{n: _fault(case.factors.get(n), ls) for n, ls in (looked_up | present).items()},
         }
         for name, fault in faults.items():
             if fault:
@@ -69,16 +65,16 @@ def _fault(level: Factor | None, levels: Levels) -> str | None:
 def check_ran(
     stored: Stored, expected: Callable[[Mapping[str, Factor]], Layer], subject: str
 ) -> None:
-    """Raise ``StudyError`` for a layer of a ``subject`` that is missing or not as its factors say.
+    """Raise ``StudyError`` for a layer of ``subject`` that is missing or contradicts its factors.
 
-    Its own name a network is free to choose.
+    Networks name their layers as they like.
     """
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != subject:
             continue
         place = f"data/{stored.file}: cases[{index}].layers"
         if case.status == "ok" and not case.layers:
-            raise StudyError(f"{place}: found none of a case that ran; {_REMEDY}.")
+            raise StudyError(f"{place}: found no layer of a case that ran; {_REMEDY}.")
         for ran in case.layers:
             if msgspec.structs.replace(expected(case.factors), name=ran.name) != ran:
                 raise StudyError(

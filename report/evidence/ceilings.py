@@ -1,15 +1,15 @@
-"""The ceilings of a device: the best rates of arithmetic and of memory that its runs have shown.
+"""The ceilings of a device: its best measured rates of arithmetic and of memory.
 
 A ceiling is the best of several instruments, since none is best on every processor.  Bandwidth is
-that of memory only over a working set that no cache holds.  Records of the first edition name
-neither instruments nor working sets; each of their products and copies stands for arithmetic and
-memory.
+measured over working sets that no cache holds.  Records of the first edition name neither
+instruments nor working sets; their products measure arithmetic, and their copies memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final
 
 from report.core.missing import Missing
@@ -27,7 +27,7 @@ _BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
 
 
 def _described(ceiling: Ceiling) -> str:
-    """A ceiling as a formula names it, unlike any other of its record."""
+    """Name a ceiling in formulas, uniquely in its record."""
     plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
         return f"{plain}, {ceiling.moment}"
@@ -35,7 +35,7 @@ def _described(ceiling: Ceiling) -> str:
 
 
 def in_binary(number: int) -> str:
-    """Bytes of a working set: ``512 MiB``."""
+    """Print bytes of a working set, such as ``512 MiB``."""
     power = min((number.bit_length() - 1) // 10, 3) if number else 0
     return f"{number / 2 ** (10 * power):.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
@@ -51,47 +51,45 @@ class MeasuredDevice:
     label: str
 
     def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
-        """A series of this device, at least one process; its sources are their runs."""
+        """Return a series of at least one process of this device; its sources are the runs."""
         first, *further = dict.fromkeys(process.run for process in processes)
         device = self.stored.record.environment.device
         return measured(name, unit, processes, first, device, tuple(further))
 
     @cached
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
-        """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
+        """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        The best of all instruments and sizes, before and after the series.  A matrix product stands
-        for all arithmetic in ``dtype``, a copy for all that moves bytes between memory and the
-        cores.
+        It is the best of all instruments and sizes, before and after the series.  A matrix product
+        stands for all arithmetic in ``dtype``, a copy for all transfers between memory and cores.
         """
-        found = [
+        ceilings = [
             (s.file, c) for s in self.stored.runs for c in bounding(s.record, operation, dtype)
         ]
-        if not found:
+        if not ceilings:
             name = f"ceiling of the {operation.replace('_', ' ')}"
             reason = self._no_ceiling(operation, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
-            return self._price(found)
-        alone = {ceiling.operation for _, ceiling in found} == {operation}
+            return self._price(ceilings)
+        alone = {ceiling.operation for _, ceiling in ceilings} == {operation}
         name = operation.replace("_", " ") if alone else _BEST_OF[operation]
-        return named(
-            f"ceiling of the {name}", largest(*(self._ceiling_rate(*each) for each in found))
-        )
+        rates = starmap(self._ceiling_rate, ceilings)
+        return named(f"ceiling of the {name}", largest(*rates))
 
     def best_rate(self, operation: str, dtype: str = FLOAT32) -> float | Missing:
-        """The same as a plain number."""
+        """Return ``peak_rate`` as a plain number."""
         return point(self.peak_rate(operation, dtype))
 
-    def _price(self, found: Sequence[tuple[str, Ceiling]]) -> Quantity:
-        """Pages a second, in the median: mapping one is a price, of which the best is no limit.
+    def _price(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
+        """Return the median rate of mapping pages (1/s), since its best is no limit.
 
-        Where several runs measured it, each time that one did so is a unit.
+        If several runs measured it, each of their series counts as one process.
         """
-        file, first = found[0]
+        file, first = ceilings[0]
         what = _described(first)
-        processes = [Process(name, c.moment, tuple(map(float, c.samples))) for name, c in found]
-        if len({name for name, _ in found}) == 1:
+        processes = [Process(name, c.moment, tuple(map(float, c.samples))) for name, c in ceilings]
+        if len({name for name, _ in ceilings}) == 1:
             processes = [Process(file, what, tuple(x for p in processes for x in p.samples))]
         work = exact(f"work of the {what}", first.work_unit, first.work, file)
         return work / self.of_processes(f"time of the {what}", "s", processes)
@@ -104,10 +102,10 @@ class MeasuredDevice:
         return f"no ceiling{what} was measured on {self.label}"
 
     def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
-        """Its work over its time: the shortest where an instrument is named, else the median.
+        """Divide work by the shortest time if an instrument is named, else by the median time.
 
-        A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
-        is a fact of the record, to which no other run of the machine need agree.
+        STREAM reports the shortest time too (McCalpin 1995).  It is a fact of the record, which
+        other runs of the machine need not reproduce.
         """
         what = _described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)

@@ -1,4 +1,4 @@
-"""What counters saw a layer execute, on a CPU by lackey and on a GPU by ncu, beside theory."""
+"""Executed work of a layer beside theory, counted on a CPU by lackey and on a GPU by ncu."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from report.theory.terms import (
     theory_macs,
 )
 
-#: What lackey counts of a call beyond the process that makes none, and of its first call.
+#: Counts of a second call and of a first call, less a process without calls, by lackey.
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"
 
@@ -32,13 +32,14 @@ Level = TypeVar("Level", int, str)
 
 
 def counts(run: Run, cases: Mapping[Level, Factors]) -> dict[Level, tuple[int, int]]:
-    """By level, the count of a case and what the making of its kernel adds to it.
+    """Return the count of each level's case, and the part of it that the kernel's making adds.
 
-    The second call of a case is what is counted, and adds nothing; where a record has only the
-    first, which also makes the kernel, that is as large as the largest other level shows it.
+    The second call is counted, which makes no kernel.  If a record has only the first call, the
+    kernel's making is taken from the largest level that has both.
     """
     seen = {
-        level: (run.fixed(COUNTED, each), run.fixed(FIRST, each)) for level, each in cases.items()
+        level: (run.fixed(COUNTED, factors), run.fixed(FIRST, factors))
+        for level, factors in cases.items()
     }
     both = (
         first - second
@@ -46,21 +47,21 @@ def counts(run: Run, cases: Mapping[Level, Factors]) -> dict[Level, tuple[int, i
         if isinstance(first, int) and isinstance(second, int)
     )
     making = next(both, 0)
-    found: dict[Level, tuple[int, int]] = {}
+    result: dict[Level, tuple[int, int]] = {}
     for level, (second, first) in seen.items():
         if isinstance(second, int):
-            found[level] = second, 0
+            result[level] = second, 0
         elif isinstance(first, int):
-            found[level] = first, making
-    return found
+            result[level] = first, making
+    return result
 
 
 def executed(
     id: str, subject: str, theory: Term, count: int, making: int | None, *terms: Term
 ) -> Reconciliation:
-    """What was counted of a call, from the theory of the whole call and ``terms`` beside it.
+    """Reconcile the count of a call with the theory of the whole call and ``terms``.
 
-    ``making`` is what the making of a kernel adds, None where that is no question.
+    ``making`` is the work of making a kernel, None where no kernel is made.
     """
     formula = "first − second call of another batch size; 0 where the second call is counted"
     if making is not None:
@@ -70,7 +71,7 @@ def executed(
 
 
 def padding_terms(layer: Convolution) -> tuple[Term, Term]:
-    """What oneDNN skips of a forward call of ``layer``, and what it computes beyond theory."""
+    """Work that oneDNN skips in a forward call of ``layer``, and its work beyond theory."""
     channels = layer.output_shape[1]
     return (
         skipped_padding(layer, f"padding {layer.padding[0]} in the recorded shapes"),
@@ -83,17 +84,17 @@ def padding_terms(layer: Convolution) -> tuple[Term, Term]:
 
 
 def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
-    """The residual that is furthest from 0 among several reconciliations in ``unit``."""
+    """Return the residual furthest from 0 among several reconciliations in ``unit``."""
     source, *others = sources or ("",)
     further = tuple(others)
-    found = [
+    pairs = [
         (item.measured.amount, item.end)
         for item in reconciliations
         if not isinstance(item.measured, Missing)
     ]
-    if not found:
+    if not pairs:
         return absent("residual", unit, "nothing was measured that could be reconciled")
-    measured, terms = max(found, key=lambda ends: abs(ends[0] - ends[1]))
+    measured, terms = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
     whole = exact("measured", unit, measured, source, further)
     return whole - exact("sum of terms", unit, terms, source, further)
 
@@ -101,12 +102,11 @@ def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str
 def device_work(
     run: Run, factors: Factors, layer: Layer, macs: int, id: str, subject: str
 ) -> Reconciliation | None:
-    """What the CUDA cores' counters saw in float32 of a call of ``macs`` multiply-adds.
+    """Reconcile a call of ``macs`` multiply-adds with the CUDA cores' float32 counters, if counted.
 
-    None uncounted.  Half-precision instructions are left out, which the record's
-    ``ncu_cuda_core_flops`` holds: compilers use them to write constants into registers (HFMA2 of
-    two zeros and the constant).  On an H100 PyTorch's addition of a bias in float32 executes one
-    for each of its threads.
+    Half-precision instructions, which the record's ``ncu_cuda_core_flops`` includes, are left out:
+    compilers use them to write constants into registers (HFMA2 of two zeros and the constant).  On
+    an H100 PyTorch's addition of a bias in float32 executes one for each of its threads.
     """
     kinds = ("additions", "multiplications", "multiply_adds")
     counts = [run.fixed(f"ncu_fp32_{kind}", factors) for kind in kinds]
@@ -124,7 +124,7 @@ def device_work(
             _if_seen(for_each_output("additions", layer), adds, "additions"),
             _if_seen(for_each_output("scaling", layer), multiplies, "multiplications"),
             _if_seen(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
-            # What the tensor cores did instead, which the CUDA cores' counters do not hold.
+            # Work of the tensor cores, which the CUDA cores' counters do not include.
             Term(
                 "Tensor-core work, not in these counters",
                 -tensor if isinstance(tensor, int) else 0,
@@ -144,7 +144,7 @@ def device_work(
 
 
 def _if_seen(term: Term, counted: int, what: str) -> Term:
-    """A term of single operations if the counter of that kind shows just it, else 0."""
+    """Return a term of single operations if its counter equals it, else a term of 0."""
     if counted == term.amount:
         return replace(term, evidence=f"equal to the counted {what}")
     return replace(term, amount=0, evidence=f"0: not equal to the counted {what}")

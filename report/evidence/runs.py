@@ -1,16 +1,16 @@
-"""What one run measured, case by case; a number that is not there is missing with its reason.
+"""The measurements of one run, case by case; a missing number carries its reason.
 
-A study looks a case up by its factors.  Every study's own run builds on ``Run``, so that outcomes,
-medians, intervals and ceilings are taken in one way in all papers.
+Studies look up cases by their factors.  Their runs extend ``Run``, so that all papers compute
+outcomes, medians, intervals and ceilings alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
@@ -31,9 +31,9 @@ Factors: TypeAlias = Mapping[str, Factor]
 
 @dataclass(frozen=True)
 class Run(MeasuredDevice):
-    """One record, of whose times those under ``policy`` are meant.
+    """One record, with its times under the memory policy ``policy``.
 
-    Series are those of all runs that are pooled with the record; all else is the record's own.
+    Series include the runs that are pooled with the record; all else is the record's own.
     """
 
     policy: Policy = field(default="retained", kw_only=True)
@@ -45,7 +45,7 @@ class Run(MeasuredDevice):
 
     @property
     def file(self) -> str:
-        """The record's file, the source of everything below but of pooled runs."""
+        """The record's file, the source of all numbers except those of pooled runs."""
         return self.stored.file
 
     @property
@@ -60,7 +60,7 @@ class Run(MeasuredDevice):
 
     @property
     def threads(self) -> int:
-        """How many threads computed."""
+        """Number of computing threads."""
         return self.stored.record.environment.threads
 
     @cached_property
@@ -68,52 +68,50 @@ class Run(MeasuredDevice):
         return {self.policy: self}
 
     def under(self, policy: Policy) -> Self:
-        """The same run with the times under another memory policy; it is made once."""
+        """Return this run with the times under another memory policy, created once."""
         if policy not in self._seen:
             self._seen[policy] = replace(self, policy=policy)
         return self._seen[policy]
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """The memory policies that were measured, that of the studies first; none of old ones."""
-        there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
-        return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
+        """Measured memory policies, first the one of the studies; none in old records."""
+        measured = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
+        return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
     def measurements(self, *, disturbed: bool = False) -> Quantity:
-        """How many measurements of a case were watched in all processes, or disturbed."""
+        """Count the measurements that were monitored, or those ``disturbed``."""
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
-        found = gates.disturbed(stored.record for stored in runs)
-        if found is None:
+        counts = gates.disturbed(stored.record for stored in runs)
+        if counts is None:
             return absent("measurements", "1", f"not monitored on {self.label}")
         further = tuple(stored.file for stored in runs if stored.file != self.file)
-        return exact("measurements", "1", found[0 if disturbed else 1], self.file, further)
+        return exact("measurements", "1", counts[0 if disturbed else 1], self.file, further)
 
     def as_measured(self) -> Self:
-        """The same run under the first memory policy that was measured."""
+        """Return this run under the first measured memory policy."""
         return self.under(self.policies[0]) if self.policies else self
 
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Factor]], Case]], ...]:
-        """The cases by their factors, of the record and of each run that is pooled with it."""
-        return tuple(
-            (stored.file, {frozenset(case.factors.items()): case for case in stored.record.cases})
-            for stored in (self.stored, *self.stored.others)
-        )
+        """The file and the cases by factors of the record and of each run pooled with it."""
+        runs = (self.stored, *self.stored.others)
+        return tuple((stored.file, _by_factors(stored.record.cases)) for stored in runs)
 
     @cached
     def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
-        """The levels of a factor among the cases of ``where``, ascending, also of failed cases."""
-        found = {
+        """Return the sorted levels of a factor among the cases of ``where``, failed ones too."""
+        levels = {
             case.factors[factor]
             for case in self.stored.record.cases
             if factor in case.factors and where.items() <= case.factors.items()
         }
-        return tuple(sorted(found))
+        return tuple(sorted(levels))
 
     def case(self, factors: Factors) -> Case | Missing:
-        """The case with exactly these factors if it ended well, else why there is none.
+        """Return the successful case with exactly these factors, or why there is none.
 
-        What a case recorded before it failed is no measurement of it.
+        Samples of a case that failed later are no measurement of it.
         """
         (_, cases), *_ = self._cases
         case = cases.get(frozenset(factors.items()))
@@ -124,7 +122,7 @@ class Run(MeasuredDevice):
         return case
 
     def forward_work(self, factors: Factors) -> Quantity:
-        """Work (FLOP) of a forward call, from the shapes of the layers that ran in a case."""
+        """Compute the work (FLOP) of a forward call from the shapes of the layers that ran."""
         case = self.case(factors)
         if isinstance(case, Missing):
             return absent("work", "FLOP", case.reason)
@@ -134,17 +132,17 @@ class Run(MeasuredDevice):
         return exact(described("work", factors), "FLOP", work, self.file)
 
     def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
-        """The raw samples of a quantity in the record, or why there are none."""
+        """Return the raw samples of a quantity in the record, or why there are none."""
         quantity_of(quantity)
         case = self.case(factors)
         if isinstance(case, Missing):
             return case
-        found = case.samples(quantity, self.policy)
-        if not found:
+        samples = case.samples(quantity, self.policy)
+        if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
             words = f"no {_words(quantity)} recorded on {self.label}"
             return Missing(f"{words}: {reason}" if reason else words)
-        return self._too_short(quantity, found) or found
+        return self._too_short(quantity, samples) or samples
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
         device = self.stored.record.environment.device
@@ -153,25 +151,22 @@ class Run(MeasuredDevice):
         return None
 
     def series(self, quantity: str, factors: Factors) -> Leaf:
-        """A measured series as a quantity, process by process.
-
-        Absent, with the reason, where no process recorded it.
-        """
+        """Return a measured series by process as a quantity; absent if no process recorded it."""
         return self._series(quantity, tuple(factors.items()))
 
     @cached
     def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
         factors = dict(levels)
         name, unit = self._described(quantity, factors), quantity_of(quantity).unit
-        found = self.by_process(quantity, factors)
-        if isinstance(found, Missing):
-            return absent(name, unit, found.reason)
-        return self.of_processes(name, unit, found)
+        processes = self.by_process(quantity, factors)
+        if isinstance(processes, Missing):
+            return absent(name, unit, processes.reason)
+        return self.of_processes(name, unit, processes)
 
     def _described(self, quantity: str, factors: Factors) -> str:
-        """The name of a series, with the memory policy where it is not the one that is meant.
+        """Name a series, with its memory policy if that is not the first.
 
-        The subject is named where a case of another one has the same factors else.
+        The subject is named if a case of another subject has the same other factors.
         """
         shown = dict(factors)
         if "subject" in factors and any(
@@ -190,30 +185,35 @@ class Run(MeasuredDevice):
         return frozenset(c.factors["subject"] for c in cases if "subject" in c.factors)
 
     def by_process(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
-        """The samples of a quantity, process by process and run by run, or why there are none.
+        """Return the samples of a quantity by process and run, or why there are none.
 
-        What is the same in every run comes from the record alone.  Runs that disagree in their
-        times are no one population: those stand that agree with ``_leading``.
+        Deterministic quantities are read from the record alone.  Runs whose times disagree are not
+        one population: only those that agree with ``_leading`` count.
         """
-        found = self.samples(quantity, factors)
-        if isinstance(found, Missing):
-            return found
-        each = {
+        recorded = self.samples(quantity, factors)
+        if isinstance(recorded, Missing):
+            return recorded
+        by_file = {
             file: tuple(processes_of(case, quantity, self.policy, file))
             for file, case in self.in_each_run(factors)
         }
-        runs = list(each.values())[:1] if quantity in FIXED else list(filter(None, each.values()))
+        runs = (
+            list(by_file.values())[:1]
+            if quantity in FIXED
+            else list(filter(None, by_file.values()))
+        )
         if quantity == "time" and len(runs) > 1:
-            leading = [p.median for p in each.get(self._leading) or runs[0]]
-            runs = [run for run in runs if gates.agree(leading, (p.median for p in run))]
+            leading = _medians(by_file.get(self._leading) or runs[0])
+            runs = [run for run in runs if gates.agree(leading, _medians(run))]
         processes = tuple(process for run in runs for process in run)
         samples = [sample for process in processes for sample in process.samples]
         return self._too_short(quantity, samples) or processes
 
     @cached_property
     def _leading(self) -> str:
-        """The run of most processes, the newest of equals: one for all series, so that those which
-        are compared come from one state of the machine.
+        """File of the run with most processes, the newest of equals.
+
+        It is one run for all series, so that compared series come from one state of the machine.
         """
 
         def processes(stored: Stored) -> int:
@@ -223,40 +223,48 @@ class Run(MeasuredDevice):
         return max(self.stored.runs, key=processes).file
 
     def in_each_run(self, factors: Factors) -> Iterator[tuple[str, Case]]:
-        """The case in each run in which it ended well, the record's own first, by the file."""
+        """Yield file and case of each run in which the case succeeded, the record's own first."""
         for file, cases in self._cases:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 yield file, case
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
-        """A deterministic quantity, the same in every repetition, as an exact one."""
+        """Return a deterministic quantity, the same in every repetition, as an exact one."""
         name, unit = described(quantity, factors), quantity_of(quantity).unit
-        found = self.fixed(quantity, factors)
-        if isinstance(found, Missing):
-            return absent(name, unit, found.reason)
-        return exact(name, unit, found, self.file)
+        value = self.fixed(quantity, factors)
+        if isinstance(value, Missing):
+            return absent(name, unit, value.reason)
+        return exact(name, unit, value, self.file)
 
     def fixed(self, quantity: str, factors: Factors) -> int | Missing:
-        """A quantity that must be the same in every repetition, such as allocated bytes."""
-        found = self.samples(quantity, factors)
-        if isinstance(found, Missing):
-            return found
-        value = identical(found)
+        """Return a quantity that must be the same in every repetition, such as allocated bytes."""
+        samples = self.samples(quantity, factors)
+        if isinstance(samples, Missing):
+            return samples
+        value = identical(samples)
         if value is None:
             return Missing(f"{_words(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
     def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
-        """A fixed quantity beyond another one, such as the peak beyond what was there before."""
+        """Return a fixed quantity less another one, such as the peak less the bytes before."""
         after, before = self.fixed(quantity, factors), self.fixed(since, factors)
         if isinstance(after, Missing):
             return after
         return before if isinstance(before, Missing) else after - before
 
 
+def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Factor]], Case]:
+    return {frozenset(case.factors.items()): case for case in cases}
+
+
+def _medians(processes: Iterable[Process]) -> list[float]:
+    return [process.median for process in processes]
+
+
 def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
-    """What each process of one run measured, or the run's own process."""
+    """Yield the samples of each process of one run, or of the run's own process."""
     rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
     for slot, round_ in _slots(rounds).items():
         samples = tuple(map(float, round_.samples(quantity)))
@@ -266,10 +274,10 @@ def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterat
 
 
 def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
-    """The rounds by the processes that they stand for, of which there are as many.
+    """Number the rounds from 1 on by process.
 
-    A further process stands for the first one that was disturbed, so that cases are compared
-    process by process although some of them were measured again.
+    A repeated process takes the number of the first disturbed one, so that cases are compared
+    process by process although some were measured again.
     """
     numbers = range(1, len(rounds) + 1)
     free = iter(sorted(set(numbers) - {r.process for r in rounds}))
@@ -277,9 +285,9 @@ def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
 
 
 def described(quantity: str, factors: Factors) -> str:
-    """A series in a formula, such as ``time(batch 64, forward)``.
+    """Name a series in a formula, such as ``time(batch 64, forward)``.
 
-    Numbers are named by their factor; levels that are words speak for themselves.
+    Only levels that are numbers are printed with their factor.
     """
     levels = (
         _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
@@ -293,37 +301,38 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-#: Properties in words, the clearest first; None where a device has none.
-_PROPERTIES: Final[tuple[Callable[[Environment], str | None], ...]] = (
-    lambda one: one.gpu.model if one.gpu and one.name else None,
-    lambda one: one.cpu.model if one.name else None,
-    lambda one: f"{round(one.gpu.memory_bytes / 2**30)} GiB" if one.gpu else None,
-    lambda one: f"beside {one.cpu.model}" if one.gpu else None,
-    lambda one: f"{round(one.memory_bytes / 2**30)} GiB of memory",
-    lambda one: f"{one.cpu.cores_available} cores available",
-    lambda one: one.key,
-)
-
-
 def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:
-    """The label of each record's device; equal ones with the first property that differs for all.
+    """Label each record's device; add the first property that tells equal labels apart.
 
-    The key stands where no other does.
+    The key is added if no other property does.
     """
     machines = [item.record.environment for item in records]
-    plain = [machine.label for machine in machines]
-    return tuple(
-        label
-        if plain.count(label) == 1
-        else f"{label} ({_own(one, [e for e in machines if e.label == label])})"
-        for one, label in zip(machines, plain, strict=True)
+    names = []
+    for machine in machines:
+        same = [other for other in machines if other.label == machine.label]
+        own = f" ({_own(machine, same)})" if len(same) > 1 else ""
+        names.append(f"{machine.label}{own}")
+    return tuple(names)
+
+
+def _own(machine: Environment, others: Sequence[Environment]) -> str:
+    """Return the first property that differs among ``others``, which include ``machine``."""
+    columns = zip(*map(_properties, others), strict=True)
+    for own, values in zip(_properties(machine), columns, strict=True):
+        if own is not None and None not in values and len(set(values)) == len(values):
+            return own
+    return machine.key
+
+
+def _properties(machine: Environment) -> tuple[str | None, ...]:
+    """Describe properties of a machine, the clearest first; None for one that it lacks."""
+    gpu, cpu = machine.gpu, machine.cpu
+    return (
+        gpu.model if gpu and machine.name else None,
+        cpu.model if machine.name else None,
+        f"{round(gpu.memory_bytes / 2**30)} GiB" if gpu else None,
+        f"beside {cpu.model}" if gpu else None,
+        f"{round(machine.memory_bytes / 2**30)} GiB of memory",
+        f"{cpu.cores_available} cores available",
+        machine.key,
     )
-
-
-def _own(one: Environment, others: Sequence[Environment]) -> str:
-    """What only ``one`` of ``others``, which include it, has."""
-    for words in _PROPERTIES:
-        known = [words(each) for each in others]
-        if None not in known and len(set(known)) == len(known):
-            return str(words(one))
-    return one.key

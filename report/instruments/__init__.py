@@ -1,1 +1,1 @@
-"""What profilers and counters print, read strictly."""
+"""Readers of the output of profilers and counters, and rules about what a measurement is worth."""

@@ -1,4 +1,4 @@
-"""Ceilings of a record: which of them bound an operation, and the best rate that they show."""
+"""Ceilings of a record that bound an operation, and their best rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOAT32: Final = "float32"
 
 _ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
 _BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
-#: Operation that a reader asks for, and the operations of which the best rate bounds it.
+#: Operation -> the operations whose best rate bounds it.
 _MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
 CEILING_UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
@@ -58,7 +58,7 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
 
 
 def rate(ceiling: Ceiling) -> float:
-    """Work over time (FLOP/s, B/s or pages a second).
+    """Divide work by time (FLOP/s, B/s or pages a second).
 
     The shortest time counts where an instrument is named, as STREAM reports it (McCalpin 1995),
     else the median.

@@ -1,6 +1,6 @@
-"""What a measurement must pass before a number of it is printed or pooled.
+"""Gates that a measurement must pass before its numbers are printed or pooled.
 
-One rule each, for the end of a run, for ``check`` and for papers; pure.
+One rule for the end of a run, for ``check`` and for papers; pure.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from report.theory.work import flops, forward_macs
 
 #: Processes whose times are further apart, in two groups, do not measure the same thing.
 APART: Final = 1.25
-#: Beside 0 so many of something counted, such as page faults, are a group of their own.
+#: Counts, such as page faults, from this on are another group than 0.
 MANY: Final = 100
 #: Runs whose medians are further apart are not one population.
 AGREE: Final = 1.2
-#: So many times the last cache is memory; less is still partly in the cache.
+#: Working sets of this many last-level caches are in memory; smaller ones are partly cached.
 BEYOND_CACHES: Final = 4
-#: A case may be this much faster than the best ceiling, since ceilings scatter too.
+#: A case may be this many times faster than the measured peak, since peaks scatter too.
 SCATTER: Final = 1.25
 #: Shorter times are below timer resolution (s): ticks of perf_counter_ns, and of CUDA events.
 RESOLUTION_S: Final = {"cpu": 1e-7, "cuda": 5e-7}
-#: No processor runs faster (Hz); records do not hold the clock of one that was busy.
+#: No processor runs faster (Hz); records do not hold the clock under load.
 FASTEST_HZ: Final = 6.2e9
 #: Operations in float32 a core and cycle by the widest vectors: two units, each of them fused
 #: multiply-adds.
@@ -39,10 +39,10 @@ _SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
 
 
 def is_bimodal(medians: Iterable[float]) -> bool:
-    """Whether processes fall into two groups further apart than ``APART``.
+    """Tell whether processes fall into two groups further apart than ``APART``.
 
-    A group has a fifth of them, and of four or more at least two: a few that are slow by themselves
-    are none.
+    A group has at least a fifth of them, and at least two of four or more; a single slow process is
+    no group.
     """
     ordered = sorted(medians)
     smallest = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
@@ -53,32 +53,32 @@ def is_bimodal(medians: Iterable[float]) -> bool:
 
 
 def agree(one: Iterable[float], other: Iterable[float]) -> bool:
-    """Whether two runs measured one population, by the medians of their processes."""
+    """Tell whether two runs measured one population, by the medians of their processes."""
     low, high = sorted((median(one), median(other)))
     return high <= AGREE * low
 
 
 def medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
-    """The median of each process that measured a case."""
-    found = (round_.samples(quantity) for round_ in case.rounds_under(policy))
-    return tuple(median(samples) for samples in found if samples)
+    """Return the median of each process that measured a case."""
+    series = (round_.samples(quantity) for round_ in case.rounds_under(policy))
+    return tuple(median(samples) for samples in series if samples)
 
 
 def policies(case: Case) -> tuple[Policy, ...]:
-    """The memory policies under which processes measured a case."""
+    """List the memory policies under which processes measured a case."""
     return tuple(dict.fromkeys(r.policy for r in case.rounds if r.policy))
 
 
 def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
-    """The policies under which the times of a case are bimodal, with the extremes (s)."""
+    """Yield policies under which the times of a case are bimodal, with the extremes (s)."""
     for policy in policies(case):
-        found = medians(case, "time", policy)
-        if is_bimodal(found):
-            yield policy, min(found), max(found)
+        values = medians(case, "time", policy)
+        if is_bimodal(values):
+            yield policy, min(values), max(values)
 
 
 def disagreeing(one: Record, other: Record) -> int:
-    """In how many series of times two runs of one machine do not agree."""
+    """Count the series of times in which two runs of one machine do not agree."""
     known = {frozenset(case.factors.items()): case for case in other.cases}
     pairs = ((case, known.get(frozenset(case.factors.items()))) for case in one.cases)
     return sum(
@@ -91,11 +91,11 @@ def disagreeing(one: Record, other: Record) -> int:
 
 
 def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
-    """How many measurements were disturbed, of how many that were watched; None if none was.
+    """Count disturbed and monitored measurements; None if none was monitored.
 
-    Formats that name no memory policy watched nothing, and neither did systems without /proc.
+    Formats without a memory policy and systems without /proc monitored none.
     """
-    watched = [
+    monitored = [
         round_.disturbance is not None
         for record in records
         if "disturbance" not in record.environment.missing
@@ -103,30 +103,33 @@ def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
         for round_ in case.rounds
         if round_.policy is not None and round_.status == "ok" and round_.samples("time")
     ]
-    return (sum(watched), len(watched)) if watched else None
+    return (sum(monitored), len(monitored)) if monitored else None
 
 
 # ------------------------------------------------------------------------------------- ceilings
 
 
 def problem(record: Record) -> str | None:
-    """Why the rates of a record cannot be believed, in words; None if they can."""
+    """Explain why the rates of a record are impossible; None if they are possible."""
     best = best_rate(record)
     if best is None:
         return None
     limit = most_possible(record.environment)
     if limit is not None and best > limit:
         return (
-            f"a ceiling of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
-            f"{limit / 1e9:.0f}"
+            f"the measured peak of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
+            f"{limit / 1e9:.0f} GFLOP/s"
         )
     fastest = max(record.cases, key=forward_rate, default=None)
     if fastest is None or (rate := forward_rate(fastest)) <= SCATTER * best:
         return None
     factors = ", ".join(f"{name}={level}" for name, level in fastest.factors.items())
     disturbance = next((c.disturbance for c in record.ceilings if c.disturbance), None)
-    cause = f" (while it was measured, {disturbance})" if disturbance else ""
-    return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}{cause}"
+    cause = disturbance or "the machine was probably busy"
+    return (
+        f"case {factors} ran at {rate / 1e9:.0f} GFLOP/s, above the measured peak of "
+        f"{best / 1e9:.0f} GFLOP/s; {cause} while the peak was measured"
+    )
 
 
 def state_notes(environment: Environment) -> Iterator[str]:
@@ -143,7 +146,7 @@ def state_notes(environment: Environment) -> Iterator[str]:
 
 
 def best_rate(record: Record) -> float | None:
-    """The best ceiling of arithmetic in float32 (FLOP/s); None where none was measured."""
+    """Return a record's best rate of arithmetic in float32 (FLOP/s); None if not measured."""
     return best_of(record.ceilings)
 
 
@@ -153,7 +156,7 @@ def best_of(ceilings: Iterable[Ceiling]) -> float | None:
 
 
 def most_possible(environment: Environment) -> float | None:
-    """Cores × vector width × clock (FLOP/s in float32), for a CPU whose vectors are known."""
+    """Return cores × vector width × clock (FLOP/s in float32) of a CPU with known vectors."""
     flags: Sequence[str] = environment.host.flags if environment.host else ()
     width = next((n for name, n in _PER_CYCLE.items() if name in flags), None)
     if environment.device == "cuda" or width is None:
@@ -167,9 +170,9 @@ def _is_arithmetic(ceiling: Ceiling) -> bool:
 
 
 def forward_rate(case: Case) -> float:
-    """The forward work of a case in float32 over its shortest time (FLOP/s); 0 without a time.
+    """Divide the forward work of a float32 case by its shortest time (FLOP/s); 0 without a time.
 
-    A pass does at least its forward work, so that this is no more than the case's real rate.
+    A pass does at least its forward work, so that the case's real rate is no lower.
     """
     single = case.factors.get("precision", _FLOAT32) == _FLOAT32
     times = case.samples("time") if case.status == "ok" and single else ()

@@ -1,4 +1,4 @@
-"""What a record is good for, by one rule for the end of a run, ``check``, ``list`` and builds."""
+"""Use of a record, by one rule for the end of a run, ``check``, ``list`` and builds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refusal(record: Record) -> str | None:
     if fault := impossible_layer(record):
         return fault
     if problem := gates.problem(record):
-        return f"{problem}, which is impossible; measure again."
+        return f"{problem}; measure again with --wait-quiet 10."
     return None
 
 

@@ -2,9 +2,9 @@
 
 ``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
 ``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
-``MemoryProfileTimeline._coalesce_timeline``).  A time of -1 stands for what was there before; bytes
-are signed by the action, and a tensor that changes its category is taken from one and given to the
-other.  Reading is strict and pure.
+``MemoryProfileTimeline._coalesce_timeline``).  A time of -1 stands for tensors that existed before.
+The action gives the sign of the bytes; a tensor that changes its category is subtracted from the
+old one and added to the new one.  Reading is strict and pure.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary",
     "activation", "gradient", "autograd detail", "unknown",
 )  # fmt: skip
-#: ``_ACTION_TO_INDEX`` there; a change of the version leaves all sizes as they are, unless the
-#: category changes with it.
+#: torch's ``_ACTION_TO_INDEX``; a new version changes no size unless the category changes.
 _EXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
 _BEFORE: Final = -1
 _REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
@@ -42,7 +41,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 def highest_bytes(content: bytes, place: str) -> dict[str, int]:
-    """The most bytes of each category at any moment, from a timeline's file, gzipped or not.
+    """Return the peak bytes of each category from a timeline's file, gzipped or not.
 
     ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
     timeline, goes back in time, or has less than 0 or more than 2⁶³ − 1 bytes of a category.

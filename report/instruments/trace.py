@@ -82,10 +82,10 @@ _EXECUTED: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """What an event says beside its name and its time; only what is used here.
+    """Arguments of an event that are read.
 
-    Events that are not used may mean something else by these names, so that types are checked
-    (``_argument_faults``) where an argument is read.
+    Other events may use these names for something else, so that ``_argument_faults`` checks the
+    types only of events that are read.
     """
 
     bytes: Any = msgspec.field(default=None, name="Bytes")
@@ -119,9 +119,9 @@ class _File(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
-    """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
+    """Read a trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
 
-    Read once, since a study reports it in many places.  Messages end with the ``remedy``.
+    Cached, since a study reports it in many places.  Messages end with the ``remedy``.
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
     text = unpacked(content, place, remedy)
@@ -138,7 +138,7 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         timed = _is_operator(event) or _is_kernel(event) or event.cat == _RANGE
         if (timed or event.name == _MEMORY) and event.ts is None:
             yield f"{where}.ts: this field is missing"
-        elif any(each and not -_LATEST < each < _LATEST for each in (event.ts, event.dur)):
+        elif any(time and not -_LATEST < time < _LATEST for time in (event.ts, event.dur)):
             yield f"{where}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
         elif timed and (event.dur is None or event.dur < 0):
             yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
@@ -146,7 +146,7 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
 
 
 def _argument_faults(event: _Event) -> Iterator[str]:
-    """What is wrong with the arguments that are read of this kind of event."""
+    """Describe faults of the arguments that are read from this kind of event."""
     args = event.args
     if event.name == _MEMORY:
         if args.bytes is None:
@@ -174,7 +174,7 @@ def _counts(arguments: _Arguments) -> dict[str, Any]:
 
 
 def _trace(file: _File) -> Trace:
-    """What events that were checked say, in the order of time."""
+    """Read memory events and kernels from checked events, in the order of time."""
     events = sorted(file.events, key=lambda event: event.ts or 0)
     counted = (event for event in events if event.cat == _RANGE)
     return Trace(

@@ -126,8 +126,10 @@ def letters_of(replicas: Sequence[Replica], paper: Findings) -> dict[str, list[s
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
     """The first line of a report: how many claims have the paper's verdict, by kind of machine."""
-    kinds = dict.fromkeys(replica.about for replica in replicas)
-    lines = (_of_kind([r for r in replicas if r.about == kind], paper) for kind in kinds)
+    by_kind: dict[str, list[Replica]] = {}
+    for replica in replicas:
+        by_kind.setdefault(replica.about, []).append(replica)
+    lines = (_of_kind(group, paper) for group in by_kind.values())
     return "; ".join(lines) or "0 of 0 claims: no record of this study"
 
 
@@ -400,7 +402,7 @@ def _figures_of_many(original: Original, replicas: Sequence[Replica]) -> list[Fi
 
 
 def _effect_dots(original: Original, replicas: Sequence[Replica]) -> Drawing | None:
-    """What the study compares of machines, largest first, with the paper's machine as a ring."""
+    """Draw the effect that the study compares, largest first, the paper's machine as a ring."""
     compared = original.compared
     rows = []
     for number, replica in enumerate(replicas, start=1):

@@ -200,7 +200,7 @@ def merged(parts: Sequence[Record]) -> Record:
         finished=max(part.finished for part in parts),
         command=without_option(first.command),
         environment=msgspec.structs.replace(first.environment, missing=missing),
-        ceilings=merged_ceilings(each for part in parts for each in part.ceilings),
+        ceilings=merged_ceilings(ceiling for part in parts for ceiling in part.ceilings),
         cases=tuple(_case(parts, index) for index in range(len(first.cases))),
         attachments=tuple(attachments.values()),
         shard=None,

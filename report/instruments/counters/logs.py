@@ -1,11 +1,12 @@
-"""What a counting program printed, case by case, as one file beside the record; pure.
+"""Output of a counting program, case by case, as one file beside the record; pure.
 
-The file is gzipped JSON.  It is kept so that the numbers of the record can be read out of it again.
+The file is gzipped JSON.  The numbers of the record can be read from it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ REMEDY: Final = "restore the file with git, or run the experiment again"
 
 
 class CaseLogs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The texts printed for one case, by what ran; ``case`` is its place in the record."""
+    """Texts printed for one case, by program run; ``case`` is its index in the record."""
 
     case: int
     logs: dict[str, str]
@@ -30,20 +31,20 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def attachment_name(tool: str) -> str:
-    """The name of the file beside the record."""
+    """Name the file beside the record."""
     return f"{tool}.json.gz"
 
 
 def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
-    """The file's content, the cases in the order of the record."""
-    content = _File(tool=tool, cases=tuple(sorted(cases, key=lambda item: item.case)))
+    """Encode the file, with the cases in the order of the record."""
+    content = _File(tool=tool, cases=tuple(sorted(cases, key=attrgetter("case"))))
     return gzipped(
         msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
     )
 
 
 def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
-    """The logs of two shards of one run as one file; raises ``RecordError`` as ``unpack`` does."""
+    """Join the logs of two shards of one run; raises ``RecordError`` as ``unpack`` does."""
     if one == other:
         return one
     file = _read(one, place)
@@ -51,7 +52,7 @@ def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
-    """The logs in a file of ``tool``; raises ``RecordError`` that begins with ``place``."""
+    """Read the logs in a file of ``tool``; raises ``RecordError`` that begins with ``place``."""
     file = _read(content, place)
     if file.tool != tool:
         raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")

@@ -1,8 +1,8 @@
-"""Floating-point work, bytes and launches of each measured case, from the rows that ncu printed.
+"""Floating-point work, bytes and launches of each measured case, from the rows of ncu's table.
 
-Every launch stands in an NVTX range whose name says what ran: a case by its factors, or a matrix
-product whose work is known.  The products are the calibration: in the same run, the counters must
-give back 2 · M · N · K, or they are not trusted.
+Every launch is in an NVTX range that names its work: a case by its factors, or a matrix product of
+known work.  The products calibrate the counters, which are trusted only if they count 2 · M · N · K
+in the same run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRODUCT: Final = "ridgepoint product "
 
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
-    """The NVTX range of one profiled call of a case, with nothing in it that NVTX gives meaning."""
+    """Name the NVTX range of one profiled call of a case, without characters special to NVTX."""
     words = (f"{name}={factors[name]}" for name in sorted(factors))
     plain = (re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in (f"call={call}", *words))
     return f"{CASE}{' '.join(plain)}"
@@ -60,7 +60,7 @@ class Product:
 
 
 def products(compute_capability: str) -> tuple[Product, ...]:
-    """The products to calibrate with: the precisions that the GPU has, three sizes each.
+    """List the products for calibration: three sizes in each precision of the GPU.
 
     A kernel works on whole tiles and the counters count the rest of a tile too.  The sizes have
     different divisors (2^8 · 15, 2^6 · 63, 2^12), so that the tiles of one of them fit: on an H100
@@ -75,21 +75,21 @@ def products(compute_capability: str) -> tuple[Product, ...]:
 
 
 def flops(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
-    """The work that ``terms`` count over ``rows``; None without a term or where a value misses."""
+    """Sum the work that ``terms`` count over ``rows``; None without terms or if a value misses."""
     parts = [(term.factor, total_of(rows, term.metric)) for term in terms]
     counts = [factor * events for factor, events in parts if events is not None]
     return sum(counts) if terms and len(counts) == len(parts) else None
 
 
 def operations(rows: Sequence[KernelRow], plan: MetricPlan, operation: Operation) -> int | None:
-    """How many additions, multiplications or multiply-adds the CUDA cores did in float32."""
+    """Count additions, multiplications or multiply-adds of the CUDA cores in float32."""
     terms = [t for t in plan.terms if (t.operation, t.precision) == (operation, "fp32")]
     work = flops(rows, terms)
     return None if work is None else work // (2 if operation == "multiply_add" else 1)
 
 
 def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | None:
-    """The sum of ``metrics`` over ``rows``; None if a value is missing."""
+    """Sum ``metrics`` over ``rows``; None if a value is missing."""
     total = 0
     for row in rows:
         for metric in metrics:
@@ -105,8 +105,8 @@ BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_by
 
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
-    """What a record keeps of the launches of one call, by quantity; what is unknown is absent."""
-    found = {
+    """Compute a record's quantities from the launches of one call; unknown ones are absent."""
+    counts = {
         "ncu_cuda_core_flops": flops(rows, [t for t in plan.terms if t.unit == "cuda_core"]),
         "ncu_tensor_core_flops": flops(rows, [t for t in plan.terms if t.unit == "tensor_core"]),
         "ncu_fp32_additions": operations(rows, plan, "add"),
@@ -115,7 +115,7 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
         **{BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()},
         "ncu_kernel_launches": len(rows),
     }
-    return {name: count for name, count in found.items() if count is not None}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 # -------------------------------------------------------------------------------------- calibration
@@ -124,20 +124,20 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
 def distrust(
     rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
 ) -> dict[Unit, str]:
-    """The units whose counters are not trusted, each with the figure.
+    """Return the units whose counters are not trusted, with the reason.
 
-    Of the sizes of one precision the smallest ratio of counted to true work is judged: filling up
-    tiles can only add work.  A product that gave no number counts for nothing beside others.
+    For each precision the size with the smallest ratio of counted to true work is judged, since
+    filling up tiles can only add work.  Products without a count matter only if all sizes lack it.
     """
-    found: dict[Unit, str] = {}
+    reasons: dict[Unit, str] = {}
     judged: set[str] = set()
-    measured = [(_counted(product, rows, plan), product) for product in expected]
-    for counted, product in sorted(measured, key=lambda each: _ratio(*each)):
+    counts = {product: _counted(product, rows, plan) for product in expected}
+    for product, counted in sorted(counts.items(), key=lambda item: _ratio(item[1], item[0])):
         if product.precision not in judged:
             judged.add(product.precision)
             if counted is None or abs(_ratio(counted, product) - 1) > TOLERANCE:
-                found[_unit(product)] = _distrust(counted, product)
-    return found
+                reasons[_unit(product)] = _distrust(counted, product)
+    return reasons
 
 
 def _unit(product: Product) -> Unit:

@@ -1,13 +1,14 @@
-"""What is kept of Nsight Compute for a case: ncu's own table, cut to the case; and what it says.
+"""The part of Nsight Compute's table about one case, and its counts.
 
-The table of a case holds the launches of its calls, each in a range of its own, and those of the
-matrix products that were profiled in the same process, so that it can be read and judged alone.
+It has the launches of the case's calls, one range per call, and of the matrix products profiled in
+the same process, so that it can be read and judged alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from report.core.errors import RecordError
@@ -35,12 +36,12 @@ _CORE: Final = (
 )
 _CORE_PRECISIONS: Final = ("fp64", "fp16")
 _TENSOR: Final = "ncu_tensor_core_flops"
-#: All that is counted of a case.
+#: All quantities that ncu counts of a case.
 QUANTITIES: Final = (*_CORE, _TENSOR, *BYTES.values(), "ncu_kernel_launches")
 
 
 def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
-    """What is kept of a case whose calls stand in ``ranges``, from the table of a whole process.
+    """Cut the table of a whole process to the launches of one case, whose calls are ``ranges``.
 
     ``table`` must be one that ``read_table`` can read.
     """
@@ -62,7 +63,7 @@ class CaseLog:
 
 
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
-    """The kept table of a case; raises ``RecordError`` that begins with ``place``."""
+    """Read the table of a case; raises ``RecordError`` that begins with ``place``."""
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
     try:
@@ -83,9 +84,9 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
 
 
 def counted(logs: Mapping[str, str], place: str) -> tuple[Measured, dict[str, str]]:
-    """The series of a case, one sample a call, and the reason for each quantity without one.
+    """Return the series of a case, one sample a call, and why each other quantity has none.
 
-    This ncu cannot count it here, or its unit is not trusted.  Raises ``RecordError`` as
+    Either ncu cannot count it on this GPU, or its unit is not trusted.  Raises ``RecordError`` as
     ``read_log`` does.
     """
     log = read_log(logs, place)
@@ -105,4 +106,4 @@ def counted(logs: Mapping[str, str], place: str) -> tuple[Measured, dict[str, st
         if any(name not in sample for sample in samples):
             missing.setdefault(name, "ncu gave no number for it in at least one launch")
     names = [name for name in QUANTITIES if name not in missing]
-    return {name: tuple(sample[name] for sample in samples) for name in names}, missing
+    return {name: tuple(map(itemgetter(name), samples)) for name in names}, missing

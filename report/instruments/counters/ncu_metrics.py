@@ -1,4 +1,4 @@
-"""Which metrics of Nsight Compute count floating-point work and bytes on which GPU.
+"""Metrics of Nsight Compute that count floating-point work and bytes on each GPU.
 
 - CUDA cores: thread instructions with their predicate on, ``sass_thread_inst_executed_op_*``; an
   addition or multiplication is 1 FLOP, a fused multiply-add 2; half precision is packed in pairs
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
 
 
 def metric_names(listing: str) -> frozenset[str]:
-    """The base names in what ``ncu --query-metrics`` prints, as a table or as CSV."""
+    """Read the base names from the output of ``ncu --query-metrics``, a table or CSV."""
     return frozenset(_NAME.findall(listing))
 
 
@@ -43,11 +43,10 @@ class Term:
 
 @dataclass(frozen=True)
 class MetricPlan:
-    """What to ask ncu for on one GPU, and what it means.
+    """Metrics to count on one GPU, and their meaning.
 
-    ``bytes`` maps a level of memory to the metrics whose sum are its bytes; ``missing`` gives a
-    reason for each of ``tensor_core``, a precision or a level that this ncu cannot count on this
-    GPU.
+    ``bytes`` maps a level of memory to the metrics that sum to its bytes.  ``missing`` has a reason
+    for ``tensor_core``, each precision and each level that this ncu cannot count on this GPU.
     """
 
     terms: tuple[Term, ...]
@@ -92,7 +91,7 @@ _VOLTA_HMMA_FLOPS: Final = 512
 
 
 def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
-    """The metrics for a GPU (``"9.0"``), chosen among the names that its ncu lists.
+    """Choose the metrics for a GPU (``"9.0"``) among the names that its ncu lists.
 
     Raises ``RecordError`` for a GPU or an ncu that cannot count.
     """
@@ -103,7 +102,7 @@ def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPla
 
 
 def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
-    """The same of whatever there is, for files that hold what somebody else asked for."""
+    """Choose metrics as ``metrics_for``, also without float32 counts, for others' files."""
     major, _, minor = compute_capability.partition(".")
     version = (int(major), int(minor))
     if version < (7, 0):
@@ -149,38 +148,35 @@ def _scope(name: str, available: frozenset[str]) -> str | None:
 
 
 def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[Term, ...]:
-    """The coarsest metrics that hold every floating-point path once.
+    """Choose the coarsest metrics that count every floating-point path once.
 
-    ``src_bf16_dst_fp32`` holds ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name holds another
-    if each of its qualifiers that is given is the same.
+    ``src_bf16_dst_fp32`` includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name includes
+    another that has all its qualifiers.
     """
-    paths = {name: found for name in sorted(available) if (found := _PATH.fullmatch(name))}
-    scope = "sm" if any(found["scope"] == "sm" for found in paths.values()) else "smsp"
-    of_scope = {name: found for name, found in paths.items() if found["scope"] == scope}
-    coarsest = [
-        name
-        for name, found in of_scope.items()
-        if not any(_holds(other, found) for key, other in of_scope.items() if key != name)
-    ]
-    if coarsest:
-        sources = {name: _precision(of_scope[name]["src"], version) for name in coarsest}
-        return tuple(
-            Term(f"{name}.sum", 1, "tensor_core", source, "matrix")
-            for name, source in sources.items()
-        )
+    paths = [path for name in sorted(available) if (path := _PATH.fullmatch(name))]
+    scope = "sm" if any(path["scope"] == "sm" for path in paths) else "smsp"
+    of_scope = [path for path in paths if path["scope"] == scope]
+    terms = []
+    for path in of_scope:
+        wider = [other for other in of_scope if other is not path and _includes(other, path)]
+        if not wider:
+            precision = _precision(path["src"], version)
+            terms.append(Term(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
+    if terms:
+        return tuple(terms)
     if version in _VOLTA and "sm__inst_executed_pipe_tensor" in available:
         metric = "sm__inst_executed_pipe_tensor.sum"
         return (Term(metric, _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix"),)
     return ()
 
 
-def _holds(wide: re.Match[str], narrow: re.Match[str]) -> bool:
+def _includes(wide: re.Match[str], narrow: re.Match[str]) -> bool:
     given = {key: value for key, value in wide.groupdict().items() if value is not None}
     return all(narrow[key] == value for key, value in given.items())
 
 
 def _precision(source: str, version: tuple[int, int]) -> str:
-    """Turing's one path of three names can only be half precision."""
+    """Return the precision of a path; Turing's path of three names can only be half precision."""
     return "fp16" if version < (8, 0) else source
 
 

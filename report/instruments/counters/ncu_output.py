@@ -1,7 +1,7 @@
-"""What Nsight Compute (``ncu``) prints: its table as rows, and its complaints as sentences.
+"""Reader of Nsight Compute's output: its table as rows, and its complaints as sentences.
 
-Pure: text in, values out; ``experiments.counters.ncu`` runs the program.  What cannot be read is a
-``RecordError`` with one sentence that says why and what to do.
+Pure; ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError`` with
+one sentence: cause and remedy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 
 from report.core.errors import RecordError
 
-# --------------------------------------------------------------------------- what ncu complains of
+# --------------------------------------------------------------------------------- complaints
 
-#: What is said of a program that failed, whose own words say more.
+#: Complaint about a measured program that failed; its own message says more.
 PROGRAM_FAILED: Final = (
     "The measured program failed under ncu; run the same cases without counters to see its message."
 )
-#: NVIDIA's words -> what they mean and what helps; the first that is found is the reason.
+#: NVIDIA's words -> their meaning and the remedy; the first match is the reason.
 _COMPLAINTS: Final[dict[str, str]] = {
     r"ERR_NVGPUCTRPERM": (
         "ncu may not read the performance counters of this GPU (ERR_NVGPUCTRPERM); run as root, or "
@@ -57,13 +57,13 @@ _ERROR: Final = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 
 def complaint(text: str) -> str | None:
-    """What ncu complains of in ``text``, its output, and what helps; None if it does not."""
+    """Explain the complaint in ncu's output ``text``, with a remedy; None without complaint."""
     for pattern, reason in _COMPLAINTS.items():
         if re.search(pattern, text):
             return reason
-    if found := _ERROR.search(text):
-        said = re.sub(r"(?:/[^\s/]+)+/", "", found[1]).strip().rstrip(".")
-        return f"ncu says: {said}; run it by hand to see more."
+    if match := _ERROR.search(text):
+        message = re.sub(r"(?:/[^\s/]+)+/", "", match[1]).strip().rstrip(".")
+        return f"ncu says: {message}; run it by hand to see more."
     return None
 
 
@@ -80,7 +80,7 @@ class KernelRow:
     values: Mapping[str, int | None]
 
     def value(self, metric: str) -> int | None:
-        """The value of ``metric``, which ncu may print for ``sm__`` where ``smsp__`` was asked."""
+        """Return the value of ``metric``; ncu may print ``sm__`` where ``smsp__`` was asked."""
         scope, _, rest = metric.partition("__")
         other = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
         return self.values.get(metric, self.values.get(f"{other}__{rest}"))
@@ -101,14 +101,14 @@ _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4
 
 
 def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
-    """The table of only the launches that are ``wanted``, from a text that can be read."""
+    """Cut a readable table to the ``wanted`` launches."""
     header, units, *records = _records(text)
-    kept = (record for record, row in zip(records, read_table(text), strict=True) if wanted(row))
-    return "".join(f"{record}\n" for record in (header, units, *kept))
+    chosen = (record for record, row in zip(records, read_table(text), strict=True) if wanted(row))
+    return "".join(f"{record}\n" for record in (header, units, *chosen))
 
 
 def read_table(text: str) -> tuple[KernelRow, ...]:
-    """Every launch in the output of ``ncu --csv --page raw --print-units base``.
+    """Read every launch in the output of ``ncu --csv --page raw --print-units base``.
 
     Raises ``RecordError`` for a table that is damaged, rounded or none.
     """
@@ -118,7 +118,7 @@ def read_table(text: str) -> tuple[KernelRow, ...]:
 
 
 def _records(text: str) -> Iterator[str]:
-    """Lines that start with a double quote, with those that a quoted cell goes on to."""
+    """Yield rows, which start with a double quote and may have line breaks inside a cell."""
     pending = ""
     for line in text.splitlines():
         if not pending and not line.startswith('"'):
@@ -132,7 +132,7 @@ def _records(text: str) -> Iterator[str]:
 
 
 def _cells(text: str) -> list[list[str]]:
-    """Header, units and at least one row, all of the same length."""
+    """Split the table into header, units and at least one row, all of the same length."""
     records = list(_records(text))
     if not records:
         raise RecordError(complaint(text) or "ncu printed no table; run it again.")
@@ -154,25 +154,25 @@ def _cells(text: str) -> list[list[str]]:
 
 
 def _counts(header: Sequence[str], units: Sequence[str]) -> list[str]:
-    """The columns that count; raises ``RecordError`` for one in a unit that may round it."""
+    """Return the columns of counts; raises ``RecordError`` for a unit that may round them."""
     matches = zip(map(_COUNT.fullmatch, header), units, strict=True)
-    columns = [(found, unit) for found, unit in matches if found]
-    for found, unit in columns:
-        if unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
+    columns = [(match, unit) for match, unit in matches if match]
+    for match, unit in columns:
+        if unit not in (_BYTE_UNITS if match[1] else _COUNT_UNITS):
             raise RecordError(
-                f"ncu printed {found[0]} in {unit or 'no unit'}, which may round it; run it with "
+                f"ncu printed {match[0]} in {unit or 'no unit'}, which may round it; run it with "
                 "--print-units base.",
             )
-    return [found[0] for found, _ in columns]
+    return [match[0] for match, _ in columns]
 
 
 def _row(header: Sequence[str], row: Sequence[str], counts: Sequence[str]) -> KernelRow:
     cells = dict(zip(header, row, strict=True))
     ranges = (_RANGE.search(cell) for name, cell in cells.items() if "_Range:" in name)
-    found = next((match for match in ranges if match), None)
+    match = next((match for match in ranges if match), None)
     return KernelRow(
         kernel=cells.get("Kernel Name", ""),
-        range=found[0] if found else None,
+        range=match[0] if match else None,
         compute_capability=cells.get("CC", ""),
         values={name: _number(cells[name], name) for name in counts},
     )
