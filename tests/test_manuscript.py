@@ -3,25 +3,27 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from figures.panels import Drawing
 from report.commands.check import review
-from report.core.errors import RecordError, TemplateError
+from report.core.errors import RecordError, StudyError, TemplateError
 from report.core.missing import Missing
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
+from report.paper.study import Study
 from report.paper.tables import Column, Table
 from report.paper.values import Value
-from report.quantity.expression import Quantity, absent, measured
+from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.verdicts import all_of
 from tests.factory import data_folder
-from tests.papers import written_paper
+from tests.papers import inputs_of, written_paper
 
 FINDINGS = Findings(
     values={
@@ -43,6 +45,38 @@ KNEE = "[8](#v-knee){.value}"
 
 def written(folder: Path, text: str) -> Manuscript:
     return written_paper(folder, text, FINDINGS)
+
+
+def share_of(subject: float) -> dict[str, Quantity]:
+    return {"share": exact("share", "1", subject / 4)}
+
+
+def study_of_three() -> Study[SimpleNamespace]:
+    return Study(lambda inputs: SimpleNamespace(source=3, cpu=None))
+
+
+def test_a_mapping_declares_values_by_name() -> None:
+    study = study_of_three()
+    study.part("source").mapping("percent")(share_of)
+    share = study.findings(inputs_of("conv_scaling")).values["share"]
+    assert (share.id, share.number, share.style) == ("share", 0.75, "percent")
+
+
+def test_a_mapping_needs_a_subject() -> None:
+    study = study_of_three()
+    study.part("cpu").mapping()(share_of)
+    with pytest.raises(StudyError, match="a mapping on cpu, which these data lack"):
+        study.findings(inputs_of("conv_scaling"))
+
+
+def test_a_value_is_declared_once() -> None:
+    study = study_of_three()
+    study.constants(share=exact("share", "1", 1))
+    with pytest.raises(StudyError, match="declares share twice"):
+        study.constants(share=exact("share", "1", 2))
+    study.part("source").mapping()(share_of)
+    with pytest.raises(StudyError, match="declares share twice"):
+        study.findings(inputs_of("conv_scaling"))
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -45,6 +45,11 @@ _SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operatin
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
+def short_name(run: Run) -> str:
+    """Name the device of a run in a sentence."""
+    return markdown(run.short)
+
+
 def setup(runs: Sequence[Run]) -> Table:
     """Tabulate the machines and settings of ``runs``; drop properties that no record has."""
     facts: dict[str, dict[str, Content]] = {}

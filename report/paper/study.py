@@ -22,7 +22,7 @@ The name of a function is the identifier in templates: ``v.best_share``, ``wider
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -51,6 +51,8 @@ Subject = TypeVar("Subject")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
+#: Result of a value's function, or of a mapping's: quantities by their ids.
+Numbers: TypeAlias = Quantity | Mapping[str, Quantity]
 #: Result of a claim's function: a comparison, or several that have to hold together.
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
 #: How a claim is judged: as papers print it, or in the detail that reports print.
@@ -84,6 +86,8 @@ class _Declared(Generic[Result]):
     function: Callable[[Any], Result]
     style: Style | None = None
     title: str = ""
+    #: The function returns a mapping of numbers by their ids.
+    mapping: bool = False
 
     def of(self, data: Any, otherwise: Result) -> Result:
         """Compute the result for the part's subject in ``data``; ``otherwise`` if it has none."""
@@ -95,7 +99,7 @@ class _Declared(Generic[Result]):
 class _Declarations:
     """Declarations of a study, in the order of its module."""
 
-    values: dict[str, _Declared[Quantity]] = field(default_factory=dict)
+    values: dict[str, _Declared[Numbers]] = field(default_factory=dict)
     texts: dict[str, _Declared[Any]] = field(default_factory=dict)
     claims: dict[str, _Declared[Claimed]] = field(default_factory=dict)
     tables: dict[str, _Declared[Table | None]] = field(default_factory=dict)
@@ -127,7 +131,21 @@ class Part(Generic[Subject]):
     ) -> None:
         """Declare numbers that functions with names of their own compute, such as methods."""
         for id, function in functions.items():
-            _add(self._declarations.values, _Declared(self, id, function, style))
+            _add(self._declarations.values, _Declared[Numbers](self, id, function, style))
+
+    def mapping(self, style: Style | None = None) -> Callable[[Function], Function]:
+        """Declare all numbers of the mapping that a function returns, by their names.
+
+        The part must have a subject in every paper, since the function alone tells the names.
+        """
+
+        def declared(function: Function) -> Function:
+            place = f"{function.__module__}.{function.__name__}"
+            declaration = _Declared[Numbers](self, place, function, style, mapping=True)
+            _add(self._declarations.values, declaration)
+            return function
+
+        return declared
 
     def text(self) -> Callable[[Function], Function]:
         """Declare words that are no number, such as the name of a machine; empty without one."""
@@ -267,7 +285,7 @@ class Study(Part[Data]):
         """Declare numbers that follow from theory alone."""
         for id, quantity in quantities.items():
             function = partial(_constant, quantity)
-            _add(self._declarations.values, _Declared(self, id, function, style))
+            _add(self._declarations.values, _Declared[Numbers](self, id, function, style))
 
     def findings(self, everything: Inputs, judged: Judge = judge) -> Findings:
         """Evaluate all declarations on the records that have a role; compare all machines.
@@ -299,10 +317,11 @@ class Study(Part[Data]):
     def _evaluate(self, inputs: Inputs, kind: str = "", judged: Judge = judge) -> Findings:
         """Evaluate all declarations, or only those on parts of one ``kind``."""
         data, files, declared = self._data(inputs), inputs.files, self._declarations
-        values = {
-            id: _value(declared.values[id], quantity, inputs)
-            for id, quantity in _results(declared.values, data, _NO_RUN, kind).items()
-        }
+        values: dict[str, Value] = {}
+        for value in _values(declared.values, data, kind):
+            if value.id in values:
+                raise _declared_twice(value.id)
+            values[value.id] = replace(value, sources=inputs.shards(value.sources))
         tables = {}
         for table in _results(declared.tables, data, None, kind).values():
             if table and table.rows:
@@ -342,9 +361,20 @@ def _results(
     }
 
 
-def _value(declared: _Declared[Quantity], quantity: Quantity, inputs: Inputs) -> Value:
-    value = declare(declared.id, quantity, declared.style)
-    return replace(value, sources=inputs.shards(value.sources))
+def _values(declared: Mapping[str, _Declared[Numbers]], data: Any, kind: str) -> Iterator[Value]:
+    """Evaluate numbers in order; raises ``StudyError`` for a mapping on a part without subject."""
+    for id, result in _results(declared, data, _NO_RUN, kind).items():
+        item = declared[id]
+        if isinstance(result, Mapping):
+            for name, quantity in result.items():
+                yield declare(name, quantity, item.style)
+        elif item.mapping:
+            raise StudyError(
+                f"{id} declares a mapping on {item.part.name}, which these data lack; declare its "
+                "values one by one."
+            )
+        else:
+            yield declare(id, result, item.style)
 
 
 def _constant(quantity: Quantity, data: Any) -> Quantity:
@@ -359,8 +389,12 @@ def _id(function: Callable[..., Any], separator: str = "-") -> str:
 def _add(declared: dict[str, _Declared[Result]], item: _Declared[Result]) -> None:
     """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
     if item.id in declared:
-        raise StudyError(f"The study declares {item.id} twice; rename one of the two.")
+        raise _declared_twice(item.id)
     declared[item.id] = item
+
+
+def _declared_twice(id: str) -> StudyError:
+    return StudyError(f"The study declares {id} twice; rename one of the two.")
 
 
 def _joined(claimed: Claimed) -> Statement | Several:

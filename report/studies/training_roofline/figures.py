@@ -24,51 +24,41 @@ _SHOWN: Final[tuple[tuple[Precision, int], ...]] = (
 
 
 def shares(source: Source) -> Iterator[Dots]:
-    """What each device reaches of the roofs of a network's layers (%), a row a network.
+    """Draw the share that devices reach of the roofs of a network's layers (%), a row a network.
 
-    From throughputs as they are printed, and hollow from printed efficiencies.
+    Filled marks are from printed throughputs, hollow ones from printed efficiencies.
     """
-    series = [
-        dot_series(
-            f"{name}, by {'rate' if by_print else 'throughput'}",
-            [
-                # The T4's throughputs need more than the lowest clock that its rates need.
-                source.of_roof(
-                    source.compared(device, network, by_print),
-                    *(() if by_print or device == RTX else ("nominal",)),
-                )
-                for network in NETWORKS
-            ],
-            "%",
-            series=place,
-            hollow=by_print,
-            shift=0.3 * place + 0.15 * by_print - 0.2,
-        )
-        for place, (name, device) in enumerate((("laptop", RTX), (T4, T4)))
-        for by_print in (False, True)
-    ]
+    series = []
+    for place, (name, device) in enumerate((("laptop", RTX), (T4, T4))):
+        for by_print in (False, True):
+            # The T4's throughputs need more than the lowest clock that its rates need.
+            clocks = () if by_print or device == RTX else ("nominal",)
+            cases = (source.compared(device, network, by_print) for network in NETWORKS)
+            drawn = dot_series(
+                f"{name}, by {'rate' if by_print else 'throughput'}",
+                [source.of_roof(case, *clocks) for case in cases],
+                "%",
+                series=place,
+                hollow=by_print,
+                shift=0.3 * place + 0.15 * by_print - 0.2,
+            )
+            series.append(drawn)
     label = "Throughput relative to Equation (1) (%)"
     yield Dots(NETWORKS, tuple(series), label, reference=100.0)
 
 
 def memory(both: tuple[Run, Source]) -> Iterator[Dots]:
-    """What a step allocates and reserves, a row a case, and what the laptop of the source has."""
+    """Draw the bytes that steps allocate and reserve, a row a case, and the laptop's memory."""
     run, source = both
     steps = [
         Step(network, IMAGE, theory.SOURCE_BATCH // part, precision)
         for network in NETWORKS
         for precision, part in _SHOWN
     ]
-    series = [
-        dot_series(
-            name,
-            [run.bytes(f"{name}_peak", step) for step in steps],
-            "GB",
-            series=place,
-            hollow=bool(place),
-        )
-        for place, name in enumerate(("allocated", "reserved"))
-    ]
+    series = []
+    for place, name in enumerate(("allocated", "reserved")):
+        sizes = [run.bytes(f"{name}_peak", step) for step in steps]
+        series.append(dot_series(name, sizes, "GB", series=place, hollow=bool(place)))
     names = tuple(
         f"{step.network}, {step.batch}{', TF32' * (step.precision == 'tfloat32')}" for step in steps
     )
@@ -89,9 +79,9 @@ def layers(run: Run) -> Iterator[Roofline]:
 
 def _marks(layers: Sequence[Timed]) -> Iterator[Points]:
     for series, kind in enumerate(_KINDS):
-        found = [each for each in layers if each.kind == kind and each.load.flops]
-        x = tuple(each.load.intensity for each in found)
-        y = tuple(each.load.flops / each.time / GIGA for each in found)
+        own = [layer for layer in layers if layer.kind == kind and layer.load.flops]
+        x = tuple(layer.load.intensity for layer in own)
+        y = tuple(layer.load.flops / layer.time / GIGA for layer in own)
         # One name a kind of several layers, at its lowest point, where few other marks are.
         names = tuple(kind * (rate == min(y) and len(y) > 1) for rate in y)
         yield Points("", x, y, series=series, names=names)

@@ -69,7 +69,7 @@ def _environments(source: Source) -> Iterator[Check]:
     (bus,) = source.rows("bus")
     printed = source.one("environments", environment=RTX).printed("bandwidth")
     inputs = [bus.printed("width"), bus.printed("rate")]
-    yield check(printed, "width of the bus · data rate / 8", lambda w, r: w * r / 8, *inputs)
+    yield check(printed, "width of the bus · data rate / 8", _bus_bandwidth, *inputs)
     performance, _ = source.rows("cpu_cores")
     inputs = [performance.printed(key) for key in ("cores", "high", "lanes")]
     formula = "2 · performance cores · multiply-adds a cycle · highest clock"
@@ -78,8 +78,13 @@ def _environments(source: Source) -> Iterator[Check]:
 
 
 def _core_peak(cores: Fraction, clock: Fraction, lanes: Fraction = Fraction(1)) -> Fraction:
-    """2 FLOP · cores · MHz · multiply-adds a cycle in TFLOP/s."""
+    """Multiply 2 FLOP · cores · MHz · multiply-adds a cycle in TFLOP/s."""
     return 2 * cores * clock * lanes / 10**6
+
+
+def _bus_bandwidth(bits: Fraction, rate: Fraction) -> Fraction:
+    """Divide bits of the bus · Gbit/s of a line by 8: GB/s."""
+    return bits * rate / 8
 
 
 def _complexity(source: Source) -> Iterator[Check]:

@@ -1,19 +1,28 @@
-"""What one run measured of training steps, whole and layer by layer."""
+"""Measurements of one run: training steps, whole and layer by layer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Factor
 from report.evidence import runs as any_study
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, absent, exact
-from report.studies.training_roofline.subject import NETWORKS, Step, step_of
+from report.studies.training_roofline.subject import (
+    HEAVY,
+    IMAGE,
+    NETWORKS,
+    Precision,
+    Step,
+    step_of,
+)
+from report.studies.training_roofline.theory import SOURCE_BATCH
 from report.theory.roofline import Load, Roof, training_loads
 
 DEPTHWISE: Final = "depthwise"
@@ -36,11 +45,29 @@ class Run(any_study.Run):
         """A size that the allocator reported of a step (B), such as ``reserved_peak``."""
         return self.repeated(quantity, self._of(step))
 
-    def gained(self, network: str) -> Quantity:
-        """A step on small images in float32 over the same in bfloat16, in time."""
+    def peak(
+        self,
+        size: str,
+        network: str = HEAVY,
+        batch: int = SOURCE_BATCH,
+        precision: Precision = "tfloat32",
+    ) -> Quantity:
+        """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
+        return self.bytes(f"{size}_peak", Step(network, IMAGE, batch, precision))
+
+    def brief_peak(self, size: str, **factors: Any) -> Quantity:
+        """Round a peak to two digits."""
+        return to_digits(self.peak(size, **factors), 2)
+
+    def narrow_gain(self, network: str) -> Quantity:
+        """Divide the time of a step on small images in float32 by that in bfloat16."""
         steps = (Step(network, 64, 32, precision) for precision in ("float32", "bfloat16"))
         float32, bfloat16 = (self.series("time", self._of(step)) for step in steps)
         return float32 / bfloat16
+
+    def narrow_loss(self, network: str) -> Quantity:
+        """Divide the time of a step on small images in bfloat16 by that in float32."""
+        return 1 / self.narrow_gain(network)
 
     @cached_property
     def roof(self) -> Roof | Missing:
@@ -52,25 +79,27 @@ class Run(any_study.Run):
 
     @cached_property
     def caches(self) -> dict[str, float]:
-        """The best rate (B/s) of copies that a cache holds, by its name; none of L1.
+        """Best rate (B/s) of copies within a cache, by its name; without L1.
 
-        Copies that L1 holds are so short that the calls bound them.
+        Copies within L1 are so short that the calls bound them.
         """
-        host, found, below = self.stored.record.environment.host, {}, 0
+        host = self.stored.record.environment.host
+        rates, smaller = {}, 0
         copies = [c for c in self.stored.record.ceilings if c.operation == "copy" and c.samples]
         data = [c for c in (host.caches if host else ()) if c.kind != "instruction"]
-        for cache in sorted(data, key=lambda cache: cache.level):
-            inside = [c for c in copies if below < (c.working_set or 0) <= cache.size_bytes // 2]
+        for cache in sorted(data, key=attrgetter("level")):
+            largest = cache.size_bytes // 2
+            inside = [copy for copy in copies if smaller < (copy.working_set or 0) <= largest]
             if inside and cache.level > 1:
-                found[f"L{cache.level}"] = max(c.work / min(c.samples) for c in inside)
-            below = cache.size_bytes
-        return found
+                rates[f"L{cache.level}"] = max(copy.work / min(copy.samples) for copy in inside)
+            smaller = cache.size_bytes
+        return rates
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Timed, ...]]:
-        """The layers of a float32 step that was timed layer by layer, by network."""
-        found = {step.network: self._timed(case) for step, case in self._profiled.items()}
-        return {network: found[network] for network in NETWORKS if found.get(network)}
+        """Layers of float32 steps that were timed layer by layer, by network."""
+        layers = {step.network: self._timed(case) for step, case in self._profiled.items()}
+        return {network: layers[network] for network in NETWORKS if layers.get(network)}
 
     @cached_property
     def _profiled(self) -> dict[Step, Case]:
@@ -83,34 +112,36 @@ class Run(any_study.Run):
         }
 
     def of_profiles(self, factor: str) -> Quantity:
-        """The ``batch`` or ``image`` that all steps share which were timed layer by layer."""
+        """Return the ``batch`` or ``image`` that all steps timed layer by layer share."""
         levels = {getattr(step, factor) for step in self._profiled}
         if len(levels) != 1:
             return absent(factor, "1", f"no one {factor} of all layers on {self.label}")
         return exact(factor, "1", levels.pop(), self.file)
 
     def _timed(self, case: Case) -> tuple[Timed, ...]:
-        """Each layer with the median over processes of its medians; none if no process has all."""
-        count, found = len(case.layers), []
+        """Time layers by the median over processes of their medians; none without whole data."""
+        count, by_process = len(case.layers), []
         for _, pooled in self.in_each_run(case.factors):
-            for each in pooled.rounds_under(self.policy):
-                ways = (each.samples(f"layer_{way}_time") for way in ("forward", "backward"))
+            for process in pooled.rounds_under(self.policy):
+                ways = (process.samples(f"layer_{way}_time") for way in ("forward", "backward"))
                 sums = [float(f) + float(b) for f, b in zip(*ways, strict=False)]
-                if sums and len(sums) == count * len(each.samples("time")):
-                    found.append([median(sums[i::count]) for i in range(count)])
-        times = map(median, zip(*found, strict=True))
+                if sums and len(sums) == count * len(process.samples("time")):
+                    by_process.append([median(sums[i::count]) for i in range(count)])
+        if not by_process:
+            return ()
+        times = map(median, zip(*by_process, strict=True))
         layers = zip(case.layers, training_loads(case.layers), times, strict=False)
-        return tuple(Timed(kind_of(layer), *rest) for layer, *rest in layers) if found else ()
+        return tuple(Timed(kind_of(layer), *rest) for layer, *rest in layers)
 
     def share(self, network: str, kind: str, *, of_memory: bool = False) -> Quantity:
-        """The rate of a network's layers of a kind over the ceiling of arithmetic, or of memory."""
+        """Divide the rate of a network's layers of one kind by the arithmetic or memory ceiling."""
         name = f"median rate of {kind} layers of {network}"
-        layers = [each for each in self.profiles.get(network, ()) if each.kind == kind]
+        layers = [layer for layer in self.profiles.get(network, ()) if layer.kind == kind]
         if not layers:
             return absent(name, "1", f"not timed on {self.label}")
-        amount = sum(each.load.bytes if of_memory else each.load.flops for each in layers)
+        amount = sum(layer.load.bytes if of_memory else layer.load.flops for layer in layers)
         unit, ceiling = ("B/s", "copy") if of_memory else ("FLOP/s", "matrix_product")
-        rate = exact(name, unit, amount / sum(each.time for each in layers), self.file)
+        rate = exact(name, unit, amount / sum(layer.time for layer in layers), self.file)
         return rate / self.peak_rate(ceiling)
 
 
@@ -123,7 +154,7 @@ class Timed(NamedTuple):
 
 
 def kind_of(layer: Layer) -> str:
-    """What a layer with multiply-adds is: linear, depthwise, or the taps of a convolution."""
+    """Name the kind of a layer with multiply-adds: linear, depthwise, or its kernel's size."""
     if not isinstance(layer, Convolution):
         return "linear"
     if layer.groups > 1 and layer.groups == layer.input_shape[1]:

@@ -1,4 +1,4 @@
-"""What the source of training_roofline printed, and what follows when it is computed again.
+"""Numbers that the source of training_roofline printed, and results computed from them.
 
 The source prints the throughput of a case twice: as images a second, and within an efficiency.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from report.core.records.reported import Reported
@@ -68,9 +69,9 @@ class Row:
             place = f"table {self.table}, row {self.number + 1}, {key}"
             raise self.reported.fault(f"{place}: expected a number, found none")
         words = [
-            str(each)
-            for head, each in zip(table.columns, table.rows[self.number], strict=True)
-            if (head.unit is None and isinstance(each, str)) or head.key == "batch"
+            str(content)
+            for head, content in zip(table.columns, table.rows[self.number], strict=True)
+            if (head.unit is None and isinstance(content, str)) or head.key == "batch"
         ]
         place = f"{table.place}, {column.name}, {', '.join(words)}"
         return Printed(cell, column.decimals, column.unit, place)
@@ -115,8 +116,8 @@ class Source:
 
     def rows(self, table: str) -> tuple[Row, ...]:
         """The rows of a table."""
-        found = self.reported.table(table, _ROWS.get(table))
-        return tuple(Row(self.reported, table, i) for i in range(len(found.rows)))
+        count = len(self.reported.table(table, _ROWS.get(table)).rows)
+        return tuple(Row(self.reported, table, number) for number in range(count))
 
     def one(self, table: str, **where: object) -> Row:
         """The first row whose cells have these texts or numbers, which must be there."""
@@ -133,6 +134,10 @@ class Source:
     def value(self, id: str, unit: str = "1", factor: float = 1.0) -> Quantity:
         """A single number of the text as it stands."""
         return self.exact(printed_value(self.reported, id), unit, factor)
+
+    def first_row(self, table: str, key: str) -> Quantity:
+        """A number of the first row of a table, as it stands and without unit."""
+        return self.exact(self.rows(table)[0].printed(key), "1")
 
     # ---------------------------------------------------------------------------------- roofs
 
@@ -186,12 +191,12 @@ class Source:
             (row.text("environment"), row.text("network"), row.batch): row
             for row in self.rows("achieved")
         }
-        found = []
+        cases = []
         for device, item in product(GPUS, self.rows("throughput")):
             key = device, item.text("network"), item.batch
             images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
-            found.append(Case(*key, images, rates.get(key)))
-        return tuple(found)
+            cases.append(Case(*key, images, rates.get(key)))
+        return tuple(cases)
 
     def steady(self, device: str, network: str = "") -> list[Case]:
         """The cases of a device at batches that collapsed on neither GPU, or of one network."""
@@ -200,14 +205,14 @@ class Source:
         return [c for c in own if (c.network, c.batch) not in fell]
 
     def collapsed(self, case: Case) -> bool:
-        """Whether a case is far slower than the same network at its best batch."""
+        """Tell if a case is far slower than the same network at its best batch."""
         own = [c for c in self.cases if (c.device, c.network) == (case.device, case.network)]
         return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in own)
 
     def compared(self, device: str, network: str, by_print: bool = False) -> Case:
         """The case of a network at the largest batch that collapsed on neither GPU."""
-        found = max(self.steady(device, network), key=lambda case: case.batch)
-        return self.by_print(found) if by_print else found
+        case = max(self.steady(device, network), key=attrgetter("batch"))
+        return self.by_print(case) if by_print else case
 
     def by_print(self, case: Case) -> Case:
         """The same case with the throughput that its printed efficiency implies."""
@@ -235,9 +240,9 @@ class Source:
         return largest(*map(self.share, cases))
 
     def of_roof(self, case: Case, *clocks: str) -> Quantity:
-        """The throughput over that of layers at the nearer of their roofs.
+        """Divide the throughput by that of layers at the nearer of their roofs.
 
-        That of the first of ``clocks``, with the bounds of them all, or of all possible ones.
+        The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
         """
         least = (
             self._least(case.device, case.network, case.batch, clock)[0]
@@ -247,12 +252,14 @@ class Source:
 
     def of_other_roof(self, device: str, network: str, other: str) -> Quantity:
         """The share of its roof that one network reaches over that of another, at each clock."""
-        both = self.compared(device, network), self.compared(device, other)
-        shares = ([self.of_roof(case, clock) for case in both] for clock in CLOCKS[device])
-        return spanning(*(one / two for one, two in shares))
+        case, base = self.compared(device, network), self.compared(device, other)
+        clocks = CLOCKS[device]
+        return spanning(
+            *(self.of_roof(case, clock) / self.of_roof(base, clock) for clock in clocks)
+        )
 
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
-        """The share of that least time in which memory is the nearer roof."""
+        """The share of a step's least time in which memory is the nearer roof."""
         share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
         return expression.exact(f"share of {network} near memory, {device}", "1", share, self.file)
 
@@ -294,13 +301,13 @@ class Source:
         )
 
     def replaced(self) -> Correction:
-        """What remains if a collapsed case had the throughput of the largest batch that ran."""
+        """Correct by giving a collapsed case the throughput of the largest batch that ran."""
         cases = [c for c in self.cases if c.row]
         ran = [self.compared(c.device, c.network) if self.collapsed(c) else c for c in cases]
         return self._correction("with the collapsed batch replaced", ran, self.share)
 
     def remainders(self) -> tuple[Correction, ...]:
-        """What remains of each network, with both corrections and the T4 at its highest clock."""
+        """Correct each network alone, by both corrections, with the T4 at its highest clock."""
         return tuple(
             self._correction(n, [*self.steady(RTX, n), *self.steady(T4, n)], self.share)
             for n in NETWORKS
@@ -309,13 +316,14 @@ class Source:
     def _correction(
         self, name: str, cases: Sequence[Case], share: Callable[[Case], Quantity]
     ) -> Correction:
-        def mean(device: str, read: Callable[[Case], Case] = lambda case: case) -> Quantity:
-            shares = [share(read(case)) for case in cases if case.device == device]
+        def mean(device: str, by_print: bool = False) -> Quantity:
+            own = [case for case in cases if case.device == device]
+            shares = [share(self.by_print(case) if by_print else case) for case in own]
             none = absent("mean efficiency", "1", "no case was printed for both GPUs")
             return sum(shares[1:], shares[0]) / len(shares) if shares else none
 
         t4, rtx = mean(T4), mean(RTX)
-        by_print = mean(T4, self.by_print) / mean(RTX, self.by_print)
+        by_print = mean(T4, by_print=True) / mean(RTX, by_print=True)
         return Correction(name, t4, rtx, t4 / rtx, by_print)
 
     def _printed_work(self, case: Case) -> Quantity:
@@ -325,5 +333,5 @@ class Source:
 
 def value_of(quantity: Quantity) -> float:
     """A number of the source alone, without the interval of its digits."""
-    found = number(quantity)
-    return found.value if isinstance(found, Estimate) else float(found)  # type: ignore[arg-type]
+    value = number(quantity)
+    return value.value if isinstance(value, Estimate) else float(value)  # type: ignore[arg-type]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain, product
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
-from report.paper.machines import setup
+from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import estimate, to_digits
@@ -36,8 +36,6 @@ from report.studies.training_roofline.subject import (
     LIGHT,
     NETWORKS,
     SMALL,
-    Precision,
-    Step,
     check_subject,
 )
 
@@ -48,7 +46,7 @@ _NARROW: Final = 0.03
 
 
 class Paper:
-    """The runs in their roles, and the source with its audit."""
+    """Runs in their roles, and the source with its audit."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
@@ -56,12 +54,12 @@ class Paper:
         self.cpu, self.gpu = runs.get("cpu"), runs.get("gpu")
         self.audit, self.corrections = audit(self.source), self.source.corrections()
         self.fell = next(filter(self.source.collapsed, self.source.cases))
-        self.remainders = {each.name: each for each in self.source.remainders()}
+        self.remainders = {row.name: row for row in self.source.remainders()}
         self.checks = tuple(chain.from_iterable(self.audit.values()))
         self.beside_source = (self.gpu, self.source) if self.gpu else None
 
     def audited(self) -> tuple[Check, ...]:
-        """The checks of what the source printed."""
+        """Return the checks of the source's numbers."""
         return self.checks
 
 
@@ -80,41 +78,31 @@ def source_device(p: Paper) -> str:
     return markdown(p.inputs.reported.device)
 
 
-def _device(run: Run) -> str:
-    return markdown(run.short)
-
-
-gpu.texts(gpu=_device)
-cpu.texts(cpu=_device)
+gpu.texts(gpu=short_name)
+cpu.texts(cpu=short_name)
 
 
 # ---------------------------------------------------------------------------- source and theory
 
 
 def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quantity:
-    """The factor by which the rows of corrections between two of them reduce the ratio."""
-    ratios = [each.by_print if by_print else each.ratio for each in p.corrections]
+    """Compute the factor by which the corrections between two rows reduce the ratio."""
+    ratios = [row.by_print if by_print else row.ratio for row in p.corrections]
     return ratios[before] / ratios[after]
 
 
 def _gap(p: Paper, case: Case) -> Quantity:
-    """How far the printed throughput exceeds that of the printed rate."""
+    """Compute how far the printed throughput exceeds that of the printed rate (share)."""
     return case.images / p.source.by_print(case).images - 1
 
 
 def _startup(p: Paper, case: Case) -> Quantity:
-    """The time (s) that would make a throughput of the printed steps the printed rate."""
+    """Compute the start-up time (s) by which the printed throughput and rate would differ."""
     return p.source.value("iterations") * case.batch * _gap(p, case) / case.images
 
 
-def _startups(p: Paper) -> list[Quantity]:
-    """That of every case of ResNet-50 on the T4."""
-    own = (c for c in p.source.cases if (c.device, c.network) == (T4, HEAVY))
-    return [_startup(p, case) for case in own]
-
-
 def _bias(p: Paper, end: str) -> Quantity:
-    """A bound of how far the mean throughput of the collapsed steps exceeds their mean rate.
+    """Bound how far the mean throughput of the collapsed steps exceeds their mean rate.
 
     Of all distributions of these moments, one of an ``end`` and one other time is the extreme.
     """
@@ -123,392 +111,148 @@ def _bias(p: Paper, end: str) -> Quantity:
     return variance / (extreme * (mean - variance / (extreme - mean)))
 
 
-def _of_table(p: Paper, table: str, name: str) -> Quantity:
-    """A number of the first row of a table that the source did not print."""
-    return p.source.exact(p.source.rows(table)[0].printed(name), "1")
-
-
 def _of_roof(p: Paper, device: str, network: str, by_print: bool = False) -> Quantity:
-    """The share that a network reaches of the roofs of its layers."""
+    """Compute the share that a network reaches of the roofs of its layers."""
     return p.source.of_roof(p.source.compared(device, network, by_print))
 
 
 def _lead(p: Paper, network: str) -> Quantity:
-    """The laptop's images a second over the T4's."""
+    """Divide the laptop's images a second by the T4's."""
     return p.source.compared(RTX, network).images / p.source.compared(T4, network).images
 
 
-@source.value()
-def audited(p: Paper) -> Quantity:
-    return exact("audited numbers", "1", len(p.checks), p.source.file)
-
-
-@source.value()
-def differing(p: Paper) -> Quantity:
-    return exact("numbers that differ", "1", count_by_verdict(p.checks)["differs"], p.source.file)
-
-
-@source.value()
-def paradox_printed(p: Paper) -> Quantity:
-    return p.source.value("paradox")
-
-
-@source.value()
-def source_batch(p: Paper) -> Quantity:
-    return exact("batch", "1", theory.SOURCE_BATCH)
-
-
-@source.value()
-def image(p: Paper) -> Quantity:
-    return exact("side of an image", "1", IMAGE)
-
-
-@source.value()
-def half_batch(p: Paper) -> Quantity:
-    return exact("batch", "1", p.source.compared(RTX, HEAVY).batch)
-
-
-@source.value()
-def collapse_factor(p: Paper) -> Quantity:
-    return p.source.value("collapse_factor")
-
-
-@source.value()
-def iterations(p: Paper) -> Quantity:
-    return p.source.value("iterations")
-
-
-@source.value()
-def warmup(p: Paper) -> Quantity:
-    return p.source.value("warmup")
-
-
-source.values(images=partial(_of_table, table="dataset", name="images"))
-
-
-@source.value()
-def t4_top(p: Paper) -> Quantity:
-    return exact("clock", "1", T4_CLOCK)
-
-
-@source.value()
-def t4_low(p: Paper) -> Quantity:
-    return to_digits(T4_CLOCK * p.source.needed_clock, 3)
-
-
-@source.value()
-def t4_needed(p: Paper) -> Quantity:
-    return to_digits(T4_CLOCK * p.source.share(p.source.compared(T4, SMALL)), 3)
-
-
-@source.value()
-def even_clock(p: Paper) -> Quantity:
-    return to_digits(_of_table(p, "cores", "nominal") / p.remainders[SMALL].by_print, 2)
-
-
-source.values(
-    laptop_cores=partial(_of_table, table="cores", name="cores"),
-    bus=partial(_of_table, table="bus", name="width"),
-    lane=partial(_of_table, table="bus", name="rate"),
-)
-
-
-source.values(
-    **{f"{name}_clock": partial(_of_table, table="cores", name=name) for name in CLOCKS[RTX]}
-)
-
-
-@source.value("measured")
-def inflation(p: Paper) -> Quantity:
-    return _factor(p, 0, 3)
-
-
-@source.value("measured")
-def inflation_by_print(p: Paper) -> Quantity:
-    return _factor(p, 0, 3, by_print=True)
-
-
-@source.value("measured")
-def peak_factor(p: Paper) -> Quantity:
-    return _factor(p, 1, 2)
-
-
-@source.value("measured")
-def inflation_replaced(p: Paper) -> Quantity:
-    return p.corrections[0].ratio / p.source.replaced().ratio
-
-
-@source.value("measured")
-def run_factor(p: Paper) -> Quantity:
-    return to_digits(_factor(p, 2, 3), 2)
-
-
-@source.value("measured")
-def between(p: Paper) -> Quantity:
-    return to_digits(p.remainders[SMALL].ratio / p.remainders[HEAVY].ratio, 2)
-
-
-@source.value("measured")
-def between_by_print(p: Paper) -> Quantity:
-    return to_digits(p.remainders[SMALL].by_print / p.remainders[HEAVY].by_print, 2)
-
-
-@source.value("measured")
-def laptop_between(p: Paper) -> Quantity:
-    return p.source.of_other_roof(RTX, SMALL, HEAVY)
-
-
-@source.value("measured")
-def paradox(p: Paper) -> Quantity:
-    return p.corrections[3].ratio
-
-
-@source.value("measured")
-def paradox_slow(p: Paper) -> Quantity:
-    return p.corrections[4].by_print
-
-
-@source.value("measured")
-def small_ratio(p: Paper) -> Quantity:
-    return p.remainders[SMALL].ratio
-
-
-@source.value("measured")
-def small_by_print(p: Paper) -> Quantity:
-    return p.remainders[SMALL].by_print
-
-
-@source.value("measured")
-def heavy_ratio(p: Paper) -> Quantity:
-    return p.remainders[HEAVY].ratio
-
-
-@source.value("measured")
-def startup_least(p: Paper) -> Quantity:
-    return smallest(*_startups(p))
-
-
-@source.value("measured")
-def startup_most(p: Paper) -> Quantity:
-    return largest(*_startups(p))
-
-
-@source.value("measured")
-def rtx_peak(p: Paper) -> Quantity:
-    return p.source.printed_peak(RTX)
-
-
-@source.value("measured")
-def laptop_peak(p: Paper) -> Quantity:
-    return to_digits(p.source.peak(RTX), 3)
-
-
-@source.value("measured")
-def laptop_bandwidth(p: Paper) -> Quantity:
-    return p.source.bandwidth(RTX)
-
-
-@source.value("measured")
-def t4_bandwidth(p: Paper) -> Quantity:
-    return p.source.bandwidth(T4)
-
-
-@source.value("measured")
-def loader_cap(p: Paper) -> Quantity:
-    return p.source.compared(RTX, SMALL).images
-
-
-source.values(
-    "measured", lead_small=partial(_lead, network=SMALL), lead_heavy=partial(_lead, network=HEAVY)
-)
-
-
-@source.value("measured")
-def heavy_traffic(p: Paper) -> Quantity:
-    return theory.traffic(HEAVY)
-
-
-@source.value("measured")
-def t4_ridge(p: Paper) -> Quantity:
-    return p.source.ridge(T4)
-
-
-@source.value("measured")
-def rtx_ridge(p: Paper) -> Quantity:
-    return p.source.ridge(RTX)
-
-
-@source.value("measured")
-def laptop_memory(p: Paper) -> Quantity:
-    return to_digits(p.source.memory(RTX), 3)
-
-
-@source.value("measured")
-def printed_memory(p: Paper) -> Quantity:
-    return p.source.memory(RTX) * 1e9 / 2**30
-
-
-@source.value("measured")
-def fastest_step(p: Paper) -> Quantity:
-    return p.source.value("collapse_fastest", "s", 1e-3)
-
-
-@source.value("measured")
-def usual_step(p: Paper) -> Quantity:
-    return theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images
-
-
-@source.value("percent")
-def bias_least(p: Paper) -> Quantity:
-    return to_digits(_bias(p, "collapse_slowest"), 2)
-
-
-@source.value("percent")
-def bias_most(p: Paper) -> Quantity:
-    return to_digits(_bias(p, "collapse_fastest"), 2)
-
-
-@source.value("percent")
-def bias_needed(p: Paper) -> Quantity:
-    return to_digits(_gap(p, p.fell), 2)
-
-
-@source.value("percent")
-def bias_small(p: Paper) -> Quantity:
-    return to_digits(_gap(p, p.source.compared(T4, SMALL)), 2)
-
-
-@source.value("percent")
-def t4_small_arithmetic(p: Paper) -> Quantity:
-    return p.source.share(p.source.compared(T4, SMALL))
-
-
-@source.value("percent")
-def t4_small_by_throughput(p: Paper) -> Quantity:
-    return to_digits(_of_roof(p, T4, SMALL), 3)
-
-
-source.values(
-    "percent", t4_small_by_print=partial(_of_roof, device=T4, network=SMALL, by_print=True)
-)
-
-
-@source.value("percent")
-def t4_small_slow(p: Paper) -> Quantity:
-    return to_digits(p.source.of_roof(p.source.compared(T4, SMALL, True), "low"), 3)
-
-
-@source.value("percent")
-def t4_light_arithmetic(p: Paper) -> Quantity:
-    return p.source.share(p.source.compared(T4, LIGHT))
-
-
-@source.value("percent")
-def t4_light_bandwidth(p: Paper) -> Quantity:
-    return p.source.of_bandwidth(p.source.compared(T4, LIGHT))
-
-
-@source.value("percent")
-def t4_light_memory(p: Paper) -> Quantity:
-    return p.source.memory_share(T4, LIGHT)
-
-
-@source.value("percent")
-def rtx_light_arithmetic(p: Paper) -> Quantity:
-    return p.source.share(p.source.compared(RTX, LIGHT), "nominal")
-
-
-@source.value("percent")
-def rtx_light_bandwidth(p: Paper) -> Quantity:
-    return p.source.of_bandwidth(p.source.compared(RTX, LIGHT))
-
-
-source.values(
-    "percent",
-    **{
-        f"{name}_{word}_roof": partial(_of_roof, device=device, network=network)
-        for name, device in (("rtx", RTX), ("t4", T4))
-        for word, network in (("heavy", HEAVY), ("light", LIGHT))
-    },
-)
+@source.mapping()
+def _counts(p: Paper) -> dict[str, Quantity]:
+    differing = count_by_verdict(p.checks)["differs"]
+    return {
+        "audited": exact("audited numbers", "1", len(p.checks), p.source.file),
+        "differing": exact("numbers that differ", "1", differing, p.source.file),
+        "paradox_printed": p.source.value("paradox"),
+        "source_batch": exact("batch", "1", theory.SOURCE_BATCH),
+        "image": exact("side of an image", "1", IMAGE),
+        "half_batch": exact("batch", "1", p.source.compared(RTX, HEAVY).batch),
+        "collapse_factor": p.source.value("collapse_factor"),
+        "iterations": p.source.value("iterations"),
+        "warmup": p.source.value("warmup"),
+        "images": p.source.first_row("dataset", "images"),
+    }
+
+
+@source.mapping()
+def _clocks(p: Paper) -> dict[str, Quantity]:
+    clocks = {name: p.source.first_row("cores", name) for name in CLOCKS[RTX]}
+    needed = p.source.share(p.source.compared(T4, SMALL))
+    return {
+        "t4_top": exact("clock", "1", T4_CLOCK),
+        "t4_low": to_digits(T4_CLOCK * p.source.needed_clock, 3),
+        "t4_needed": to_digits(T4_CLOCK * needed, 3),
+        "even_clock": to_digits(clocks["nominal"] / p.remainders[SMALL].by_print, 2),
+        "laptop_cores": p.source.first_row("cores", "cores"),
+        "bus": p.source.first_row("bus", "width"),
+        "lane": p.source.first_row("bus", "rate"),
+        **{f"{name}_clock": clock for name, clock in clocks.items()},
+    }
+
+
+@source.mapping("measured")
+def _ratios(p: Paper) -> dict[str, Quantity]:
+    small, heavy = p.remainders[SMALL], p.remainders[HEAVY]
+    return {
+        "inflation": _factor(p, 0, 3),
+        "peak_factor": _factor(p, 1, 2),
+        "inflation_replaced": p.corrections[0].ratio / p.source.replaced().ratio,
+        "run_factor": to_digits(_factor(p, 2, 3), 2),
+        "between": to_digits(small.ratio / heavy.ratio, 2),
+        "between_by_print": to_digits(small.by_print / heavy.by_print, 2),
+        "laptop_between": p.source.of_other_roof(RTX, SMALL, HEAVY),
+        "paradox": p.corrections[3].ratio,
+        "paradox_slow": p.corrections[4].by_print,
+        "small_ratio": small.ratio,
+        "small_by_print": small.by_print,
+        "heavy_ratio": heavy.ratio,
+    }
+
+
+@source.mapping("measured")
+def _hardware(p: Paper) -> dict[str, Quantity]:
+    own = [case for case in p.source.cases if (case.device, case.network) == (T4, HEAVY)]
+    startups = [_startup(p, case) for case in own]
+    return {
+        "startup_least": smallest(*startups),
+        "startup_most": largest(*startups),
+        "rtx_peak": p.source.printed_peak(RTX),
+        "laptop_peak": to_digits(p.source.peak(RTX), 3),
+        "laptop_bandwidth": p.source.bandwidth(RTX),
+        "t4_bandwidth": p.source.bandwidth(T4),
+        "loader_cap": p.source.compared(RTX, SMALL).images,
+        "lead_small": _lead(p, SMALL),
+        "lead_heavy": _lead(p, HEAVY),
+        "heavy_traffic": theory.traffic(HEAVY),
+        "t4_ridge": p.source.ridge(T4),
+        "rtx_ridge": p.source.ridge(RTX),
+        "laptop_memory": to_digits(p.source.memory(RTX), 3),
+        "printed_memory": p.source.memory(RTX) * 1e9 / 2**30,
+        "fastest_step": p.source.value("collapse_fastest", "s", 1e-3),
+        "usual_step": theory.SOURCE_BATCH / p.source.compared(RTX, HEAVY).images,
+    }
+
+
+@source.mapping("percent")
+def _biases(p: Paper) -> dict[str, Quantity]:
+    return {
+        "bias_least": to_digits(_bias(p, "collapse_slowest"), 2),
+        "bias_most": to_digits(_bias(p, "collapse_fastest"), 2),
+        "bias_needed": to_digits(_gap(p, p.fell), 2),
+        "bias_small": to_digits(_gap(p, p.source.compared(T4, SMALL)), 2),
+    }
+
+
+@source.mapping("percent")
+def _shares(p: Paper) -> dict[str, Quantity]:
+    light_t4, light_rtx = (p.source.compared(device, LIGHT) for device in (T4, RTX))
+    slow = p.source.of_roof(p.source.compared(T4, SMALL, by_print=True), "low")
+    return {
+        "t4_small_arithmetic": p.source.share(p.source.compared(T4, SMALL)),
+        "t4_small_by_throughput": to_digits(_of_roof(p, T4, SMALL), 3),
+        "t4_small_by_print": _of_roof(p, T4, SMALL, by_print=True),
+        "t4_small_slow": to_digits(slow, 3),
+        "t4_light_arithmetic": p.source.share(light_t4),
+        "t4_light_bandwidth": p.source.of_bandwidth(light_t4),
+        "t4_light_memory": p.source.memory_share(T4, LIGHT),
+        "rtx_light_arithmetic": p.source.share(light_rtx, "nominal"),
+        "rtx_light_bandwidth": p.source.of_bandwidth(light_rtx),
+        "rtx_heavy_roof": _of_roof(p, RTX, HEAVY),
+        "rtx_light_roof": _of_roof(p, RTX, LIGHT),
+        "t4_heavy_roof": _of_roof(p, T4, HEAVY),
+        "t4_light_roof": _of_roof(p, T4, LIGHT),
+    }
 
 
 # ------------------------------------------------------------------------------------- measured
 
 
-def _peak(
-    run: Run,
-    size: str,
-    network: str = HEAVY,
-    batch: int = theory.SOURCE_BATCH,
-    precision: Precision = "tfloat32",
-) -> Quantity:
-    """The largest size (B) that a step of a GPU allocates or reserves."""
-    return run.bytes(f"{size}_peak", Step(network, IMAGE, batch, precision))
-
-
-def _half(run: Run) -> Quantity:
-    return _peak(run, "allocated", batch=theory.SOURCE_BATCH // 2, precision="float32")
-
-
-@gpu.value("measured")
-def allocated(run: Run) -> Quantity:
-    return to_digits(_peak(run, "allocated"), 2)
-
-
-@gpu.value("measured")
-def allocated_full(run: Run) -> Quantity:
-    return to_digits(_peak(run, "allocated", precision="float32"), 2)
-
-
-@gpu.value("measured")
-def reserved(run: Run) -> Quantity:
-    return to_digits(_peak(run, "reserved"), 2)
-
-
-@gpu.value("measured")
-def light_allocated(run: Run) -> Quantity:
-    return to_digits(_peak(run, "allocated", LIGHT), 2)
-
-
-@gpu.value("measured")
-def half_allocated(run: Run) -> Quantity:
-    return to_digits(_half(run), 2)
-
-
-@cpu.value()
-def heavy_narrow(run: Run) -> Quantity:
-    return run.gained(HEAVY)
-
-
-@cpu.value()
-def light_narrow(run: Run) -> Quantity:
-    return 1 / run.gained(LIGHT)
-
-
-@cpu.value()
-def layers_batch(run: Run) -> Quantity:
-    return run.of_profiles("batch")
-
-
-@cpu.value()
-def layers_image(run: Run) -> Quantity:
-    return run.of_profiles("image")
-
-
-@cpu.value("percent")
-def dense_share(run: Run) -> Quantity:
-    return run.share(HEAVY, "3 × 3")
-
-
-@cpu.value("percent")
-def pointwise_share(run: Run) -> Quantity:
-    return run.share(HEAVY, "1 × 1")
-
-
-@cpu.value("percent")
-def depthwise_share(run: Run) -> Quantity:
-    return run.share(LIGHT, DEPTHWISE, of_memory=True)
+gpu.values(
+    "measured",
+    allocated=partial(Run.brief_peak, size="allocated"),
+    allocated_full=partial(Run.brief_peak, size="allocated", precision="float32"),
+    reserved=partial(Run.brief_peak, size="reserved"),
+    light_allocated=partial(Run.brief_peak, size="allocated", network=LIGHT),
+    half_allocated=partial(
+        Run.brief_peak, size="allocated", batch=theory.SOURCE_BATCH // 2, precision="float32"
+    ),
+)
+cpu.values(
+    heavy_narrow=partial(Run.narrow_gain, network=HEAVY),
+    light_narrow=partial(Run.narrow_loss, network=LIGHT),
+    layers_batch=partial(Run.of_profiles, factor="batch"),
+    layers_image=partial(Run.of_profiles, factor="image"),
+)
+cpu.values(
+    "percent",
+    dense_share=partial(Run.share, network=HEAVY, kind="3 × 3"),
+    pointwise_share=partial(Run.share, network=HEAVY, kind="1 × 1"),
+    depthwise_share=partial(Run.share, network=LIGHT, kind=DEPTHWISE, of_memory=True),
+)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -521,7 +265,6 @@ def compute_bound(p: Paper) -> Iterator[Statement]:
 
 @source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
 def hardware(p: Paper) -> Iterator[Statement]:
-    """That the laptop trains faster wherever neither GPU collapsed."""
     slow = {(c.network, c.batch): c.images for c in p.source.steady(T4)}
     steady = p.source.steady(RTX)
     return (c.images / slow[c.network, c.batch] > 1 + MARGIN for c in steady)
@@ -541,7 +284,7 @@ def readings_differ(p: Paper) -> tuple[Statement, Statement]:
 
 
 def _memory_shares(p: Paper, network: str) -> Iterator[Quantity]:
-    """In which share of the least time memory is the nearer roof, on each GPU at each clock."""
+    """Yield the share of the least time near the memory roof, per GPU and clock."""
     clocks = ((device, clock) for device in GPUS for clock in CLOCKS[device])
     return (p.source.memory_share(device, network, clock) for device, clock in clocks)
 
@@ -549,8 +292,9 @@ def _memory_shares(p: Paper, network: str) -> Iterator[Quantity]:
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
 def needs_most(run: Run) -> Iterator[Statement]:
     for size, network in product(("allocated", "reserved"), (LIGHT, SMALL)):
-        yield _peak(run, size) / _peak(run, size, network) > 1 + MARGIN
-    yield _peak(run, "allocated") / _half(run) > 1 + MARGIN
+        yield run.peak(size) / run.peak(size, network) > 1 + MARGIN
+    half = run.peak("allocated", batch=theory.SOURCE_BATCH // 2, precision="float32")
+    yield run.peak("allocated") / half > 1 + MARGIN
 
 
 @source.claim("A wrong peak and a collapsed run raise the source's ratio 1.5 times")
@@ -562,8 +306,8 @@ def inflated(p: Paper) -> Iterator[Statement]:
 
 @source.claim("After correction the T4 is still more than a tenth more efficient on ResNet-18")
 def small_remains(p: Paper) -> Iterator[Statement]:
-    for left in (p.remainders[SMALL].ratio, p.remainders[SMALL].by_print):
-        yield left > 1 + MARGIN
+    for ratio in (p.remainders[SMALL].ratio, p.remainders[SMALL].by_print):
+        yield ratio > 1 + MARGIN
 
 
 @source.claim("Memory is the nearer roof in over half of MobileNetV2's least time on both GPUs")
@@ -582,11 +326,7 @@ def heavy_arithmetic(p: Paper) -> Iterator[Statement]:
 
 
 shares.figure(key=True, height=2.1)(figures.shares)
-
-
 beside_source.figure(height=3.2)(figures.memory)
-
-
 cpu.figure(height=2.0, wide=True, same_axes=True)(figures.layers)
 
 
@@ -599,12 +339,12 @@ _TWO: Final = dict.fromkeys(("T4 (%)", "Laptop (%)", "Layer by layer", "Perfect 
 )
 
 
-def _short(found: Quantity) -> Quantity:
-    """A number of the source without the interval of its digits, where no clock widens it."""
-    bounds = estimate(found)
+def _short(quantity: Quantity) -> Quantity:
+    """Drop the interval of the source's printed digits where no clock widens it."""
+    bounds = estimate(quantity)
     if not isinstance(bounds, Estimate) or bounds.high > (1 + _NARROW) * bounds.low:
-        return found
-    return to_digits(found, 4)
+        return quantity
+    return to_digits(quantity, 4)
 
 
 @source.table("paradox", digits=_TWO)
@@ -621,12 +361,12 @@ def corrections(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @source.table(digits=_TWO)
 def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for found in p.remainders.values():
+    for row in p.remainders.values():
         yield {
-            "Network": found.name,
-            "By throughputs": _short(found.ratio),
-            "By rates": _short(found.by_print),
-            "At the lower clock": _short(found.by_print / p.source.needed_clock),
+            "Network": row.name,
+            "By throughputs": _short(row.ratio),
+            "By rates": _short(row.by_print),
+            "At the lower clock": _short(row.by_print / p.source.needed_clock),
         }
 
 
@@ -686,8 +426,10 @@ def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield audit_row(p, item) | ({"Finding": reasons[0]} if reasons else {})
 
 
-#: The items of the source: how each is treated, and by which audit, which claim, or in words.
-_ITEMS: Final = (
+#: How an item is decided: by rules of the audit, by a claim, or in words.
+_Decision: TypeAlias = tuple[str, ...] | Callable[[Paper], Iterator[Statement]] | str
+#: Items of the source, with how they are treated and decided.
+_ITEMS: Final[tuple[tuple[str, str, _Decision], ...]] = (
     ("Sections 1.4, 2.1: peaks, bandwidths, work", "audited", ("environments", "complexity")),
     ("Sections 4.2, 4.3: rates, efficiencies", "audited", ("achieved",)),
     ("Sections 3.2, 5: steps, gains", "audited", ("iterations", "throughput", "batches")),
@@ -705,13 +447,17 @@ _ITEMS: Final = (
 
 @source.table(wide=True)
 def account(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for item in _ITEMS:
-        name, treated, result = item
-        if isinstance(result, tuple):
-            counts = count_by_verdict([check for kind in result for check in p.audit[kind]])
-            differ = "differs" if counts["differs"] == 1 else "differ"
-            result = f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
-        elif callable(result):
-            verdict = all_of(*result(p)).judge()
-            result = {"supported": "holds", "refuted": "fails"}.get(verdict, "undecided")
-        yield {"The source's item": name, "Decided by": treated, "Result": result}
+    for name, treated, decision in _ITEMS:
+        yield {"The source's item": name, "Decided by": treated, "Result": _outcome(p, decision)}
+
+
+def _outcome(p: Paper, decision: _Decision) -> str:
+    """Put in words how an item of the source was decided."""
+    if isinstance(decision, str):
+        return decision
+    if isinstance(decision, tuple):
+        counts = count_by_verdict([check for kind in decision for check in p.audit[kind]])
+        differ = "differs" if counts["differs"] == 1 else "differ"
+        return f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
+    verdict = all_of(*decision(p)).judge()
+    return {"supported": "holds", "refuted": "fails"}.get(verdict, "undecided")

@@ -1,4 +1,4 @@
-"""What training_roofline measures: steps of training, and steps timed layer by layer."""
+"""Subjects of training_roofline: steps of training, and steps timed layer by layer."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def check_subject(stored: Stored) -> None:
 
 
 def step_of(case: Case) -> Step | None:
-    """The step of a case; None of one in an execution that the paper leaves out."""
+    """Return the step of a case, or None for an execution that the paper leaves out."""
     if any(case.factors.get(name, level) != level for name, level in _PLAIN.items()):
         return None
-    found = {name: case.factors[name] for name in Step._fields if name in case.factors}
-    return Step(**found)  # type: ignore[arg-type]
+    factors = {name: case.factors[name] for name in Step._fields if name in case.factors}
+    return Step(**factors)  # type: ignore[arg-type]
