@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 
 #: Part of the project → limits.  Studies are rewritten one by one, so they have their own.
-LIMITS: Final = {STUDIES: Counts(311, 58, 41.0), "other code": Counts(673, 107, 34.5)}
+LIMITS: Final = {STUDIES: Counts(271, 55, 40.2), "other code": Counts(122, 26, 33.0)}
 
 
 def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:

@@ -128,11 +128,11 @@ def backward(run: Run) -> Iterator[Reconciliation]:
 def peaks(run: Run) -> dict[Call, Reconciliation]:
     """The forward calls whose peak a CPU recorded and whose code has a rule for its workspace."""
     conditions = conditions_of(run.stored.record.environment)
-    found = {}
+    results: dict[Call, Reconciliation] = {}
     for call in () if run.on_gpu else run.calls:
         peak, taken = run.peak(call), convolution_workspace(call.layer, False, conditions)
         if taken.complete and not isinstance(peak, Missing):
-            found[call] = Reconciliation(
+            results[call] = Reconciliation(
                 f"peak-{run.key}-{call.shape.key}-{call.batch}",
                 f"Peak memory of one forward call of {call.name} on {run.label}",
                 "B",
@@ -140,7 +140,7 @@ def peaks(run: Run) -> dict[Call, Reconciliation]:
                 taken.terms,
                 Term("Peak", peak, "highest − before", "the profiler's memory events"),
             )
-    return found
+    return results
 
 
 # -------------------------------------------------------------------------------- on a GPU
@@ -148,7 +148,7 @@ def peaks(run: Run) -> dict[Call, Reconciliation]:
 
 def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     """The forward calls whose kernel names the tile that it computes at once."""
-    found = {}
+    results: dict[Call, Reconciliation] = {}
     for call in run.calls:
         kernels = kernels_of(inputs, run, call.factors)
         if isinstance(kernels, Missing):
@@ -158,7 +158,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
         if len(tiles) != 1 or isinstance(counted, Missing):
             continue
         layer, named = call.layer, "the tile in the kernel's name"
-        found[call] = Reconciliation(
+        results[call] = Reconciliation(
             f"tiled-{run.key}-{call.shape.key}-{call.batch}",
             f"Operations of {call.name} on {run.label}",
             "FLOP",
@@ -175,12 +175,12 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
                 "Nsight Compute",
             ),
         )
-    return found
+    return results
 
 
 def held_out(calls: Mapping[Call, Reconciliation]) -> dict[Call, Reconciliation]:
     """The calls in shapes that were chosen before anything of them was counted."""
-    return {call: found for call, found in calls.items() if call.held_out}
+    return {call: result for call, result in calls.items() if call.held_out}
 
 
 # ------------------------------------------------------------------------------- what was found
@@ -192,14 +192,14 @@ def says_more(r: Reconciliation) -> bool:
 
 
 def recorded_in(run: Run, r: Reconciliation) -> Quantity:
-    """What a run recorded."""
-    found = r.measured if isinstance(r.measured, Missing) else r.measured.amount
-    return recorded("recorded", r.unit, found, run.file)
+    """Count or peak that a run recorded for a reconciliation."""
+    amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
+    return recorded("recorded", r.unit, amount, run.file)
 
 
-def ratios(run: Run | None, found: Mapping[Call, Reconciliation]) -> list[Quantity]:
-    """What was recorded over where theory starts, call by call."""
+def ratios(run: Run | None, calls: Mapping[Call, Reconciliation]) -> list[Quantity]:
+    """Divide what was recorded by theory's start, call by call."""
     shares: list[Quantity] = [
-        recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in found.values() if run
+        recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in calls.values() if run
     ]
     return shares or [absent("recorded ÷ theory", "1", "nothing was counted")]

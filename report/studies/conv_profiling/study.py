@@ -85,8 +85,8 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
 
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
-    for found in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
-        yield from found.values()
+    for calls in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
+        yield from calls.values()
     yield from p.backward
 
 
@@ -248,7 +248,7 @@ def _tile_side(p: Paper, side: int) -> Quantity:
     kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
     if isinstance(kernels, Missing):
         return _count(p.gpu, "tile", kernels)
-    tile = next((found for each in kernels if (found := tile_of(each))), None)
+    tile = next(filter(None, map(tile_of, kernels)), None)
     return _count(p.gpu, "tile", Missing("no tile was named") if tile is None else tile[side])
 
 
@@ -304,7 +304,7 @@ def held_tiled(p: Paper) -> Quantity:
 
 @gpu_calls.value()
 def held_padded(p: Paper) -> Quantity:
-    padded = [found for found in p.held_tiled.values() if found.terms[0].amount > 0]
+    padded = [call for call in p.held_tiled.values() if call.terms[0].amount > 0]
     return _count(p.fast, "held-out calls with padded tiles", len(padded))
 
 
@@ -329,7 +329,7 @@ study.constants(
 
 
 def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
-    """What the counters of CUDA cores would see of the source's call, over theory."""
+    """Share of theory's operations of the source's call that counters of CUDA cores would see."""
     nothing = absent("operations", "1", source.no_trace(p.inputs))
     scaling = choose(*(call.scaling() for call in p.tensor)) if p.tensor else nothing
     return theory.seen(SHOWN_BATCH, scaling) / theory.work(SHOWN_BATCH)
@@ -474,9 +474,12 @@ second.values(second_block=Run.block)
 # -------------------------------------------------------------------------------------- claims
 
 
-def _without_residual(run: Run | None, found: Iterable[Reconciliation]) -> Iterator[Statement]:
-    """That the terms of each give what was recorded, to the unit."""
-    return (residual([each], each.unit, run.file).exactly(0) for each in found if run)
+def _without_residual(run: Run | None, calls: Iterable[Reconciliation]) -> Iterator[Statement]:
+    """That the terms of every call sum to what was recorded, to the unit."""
+    if run is None:
+        return
+    for call in calls:
+        yield residual([call], call.unit, run.file).exactly(0)
 
 
 @printed.claim("The source's memory of a batch is that of one image times its size")
@@ -491,8 +494,8 @@ def workspace_is_winograd(p: Paper) -> Iterator[Statement]:
     """That the printed workspace is what Winograd's algorithm keeps, and by one choice alone."""
     size = source.operator_bytes(p.reported, source.WORKSPACE, "self_allocation_size")
     batch = p.reported.count("profiled_batch")
-    kept = exact("kept between the steps", "B", sum(theory.winograd(batch, theory.SQUARE)))
-    yield (p.printed("workspace") / kept).exactly(1)
+    between_steps = exact("kept between the steps", "B", sum(theory.winograd(batch, theory.SQUARE)))
+    yield (p.printed("workspace") / between_steps).exactly(1)
     yield exact("choices that fit", "1", theory.winograds_of(size)).exactly(1)
 
 
@@ -578,14 +581,14 @@ def tiles_predict(p: Paper) -> Iterator[Statement]:
 
 @gpu.claim("A GPU's forward call executes more operations than theory")
 def nothing_saved_forward(run: Run) -> Iterator[Statement]:
-    for each in run.shares("forward"):
-        yield each > 1
+    for share in run.shares("forward"):
+        yield share > 1
 
 
 @gpu.claim("A GPU's backward pass saves more than a tenth of the operations")
 def saved_backward(run: Run) -> Iterator[Statement]:
-    for each in run.shares("forward_backward"):
-        yield each < 1 - MARGIN
+    for share in run.shares("forward_backward"):
+        yield share < 1 - MARGIN
 
 
 @gpu.claim("A GPU's forward call of the example allocates its output alone")
@@ -596,12 +599,12 @@ def only_output(run: Run) -> Iterator[Statement]:
 
 
 def _counts(p: Paper, counted: Callable[[Call], bool]) -> list[Reconciliation]:
-    return [found for call, found in p.counts.items() if counted(call)]
+    return [count for call, count in p.counts.items() if counted(call)]
 
 
 @cpu_calls.claim("Rules written beforehand give counts and peaks of held-out shapes to the unit")
 def predicted(p: Paper) -> Iterator[Statement]:
-    held = [r for found in (p.counts, p.peaks) for call, r in found.items() if call.held_out]
+    held = [*results.held_out(p.counts).values(), *results.held_out(p.peaks).values()]
     return _without_residual(p.cpu, held)
 
 
@@ -654,11 +657,11 @@ def diagonal(p: Paper) -> Iterator[Panel]:
         )
 
 
-def _over_theory(found: Reconciliation) -> tuple[float, float] | None:
-    """The end of the terms and the count, each over theory."""
-    if isinstance(found.measured, Missing):
+def _over_theory(call: Reconciliation) -> tuple[float, float] | None:
+    """The end of the terms and the count, both over theory."""
+    if isinstance(call.measured, Missing):
         return None
-    return found.end / found.start.amount, found.measured.amount / found.start.amount
+    return call.end / call.start.amount, call.measured.amount / call.start.amount
 
 
 @printed.figure("bytes", height=2.6)
@@ -689,18 +692,18 @@ _KERNELS: Final = (
 def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
     name, task, field = kernel
 
-    def each(what: str) -> str:
-        """Operations of an element that the kernel writes, or what they lie between."""
-        found = {getattr(getattr(c, field), what) / c.written(field) for c in p.tensor}
-        low, high = f"{min(found):g}", f"{max(found):g}"
+    def per_element(what: str) -> str:
+        """Operations of an element that the kernel writes, or their range over the calls."""
+        counts = {getattr(getattr(c, field), what) / c.written(field) for c in p.tensor}
+        low, high = f"{min(counts):g}", f"{max(counts):g}"
         return low if low == high else f"{low} to {high}"
 
     return {
         "Kernel": name,
         "Task": task,
-        "Add": each("additions"),
-        "Multiply": each("multiplications"),
-        "Fused": each("multiply_adds"),
+        "Add": per_element("additions"),
+        "Multiply": per_element("multiplications"),
+        "Fused": per_element("multiply_adds"),
     }
 
 
@@ -714,12 +717,12 @@ def _algorithms(p: Paper) -> list[tuple[Dimensions, int, Pass]]:
     """Calls whose kernels say which algorithm ran: direct, and by Fourier or Winograd."""
     if p.gpu is None:
         return []
-    found: list[tuple[Dimensions, int, Pass]] = [
+    calls: list[tuple[Dimensions, int, Pass]] = [
         (BASE, SHOWN_BATCH, "forward"),
         (FOURIER.shape, FOURIER.batch, "forward"),
         *((BASE, batch, "forward_backward") for batch in p.gpu.batches if batch in _SHOWN_BOTH),
     ]
-    return [call for call in found if not p.gpu.executed(*call).missing]
+    return [call for call in calls if not p.gpu.executed(*call).missing]
 
 
 #: The batch sizes whose backward pass is shown.
