@@ -139,7 +139,7 @@ def test_an_entry_that_latex_refuses_is_named(broken: Callable[[str, str], Path]
 
 def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "PANDOC_VERSION", "3.1")
-    with pytest.raises(RenderError, match=r"found pandoc 3\.9 where 3\.1 is needed"):
+    with pytest.raises(RenderError, match=r"found pandoc 3\.9, but papers need 3\.1"):
         programs.pandoc_path.__wrapped__()
 
 
