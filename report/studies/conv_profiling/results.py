@@ -100,16 +100,17 @@ def executed(run: Run) -> dict[Call, Reconciliation]:
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     counted = evidence.counts(run, {name: call.factors for name, call in calls.items()})
-    return {
-        calls[name]: evidence.executed(
-            f"executed-{run.key}-{calls[name].shape.key}-{calls[name].batch}",
+    results: dict[Call, Reconciliation] = {}
+    for name, count in counted.items():
+        call = calls[name]
+        results[call] = evidence.executed(
+            f"executed-{run.key}-{call.shape.key}-{call.batch}",
             f"Executed multiply-adds of {name} on {run.label}",
-            theory_macs(calls[name].layer),
+            theory_macs(call.layer),
             *count,
-            *executed_terms(calls[name].layer, _COUNTED_THREADS, build, COUNTED_WIDTH),
+            *executed_terms(call.layer, _COUNTED_THREADS, build, COUNTED_WIDTH),
         )
-        for name, count in counted.items()
-    }
+    return results
 
 
 def backward(run: Run) -> Iterator[Reconciliation]:

@@ -411,7 +411,7 @@ def beside_copies(fast: Run) -> Quantity:
 
 def _held(p: Paper, name: str, number: Callable[[list[Call]], int]) -> Quantity:
     """A number of what was held out; missing where nothing was."""
-    held = [call for call in p.counts if call.held_out]
+    held = [*results.held_out(p.counts)]
     return _count(p.cpu, name, number(held) if held else Missing("no shape was held out"))
 
 
@@ -751,8 +751,8 @@ def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @cpu_calls.table("predicted", wide=True)
 def held_out(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for call in [c for c in p.counts if c.held_out]:
-        work, peak, run = p.counts[call], p.peaks.get(call), p.cpu
+    for call, work in results.held_out(p.counts).items():
+        peak, run = p.peaks.get(call), p.cpu
         assert run is not None
         unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
         yield {
