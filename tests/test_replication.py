@@ -11,7 +11,8 @@ import pytest
 from figures.panels import Dots, Grid
 from figures.render import render
 from report.core.statistics.prediction import next_effect, student_quantile
-from report.engine.replicate import choose_for_report, read_original, replicas_of
+from report.engine.gather import compute_usable
+from report.engine.replicate import atlas_of, choose_for_report, read_original, replicas_of
 from report.engine.steps import ROOT
 from report.engine.writing import render_room
 from report.paper.comparisons import judge_in_detail
@@ -157,6 +158,18 @@ def test_the_paper_agrees_with_itself_and_another_machine_is_told_apart() -> Non
     reasons = {item["claim"]: item["texts"] for item in found.facts["reasons"]}
     (pages,) = (texts for claim, texts in reasons.items() if "pages" in claim)
     assert "0.9785, expected 0.98 to 1.02" in pages[0] and pages[0].startswith("contrary")
+
+
+def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_describe() -> None:
+    chosen, findings = compute_usable("conv_scaling", ROOT / "data")
+    atlas = atlas_of("conv_scaling", ROOT / "data", chosen, findings)
+    rows = {claim["title"]: claim["letters"] for claim in atlas["claims"]}
+    assert all(len(row) == len(atlas["machines"]) == 11 for row in rows.values()) and len(rows) == 8
+    (pages,) = (row for title, row in rows.items() if title.startswith("A call maps the pages"))
+    assert (pages.count("A"), pages.count("C"), pages.count("N")) == (5, 1, 2)
+    assert atlas["line"].startswith("Replicated on 8 further machines: ")
+    counts = [int(n) for n in re.findall(r"(\d+) (?:of|fail|are)", atlas["line"])]
+    assert sum(counts) == len(rows)
 
 
 def test_scrambled_samples_lower_the_count() -> None:

@@ -50,13 +50,13 @@ def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str,
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
-    """Return the command that builds a paper from a record."""
+    """Return the command that builds from a record: the paper that uses it, else its report."""
     # A name begins with the time, so that the last one is the newest.
     newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
-    use = () if used else ("--use", "latest" if newest else f"{study}/{path.name}")
-    own = records.resolve() != Path("data").resolve()
-    data = ("--data", os.fspath(records)) if own else ()
-    return ("python", "build.py", study, *use, *data)
+    named = () if newest else (f"{study}/{path.name}",)
+    if records.resolve() != Path("data").resolve():
+        return ("python", "build.py", study, "--replicate", *named, "--data", os.fspath(records))
+    return ("python", "build.py", study, *(() if used else ("--replicate", *named)))
 
 
 def decided_claims(study: str, path: Path, records: Path) -> list[str]:

@@ -13,13 +13,14 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from figures.characters import visible, visible_in
 from report.core.errors import RecordError
 from report.core.records.files import read_file, shared
 from report.engine.steps import (
     ARTIFACTS,
+    ATLAS,
     DETAILS,
     DRAWINGS,
     ENTRY,
@@ -79,7 +80,7 @@ def study(task: StepTask) -> tuple[str, ...]:
 
     The setting ``use`` names the records of --use.
     """
-    from report.engine.replicate import compute_room
+    from report.engine.replicate import atlas_of, compute_room
     from report.paper.details import details
     from report.paper.machines import machines
 
@@ -89,6 +90,8 @@ def study(task: StepTask) -> tuple[str, ...]:
     write_json(chosen.origin, folder / ORIGIN)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
+    if not is_report(task.study):
+        write_json(atlas_of(task.study, task.data, chosen, findings), folder / ATLAS)
     value_details = details(findings.values.values(), chosen.inputs)
     write_json({**value_details, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
     attachments: Mapping[str, Sequence[str]] = {}
@@ -290,6 +293,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         devices=tuple(values["devices"]),
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=SAMPLES if values["records"] else None,
+        replicated=_atlas(task, task.study).get("line", ""),
     )
 
 
@@ -398,7 +402,14 @@ def _listed(task: StepTask, study: str) -> SitePaper:
         html=page.read_text("utf-8") if page.exists() else "",
         pdf=study in task.settings["papers"].split(),
         reported=source.exists(),
+        atlas=_atlas(task, study),
     )
+
+
+def _atlas(task: StepTask, study: str) -> Mapping[str, Any]:
+    """Read the atlas of a paper; empty for a replication report, which has a map of its own."""
+    path = task.artifacts(study) / ATLAS
+    return cast(Mapping[str, Any], _read(path)) if path.exists() else {}
 
 
 def _read(path: Path) -> Any:

@@ -18,7 +18,7 @@ from report.engine.steps import is_report, study_of
 from report.evidence.runs import labels
 from report.paper.comparisons import judge_in_detail
 from report.paper.findings import Findings, Inputs
-from report.paper.replication import Original, Replica, report
+from report.paper.replication import Original, Replica, agreeing, letters_of, report
 from report.paper.study import Study
 from report.studies import module_of
 
@@ -60,6 +60,34 @@ def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen,
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     own = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
     return own, report(original, replicas, left_out)
+
+
+def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
+    """The verdict on each claim about a machine, on every machine of ``data``.
+
+    ``line`` counts the claims that hold on all machines which the paper itself does not describe.
+    """
+    try:
+        replicas, _ = replicas_of(study, choose_for_report(study, data).inputs)
+    except RidgepointError:
+        return {}  # without a usable record
+    rows = letters_of(replicas, findings)
+    own = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
+    others = [r for r in replicas if r.stored.record.environment.key not in own and r.claims]
+    decided = letters_of(others, findings)
+    contrary = sum("C" in row for row in decided.values())
+    holding = len(agreeing(decided))
+    line = (
+        f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}: {holding} of "
+        f"{len(decided)} claims hold on all that decide them, {contrary} fail on some, and "
+        f"{len(decided) - holding - contrary} are decided on none."
+    )
+    titles = {id: claim.title for replica in replicas for id, claim in replica.claims.items()}
+    return {
+        "machines": [replica.label for replica in replicas],
+        "claims": [{"title": titles[id], "letters": row} for id, row in rows.items()],
+        "line": line if others else "",
+    }
 
 
 def choose_for_report(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:

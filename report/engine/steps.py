@@ -45,6 +45,8 @@ FINDINGS: Final = "findings.pickle"
 DETAILS: Final = "details.json"
 #: All records of the study, used or not.
 RECORDS: Final = "records.json"
+#: The verdicts on the claims of a paper on every machine of the data.
+ATLAS: Final = "atlas.json"
 #: All samples of the records that the study uses, and the folder of these records.
 SAMPLES: Final = "samples.csv.gz"
 RECORDS_FOLDER: Final = "records"
@@ -109,9 +111,9 @@ _ORIGINAL: Final = (f"paper/{_STUDY}/", "paper/editions.yaml")
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
-    "document": {"study": (ORIGIN, FINDINGS)},
+    "document": {"study": (ORIGIN, FINDINGS, ATLAS)},
     "editions": {
-        "study": (DETAILS, SAMPLES, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
+        "study": (DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
         "figures": ("",),
         "document": ("qmd/", PAGE, LATEX),
     },
@@ -120,7 +122,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
     "quarto_site": {"quarto": ("quarto/",)},
     "index": {
-        "study": (RECORDS, DETAILS),
+        "study": (RECORDS, DETAILS, ATLAS),
         "document": (ENTRY, "values/"),
         "editions": ("index.html",),
     },

@@ -49,7 +49,8 @@ class Publication:
     """Content of a page besides the paper, and files that it links to.
 
     ``measured`` is the day of the newest record, ``devices`` are the measured ones; ``pdf`` and
-    ``samples`` are files in the folder of the page, None if they do not exist.
+    ``samples`` are files in the folder of the page, None if they do not exist.  ``replicated`` is a
+    line on the paper's replications.
     """
 
     settings: Settings
@@ -57,6 +58,7 @@ class Publication:
     devices: tuple[str, ...] = ()
     pdf: str | None = None
     samples: str | None = None
+    replicated: str = ""
 
 
 def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
@@ -158,6 +160,7 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "measured": measured,
         "measured-slashes": (measured or "").replace("-", "/"),
         "devices": first_names(publication.devices),
+        "replicated": publication.replicated,
         "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,
     }

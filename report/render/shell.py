@@ -33,6 +33,7 @@ PAPER_SCRIPTS: Final = (*SCRIPTS, "contents.js", "numbers.js", "references.js", 
 OVERVIEWS: Final = {
     "index.html": "Papers",
     "claims.html": "Claims",
+    "atlas.html": "Atlas",
     "reported.html": "Published values",
     "machines.html": "Machines",
     "records.html": "Records",

@@ -44,7 +44,7 @@ class SitePaper:
     ``entry`` is its entry in lists, written by the step ``document``; ``values`` is the content of
     ``values/<study>.json``, ``records`` of ``records.json``, and ``machines`` a part of
     ``details.json``.  ``html`` is the page of the paper.  ``pdf`` and ``reported`` are true if the
-    paper has a PDF and published values.
+    paper has a PDF and published values.  ``atlas`` is the content of ``atlas.json``.
     """
 
     study: str
@@ -55,6 +55,7 @@ class SitePaper:
     html: str = ""
     pdf: bool = False
     reported: bool = False
+    atlas: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def page(self) -> str:

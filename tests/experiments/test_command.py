@@ -167,8 +167,8 @@ def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     build = "python build.py conv_scaling"
     for record, data, words, command in (
         (full, "data", "Used as cpu", build),
-        (quick, "data", "Not used", f"{build} --use latest"),
-        (older, "data", "Not used", f"{build} --use conv_scaling/{record_name(older)}"),
+        (quick, "data", "Not used", f"{build} --replicate"),
+        (older, "data", "Not used", f"{build} --replicate conv_scaling/{record_name(older)}"),
         (quick, "my data", "Used as cpu", f"{build} --data 'my data'"),
     ):
         path = write_record(record, Path(data))

@@ -93,6 +93,7 @@ SAID = {
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
     "claims.html": (">The figure has 2^3, 4 [3, 5].</td>", "Not said", "states no claims"),
+    "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
     "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
     "machines.html": (
         '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
@@ -126,7 +127,10 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(own, folder / "other")
     values = {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]}
     records, machines = (RECORD, IMPORTED), (MACHINE, OLDER)
-    full = SitePaper("sample", ENTRY, values, records, machines, page, pdf=True, reported=True)
+    claims = [{"title": "Slower <1>", "letters": ["A", "C"]}]
+    atlas = {"machines": ["CPU 1", "CPU 2"], "claims": claims, "line": "Replicated on 2."}
+    paper_page = (ENTRY, values, records, machines, page)
+    full = SitePaper("sample", *paper_page, pdf=True, reported=True, atlas=atlas)
     write_site([full, SitePaper("other", BARE_ENTRY)], folder, SETTINGS)
     return folder
 
