@@ -2,17 +2,23 @@
 
 import re
 import shutil
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from figures.panels import Drawing
-from report.commands.check import review
+from report.commands.check import check, review
 from report.core.errors import RecordError, StudyError, TemplateError
 from report.core.missing import Missing
+from report.core.records import store
+from report.core.records.coverage import covered_cases
+from report.core.records.record import Head, Record
+from report.core.records.store import survey
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT, BuildRequest
+from report.engine.writing import render_room
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
@@ -22,6 +28,7 @@ from report.paper.values import Value
 from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.verdicts import all_of
+from tests import factory
 from tests.factory import data_folder
 from tests.papers import inputs_of, written_paper
 
@@ -145,6 +152,78 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     assert first.startswith(place) and "both-slower, which is not measured; " in first
 
 
+GPU_MACHINE = factory.environment("example-gpu", factory.GPU)
+TOO_FAST = factory.record(factory.layer_cases(time=lambda batch: 1e-7 * batch))
+FAILED = factory.record([factory.case(4, status="failed", reason="stopped")])
+
+
+@pytest.mark.parametrize(("records", "selectors", "measured"), [
+    # A device, a factor, a quantity, and all of them in one case.
+    ([factory.record()], '"gpu"', False),
+    ([factory.record(machine=GPU_MACHINE)], '"gpu"', True),
+    ([factory.record()], 'batch=64, pass="forward"', True),
+    ([factory.record()], 'batch=63, pass="forward"', False),
+    ([factory.record()], '"allocated_peak", "cpu", batch=1', True),
+    ([factory.record()], '"page_faults"', False),
+    ([factory.measurement()], '"page_faults", "time"', True),
+    ([factory.measurement(), factory.record(machine=GPU_MACHINE)], '"page_faults", "gpu"', False),
+    # A quick run, a case that failed, and a record that no paper can use hold nothing.
+    ([factory.record(plan="custom")], "batch=4", True),
+    ([factory.record(plan="quick")], "batch=4", None),
+    ([FAILED], "batch=4", None),
+    ([TOO_FAST], "batch=4", False),
+    ([TOO_FAST, factory.record(started="2026-10-01T10:00:00Z")], "batch=4", True),
+])  # fmt: skip
+def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
+    records: list[Record], selectors: str, measured: bool | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Whichever records the paper reads; with other data than the project's it prints nothing."""
+    data = factory.data_folder(tmp_path, *records)
+    coverage = covered_cases(survey("conv_scaling", data, Head)[0], data)
+    sentence = f"One.\n{{% unmeasured {selectors} %}}\nNobody knows.\n{{% endunmeasured %}}\nTwo.\n"
+    (tmp_path / "conv_scaling.qmd.j2").write_text(sentence, "utf-8")
+
+    def rendered() -> Manuscript:
+        return render_room("conv_scaling", data, tmp_path, FINDINGS, {}, coverage)
+
+    assert rendered() == Manuscript("One.\n\nTwo.\n", FINDINGS, ())
+    monkeypatch.setattr("report.engine.writing.PROJECT", data)
+    if measured is None:
+        with pytest.raises(
+            TemplateError, match="2: batch is no factor of a record; these are: none"
+        ):
+            rendered()
+        return
+    paper = rendered()
+    assert ("Nobody knows." in paper.text) is not measured
+    assert len(paper.unsupported) == measured
+    for fault in paper.unsupported:
+        assert fault.startswith("templates/papers/conv_scaling.qmd.j2:2: the sentence says that ")
+        assert f"data/conv_scaling/{store.record_name(records[-1])} has it" in fault
+
+
+def test_the_check_fails_once_a_record_has_what_a_sentence_denies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the paper reads other records: here the newest run of the same machine."""
+    older = factory.record(factory.layer_cases((3, 8)), started="2026-10-01T10:00:00Z")
+    data = factory.data_folder(tmp_path, older, factory.record())
+    papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
+    template = papers / "conv_scaling.qmd.j2"
+    tag = "{% unmeasured batch=3 %}Three images were out of reach.{% endunmeasured %}"
+    text = template.read_text("utf-8")
+    template.write_text(
+        text.replace("# Method {#sec-method}", f"{tag}\n\n# Method {{#sec-method}}")
+    )
+    monkeypatch.setattr("report.engine.writing.PROJECT", data)
+    request = BuildRequest(("conv_scaling",), ("html",), tmp_path / "out", data=data, papers=papers)
+    monkeypatch.setattr("report.commands.check.request_of", lambda options: request)
+    assert check(Namespace()) == 1
+    printed = capsys.readouterr().out
+    assert f"batch=3 was not measured, but data/conv_scaling/{store.record_name(older)}" in printed
+
+
 @pytest.mark.parametrize(("text", "line", "word"), [
     ("{{ facts.nope }}\n", 1, "nope"),
     ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
@@ -155,6 +234,9 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     ("a\n{{ v.knee.mth }}\n", 2, "math"),
     ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
     # What a tag cannot mean.
+    ('a\n{% unmeasured "tpu" %}x{% endunmeasured %}', 2, "tpu is no device or quantity; write cpu"),
+    ('a\n{% unmeasured "page_fault" %}x{% endunmeasured %}', 2, "quantity: page_faults"),
+    ('a\n{% unmeasured batch=2 batch=3 %}x{% endunmeasured %}', 2, "expected token ','"),
     ('a\n{% holds "nothing" %}x{% endholds %}', 2, "nothing is no claim"),
     ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table of the study"),
     ('{% claims "tbl-c" %}no colon{% endclaims %}', 1, "a claim is «id: sentence»"),

@@ -21,6 +21,7 @@ from report.core.records.files import read_file, shared
 from report.engine.steps import (
     ARTIFACTS,
     ATLAS,
+    COVERAGE,
     DETAILS,
     DRAWINGS,
     ENTRY,
@@ -80,6 +81,7 @@ def study(task: StepTask) -> tuple[str, ...]:
 
     The setting ``use`` names the records of --use.
     """
+    from report.core.records.coverage import covered_cases
     from report.engine.replicate import atlas_of, compute_room
     from report.paper.details import details
     from report.paper.machines import machines
@@ -88,6 +90,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     chosen, findings = compute_room(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
+    save(covered_cases(chosen.usable, task.data), folder / COVERAGE)
     save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
     if not is_report(task.study):
@@ -215,7 +218,8 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     study, folder, style = task.study, task.source, task.settings["style"]
     origin = _read(task.artifacts() / ORIGIN)
     computed = load(task.artifacts() / FINDINGS)
-    manuscript = render_room(study, task.data, task.papers, computed, origin)
+    coverage = load(task.artifacts() / COVERAGE)
+    manuscript = render_room(study, task.data, task.papers, computed, origin, coverage)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")

@@ -38,6 +38,7 @@ _ROOMS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
 #: Settings and programs in the words of a reason; a package is called by its name.
 _WORDS: Final = {
     "use": "the records of --use",
+    "data": "the data folder",
     "style": "the print style",
     "formats": "the formats",
     "studies": "the studies",
@@ -193,6 +194,8 @@ class BuildPlan:
         if "docx" in outputs or self._has_format(study, "word"):
             formats.append("word")
         settings["document"] = {"formats": " ".join(formats), "style": request.style or ""}
+        if request.data != ROOT / "data":
+            settings["document"]["data"] = "other"
         if "pdf" in outputs:
             before = self.built.get(f"{study}/pdf", StepEntry({})).inputs.get("engine", "auto")
             engine = before if request.engine == "auto" else request.engine

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from report.core.records.coverage import covered_cases
 from report.core.records.frames import read_samples, sample_frame
 from report.engine.actions import load
 from report.engine.replicate import compute_room
@@ -40,7 +41,8 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
     if f"{study}/study" in stale or f"{study}/document" in stale:
         chosen, findings = compute_room(study, request.data, request.use.get(study, ()))
         origin = chosen.origin if is_report(study) else {}
-        manuscript = render_room(study, request.data, request.papers, findings, origin)
+        coverage = covered_cases(chosen.usable, request.data)
+        manuscript = render_room(study, request.data, request.papers, findings, origin, coverage)
         content = manuscript.findings.as_json(study, chosen.inputs.files)
         return PaperResults(
             findings,

@@ -40,6 +40,8 @@ Announce: TypeAlias = Callable[[str, float, str], None]
 ARTIFACTS: Final = ".steps"
 #: The origin of a paper's data, and the results of the step ``study``.
 ORIGIN: Final = "origin.json"
+#: The cases of all own records, against which a paper checks what it calls unmeasured.
+COVERAGE: Final = "coverage.pickle"
 FINDINGS: Final = "findings.pickle"
 #: The details that the page shows of a number when a reader opens it, and the machines.
 DETAILS: Final = "details.json"
@@ -111,7 +113,7 @@ _ORIGINAL: Final = (f"paper/{_STUDY}/", "paper/editions.yaml")
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
-    "document": {"study": (ORIGIN, FINDINGS, ATLAS)},
+    "document": {"study": (ORIGIN, FINDINGS, ATLAS, COVERAGE)},
     "editions": {
         "study": (DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
         "figures": ("",),

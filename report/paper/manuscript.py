@@ -15,6 +15,7 @@ import jinja2
 
 from figures.characters import visible
 from report.core.errors import TemplateError
+from report.core.records.coverage import Measured
 from report.core.records.files import read_file
 from report.core.records.strict import byte_at
 from report.core.text.escape import markdown
@@ -47,19 +48,27 @@ def render_manuscript(
     template: Path,
     findings: Findings,
     origin: Mapping[str, Any] = MappingProxyType({}),
+    measured: Measured | None = None,
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template can use ``v`` (values), ``facts``, ``claims``, the names of ``tables`` and
     ``figures``, and the tags of ``templating``.  ``origin`` describes the records: the text begins
     with those that were ``altered`` (file, reason) or ``asked`` for by --use, and ends with the
-    attributions of those ``imported``.
+    attributions of those ``imported``.  ``measured`` is what own records hold, None with data other
+    than the project's.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
     source = _read(template)
     shared = for_template({"altered": (), "asked": (), "imported": (), **origin})
-    page = Page(_place(template), {**findings.tables}, {**findings.figures}, {**findings.claims})
+    page = Page(
+        _place(template),
+        {**findings.tables},
+        {**findings.figures},
+        {**findings.claims},
+        measured=measured,
+    )
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(

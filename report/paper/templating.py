@@ -17,6 +17,10 @@ Its tags print tables and figures with captions, and sentences that depend on cl
     if it is supported.
 ``{% known %}sentences, tables, figures{% endknown %}``
     the block, unless one of its values, tables or figures is missing.
+``{% unmeasured "gpu", subject="tiled" %}a sentence{% endunmeasured %}``
+    the sentence while no own record of the project has such a case; else the build warns.  It asks
+    all full and custom runs of the study, whatever the edition, and prints nothing with other data.
+    A selector is a device (cpu, gpu), a quantity, or a factor with its level.
 
 A template cannot read attributes with an underscore, change data or compute numbers, so a reviewer
 of a contribution need read only its Python code.  Each text of the study is printed whole, as a
@@ -44,6 +48,7 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from figures.characters import visible
+from report.core.records.coverage import Measured, check_selectors
 from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
 from report.paper.prose import FIRST_MARK, MARKS, Mark
@@ -67,7 +72,7 @@ _READING: Final = 40
 #: The most nodes of a template, which take long to compile.
 _NODES: Final = 20_000
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
-_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known)\s*)%\}")
+_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
 _MARK: Final = re.compile(f"[{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
@@ -85,6 +90,8 @@ class Page:
     figures: dict[str, Figure]
     claims: dict[str, Claim]
     unsupported: list[str] = field(default_factory=list)
+    #: The cases that own records hold; None with data other than the project's.
+    measured: Measured | None = None
     marks: list[Mark] = field(default_factory=list)
     #: Markdown of the template that is printed elsewhere, or only with other data.
     asides: list[str] = field(default_factory=list)
@@ -149,7 +156,8 @@ class Page:
 class PaperTags(Extension):
     """Jinja extension with the tags, which print from the environment's ``page``."""
 
-    tags = {"table", "figure", "claims", "holds", "known"}  # noqa: RUF012 (as Jinja declares it)
+    # As Jinja declares it:
+    tags = {"table", "figure", "claims", "holds", "known", "unmeasured"}  # noqa: RUF012
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """Keep the newline behind an end tag, which Jinja would remove, joining two paragraphs."""
@@ -163,11 +171,19 @@ class PaperTags(Extension):
         """
         token = next(parser.stream)
         line, kind = token.lineno, token.value
-        arguments = [] if kind == "known" else [parser.parse_expression()]
-        while parser.stream.skip_if("comma"):
-            arguments.append(parser.parse_expression())
+        arguments: list[nodes.Expr] = []
+        parts: list[nodes.Keyword] = []
+        while parser.stream.current.type != "block_end":
+            if arguments or parts:
+                parser.stream.expect("comma")
+            if kind == "unmeasured" and parser.stream.look().type == "assign":
+                factor = parser.stream.expect("name").value
+                next(parser.stream)
+                parts.append(nodes.Keyword(factor, parser.parse_expression()))
+            else:
+                arguments.append(parser.parse_expression())
         ends = tuple(f"name:{end}" for end in (f"end{kind}", *_PARTS.get(kind, ())))
-        body, parts = parser.parse_statements(ends), []
+        body = parser.parse_statements(ends)
         macros: list[nodes.Macro] = []
         while (part := next(parser.stream)).value != f"end{kind}":
             macro = f"{part.value}_of_line_{line}"
@@ -216,6 +232,23 @@ class PaperTags(Extension):
             return text
         page.asides.append(text)
         del page.unsupported[before:]
+        return ""
+
+    def _unmeasured(
+        self, line: int, *selectors: Any, caller: Callable[[], str], **factors: Any
+    ) -> str:
+        page, sentence = self._page, caller()
+        check_selectors(selectors)
+        if page.measured is not None:
+            record = page.measured.record_with(selectors, factors)
+            if not record:
+                return sentence
+            named = ", ".join((*selectors, *(f"{name}={factors[name]}" for name in factors)))
+            page.unsupported.append(
+                f"{page.template}:{line}: the sentence says that {named} was not measured, but "
+                f"data/{record} has it; write what the record shows."
+            )
+        page.asides.append(sentence)
         return ""
 
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
