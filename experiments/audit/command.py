@@ -44,7 +44,10 @@ def audit(options: argparse.Namespace) -> int:
             continue
         print(*(_text(place, check) for check in row_checks), sep="\n")
         if not row_checks:
-            print(f"row {place}: not enough given, missing: a claim")
+            unread = ", ".join(
+                f"{name} {text!r} is not understood" for name, text in row.unread.items()
+            )
+            print(f"row {place}: not enough given, missing: a claim{unread and f' ({unread})'}")
         if "config" in row.texts:
             ways = ", ".join(f"{way} {number:.4g}" for way, number in counted.items())
             print(f"  forward operations per token: {ways}")

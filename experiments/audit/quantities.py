@@ -27,9 +27,12 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "layers": ("count", ("layers", "number of layers")),
     "hidden": ("count", ("hidden", "hidden size", "model dimension")),
     "time": ("time", ("time", "step time", "time per step", "latency", "iteration time")),
-    "rate": ("rate", ("rate", "tokens s", "tokens per second", "images s", "samples s", "tok s")),
-    "flops": ("flops", ("flops", "flop s", "tflop s", "tflops", "gflop s", "gflops")),
-    "operations": ("operations", ("operations", "flops", "gflops", "macs", "gmacs")),
+    "rate": (
+        "rate",
+        ("rate", "throughput", "tokens s", "tokens per second", "images s", "samples s"),
+    ),
+    "flops": ("flops", ("flops", "flop s", "tflop s", "tflops", "gflops", "throughput")),
+    "operations": ("operations", ("operations", "flops", "tflops", "gflops", "macs", "gmacs")),
     "bandwidth": ("bandwidth", ("bandwidth", "memory bandwidth", "achieved bandwidth")),
     "memory": ("bytes", ("memory", "peak memory", "memory used")),
     "weights": ("bytes", ("weights", "weight memory", "model memory")),
@@ -47,7 +50,7 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 #: Kind → its units without prefix, and what a number without a unit is in; None: not known.
 _UNITS: Final[dict[str, tuple[str, int | None]]] = {
-    "count": ("|params|parameters|tokens|tok", 1),
+    "count": ("|params|parameters|tokens?|tok|GPUs?|chips?|samples|images", 1),
     "time": ("s|sec|seconds", 1),
     "rate": (r"(?:(?:tok|tokens?|samples?|images?|img|seqs?|it)(?:/| per )|)(?:s|sec|second)", 1),
     "flops": (r"(?i:flops?(?:/s|/sec| per second)?)", None),
@@ -57,23 +60,24 @@ _UNITS: Final[dict[str, tuple[str, int | None]]] = {
     "power": ("W", 1),
     "energy": ("J|Wh", 1),
     "clock": ("Hz", None),
-    "share": (r"%|x|×|", 1),
+    "share": ("", 1),
 }
 _PREFIXES: Final = {
-    "m": Fraction(1, 1000),
-    "µ": Fraction(1, 10**6),
-    "u": Fraction(1, 10**6),
     "": Fraction(1),
+    "k": Fraction(1000),
     **{prefix: Fraction(1000) ** power for power, prefix in enumerate("KMGTPE", start=1)},
     **{prefix + "i": Fraction(1024) ** power for power, prefix in enumerate("KMGTPE", start=1)},
-    "k": Fraction(1000),
 }
-_SPECIAL: Final = {
-    "%": Fraction(1, 100), "min": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600),
-    "Wh": Fraction(3600), "kWh": Fraction(3_600_000),
-}  # fmt: skip
+_SMALL: Final = {"m": Fraction(1, 1000), "µ": Fraction(1, 10**6), "u": Fraction(1, 10**6)}
+#: Units that take no prefix, by kind.
+_WHOLE: Final = {
+    "share": {"%": Fraction(1, 100), "x": Fraction(1), "×": Fraction(1)},
+    "time": {"min": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600)},
+    "count": {"B": Fraction(10**9), "T": Fraction(10**12)},
+}
 _NUMBER: Final = re.compile(
-    r"[~≈]?\s*(\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*(?:e|[×x]\s*10\^?)\s*([+-]?\d+))?\s*(.*)",
+    r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
+    r"(?:\s*(?:e|[×x]\s*10\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
     re.IGNORECASE,
 )
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
@@ -131,10 +135,10 @@ def _meanings(heading: str) -> list[str]:
     bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
     names = [name for name, (_, headings) in QUANTITIES.items() if words in headings]
-    # A rate of operations has a unit of time.
-    if names == ["flops", "operations"] and re.search(r"/\s*s|per second", heading):
-        return ["flops"]
-    return names
+    if len(names) < 2:
+        return names
+    by_unit = [name for name in names if _unit_of_heading(heading, QUANTITIES[name][0])]
+    return by_unit if len(by_unit) == 1 else names
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
@@ -152,38 +156,39 @@ def read_cell(name: str, text: str, heading: str = "") -> Cell | None:
     kind = QUANTITIES[name][0]
     number = Rounded.printed(digits.replace(",", ""))
     own = _PER_DEVICE.sub("", unit).strip()
-    scale = _scale(own, kind) if own else _scale_of_heading(heading, kind)
+    scale = _scale(own, kind) if own else _unit_of_heading(heading, kind)
+    default = _UNITS[kind][1]
+    if scale is None and not own and default is not None:
+        is_percent = name in ("mfu", "bandwidth_use") and number.value > 2
+        scale = Fraction(default, 100 if is_percent else 1)
     if scale is None or not number.value:
         return None
-    if kind == "share" and scale == 1 and name in ("mfu", "bandwidth_use") and number.value > 2:
-        scale = _SPECIAL["%"]
     if kind == "count" and not own and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
     factor = scale * Fraction(10) ** int(exponent or 0)
     return Cell(number.scaled(factor), scale, text, bool(_PER_DEVICE.search(heading + unit)))
 
 
-def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the unit that a heading names in brackets or as a word, else that of bare numbers."""
+def _unit_of_heading(heading: str, kind: str) -> Fraction | None:
+    """Return the unit that a heading names in brackets, or as a word unless it is of counts."""
     bracketed = re.findall(r"[(\[](.*?)[)\]]", heading)
     words = [] if kind == "count" else [heading, *heading.split()]
-    for unit in (*bracketed, *words):
-        scale = _scale(_PER_DEVICE.sub("", unit).strip(), kind)
-        if scale is not None and unit:
+    for text in (*bracketed, *words):
+        unit = _PER_DEVICE.sub("", text).strip()
+        scale = _scale(unit, kind) if unit else None
+        if scale is not None:
             return scale
-    default = _UNITS[kind][1]
-    return None if default is None else Fraction(default)
+    return None
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:
     """Return how many units without prefix a unit is; None if it is not of this kind."""
-    units = _UNITS[kind][0]
-    if kind == "count" and unit in ("B", "T"):
-        return Fraction(10 ** (9 if unit == "B" else 12))
-    if unit in _SPECIAL and kind in ("share", "time", "energy"):
-        return _SPECIAL[unit]
-    for prefix, factor in _PREFIXES.items():
-        base = unit.removeprefix(prefix)
-        if unit.startswith(prefix) and re.fullmatch(units, base):
-            return 2 * factor if base.casefold().startswith("mac") else factor
+    whole = _WHOLE.get(kind, {})
+    if unit in whole or kind == "share":
+        return whole.get(unit)
+    small = _SMALL if kind in ("time", "power", "energy") else {}
+    for prefix, factor in {**_PREFIXES, **small}.items():
+        base = unit.removeprefix(prefix).strip()
+        if unit.startswith(prefix) and re.fullmatch(_UNITS[kind][0], base):
+            return factor * {"mac": 2, "macs": 2, "wh": 3600}.get(base.casefold(), 1)
     return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from experiments.audit.quantities import Cell
+from report.core.errors import RidgepointError, UsageError
 from report.core.records.devices import Device, Peak
 from report.core.records.operations import ITEM_BYTES
 from report.theory.rounding import Interval, Rounded
@@ -103,14 +104,22 @@ class NotEnoughError(Exception):
 
 
 @cache
-def _macs_of(name: str) -> int | None:
-    """Return the forward multiply-adds of one image by the theory of the network."""
+def _macs_of(name: str) -> int:
+    """Return the forward multiply-adds of one image by theory; no code that a table names runs."""
     from experiments.theory import theory_of
     from experiments.theory.networks import network, users_code
 
-    with users_code(name):
-        named = network(name)
-        return theory_of(named.build, (1, *named.image)).multiply_adds
+    if ".py" in name:
+        raise NotEnoughError(f"network ({name!r} is a file of code, which no table may run)")
+    try:
+        with users_code(name):
+            named = network(name)
+            macs = theory_of(named.build, (1, *named.image)).multiply_adds
+    except RidgepointError as error:
+        raise NotEnoughError(f"network ({error})") from None
+    if macs is None:
+        raise NotEnoughError(f"network ({name} has operators that are not known)")
+    return macs
 
 
 @dataclass(frozen=True)
@@ -199,10 +208,7 @@ class Row:
         return Rounded.exact({**ITEM_BYTES, "tfloat32": 4}[self._precision()])
 
     def _macs(self) -> Rounded:
-        macs = _macs_of(self._text("network"))
-        if macs is None:
-            raise NotEnoughError("theory of the network, which has operators that are not known")
-        return Rounded.exact(macs)
+        return Rounded.exact(_macs_of(self._text("network")))
 
     def _image(self) -> Rounded:
         """Return one, where a sample of the batch is an image."""
@@ -216,7 +222,10 @@ class Row:
         """Return forward operations per token with attention, by configuration or by 6 N."""
         sequence = self._value("sequence", "").value
         if "config" in self.texts:
-            model = read_transformer(self.folder / self.texts["config"])
+            try:
+                model = read_transformer(self.folder / self.texts["config"])
+            except UsageError as error:
+                raise NotEnoughError(f"config ({error})") from None
             macs = model.matrix_macs + model.attention_macs(sequence, causal)
             return Rounded.exact(2 * macs)
         scores = self.evaluate(f"{2 if causal else 4} * layers * hidden * sequence")

@@ -38,9 +38,11 @@ def read_table(path: Path, number: int = 1) -> Table:
         raise UsageError(f"{path}: tables are read from {', '.join(readers)} files.")
     try:
         text = path.read_text("utf-8-sig")
+        tables = [table for table in reader(text) if len(table) > 1]
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8; save it as UTF-8.") from None
-    tables = [table for table in reader(text) if len(table) > 1]
+    except csv.Error as error:
+        raise UsageError(f"{path} is no table of CSV: {error}; save it again.") from None
     if number > len(tables):
         raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
     headings, *rows = tables[number - 1]
@@ -81,6 +83,10 @@ class _Html(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         spans = [value for name, value in attrs if name in ("colspan", "rowspan")]
+        if tag == "table" and self._in_cell:
+            raise UsageError("A table stands in a cell of another one; give a file of its own.")
+        if tag in ("table", "tr"):
+            self._in_cell = False
         if tag == "table":
             self.tables.append([])
         elif tag == "tr" and self.tables:

@@ -69,7 +69,7 @@ def read_transformer(path: Path) -> Transformer:
             matrices=_MATRICES[kind],
             vocabulary=_field(content, "vocab_size"),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ArithmeticError, ValueError, KeyError, TypeError) as error:
         reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path}: no configuration of a transformer: {reason}.") from None
 
