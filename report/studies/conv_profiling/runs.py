@@ -1,9 +1,9 @@
-"""What one run recorded of the layer: calls in their shapes, counts, bytes and kernels."""
+"""Records of one run: calls of the layer in their shapes, counts, bytes and kernels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from report.instruments.counters.logs import attachment_name, unpack
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
+from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.subject import BASE, SUBJECTS, Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import Tile
@@ -42,7 +43,7 @@ class Call(NamedTuple):
 
     @property
     def held_out(self) -> bool:
-        """Whether theory predicted it before it was measured."""
+        """Tell if theory predicted the call before it was measured."""
         return self.subject == "held_out"
 
     @property
@@ -63,18 +64,15 @@ class Run(any_study.Run):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """The forward calls in float32: the example's by batch, then the others as recorded."""
-        found = [
-            Call(
-                dimensions_of(case.factors),
-                int(case.factors["batch"]),
-                str(case.factors["subject"]),
-            )
-            for case in self.stored.record.cases
-            if case.factors.get("subject") in SUBJECTS
-            and case.factors["pass"] == "forward"
-            and "precision" not in case.factors
-        ]
-        return tuple(sorted(found, key=lambda call: (call.shape != BASE, call.held_out)))
+        calls = []
+        for case in self.stored.record.cases:
+            subject = str(case.factors.get("subject"))
+            if subject not in SUBJECTS or "precision" in case.factors:
+                continue
+            if case.factors["pass"] == "forward":
+                batch = int(case.factors["batch"])
+                calls.append(Call(dimensions_of(case.factors), batch, subject))
+        return tuple(sorted(calls, key=lambda call: (call.shape != BASE, call.held_out)))
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -85,14 +83,14 @@ class Run(any_study.Run):
         """Most bytes that a forward call had allocated beyond those before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
-    def kept(self, call: Call) -> int | Missing:
+    def retained(self, call: Call) -> int | Missing:
         """Bytes that a forward call leaves allocated."""
         return self.grown("allocated_after", call.factors, since="allocated_before")
 
     def peak_share(self, call: Call) -> Quantity:
-        """The peak of a forward call over what it keeps."""
-        peak, kept = (recorded("bytes", "B", f(call), self.file) for f in (self.peak, self.kept))
-        return peak / kept
+        """Divide the peak of a forward call by the bytes that it leaves allocated."""
+        peak = recorded("bytes", "B", self.peak(call), self.file)
+        return peak / recorded("bytes", "B", self.retained(call), self.file)
 
     def block(self) -> Quantity:
         """Channels that oneDNN keeps together on this processor."""
@@ -104,15 +102,19 @@ class Run(any_study.Run):
     def shares(self, pass_: Pass) -> list[Quantity]:
         """Operations over theory of the example's call by batch, and forward of all others."""
         calls = [c for c in self.calls if pass_ == "forward" or c.shape == BASE]
-        found = [self.executed(call.shape, call.batch, pass_) for call in calls]
+        shares = [self.executed(call.shape, call.batch, pass_) for call in calls]
         nothing = absent("operations", "1", f"nothing was counted on {self.label}")
-        return [each for each in found if not each.missing] or [nothing]
+        return [share for share in shares if not share.missing] or [nothing]
+
+    def extreme_share(self, pass_: Pass, choose: Callable[..., Quantity]) -> Quantity:
+        """Return the ``smallest`` or ``largest`` of ``shares``."""
+        return choose(*self.shares(pass_))
 
     def fused(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
         """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""
         counted = self.repeated("ncu_fp32_multiply_adds", shape.factors(batch, pass_))
-        theory = exact("theory", "MAC", shape.multiply_adds(batch, pass_))
-        return named("fused ÷ theory", counted_in("MAC", counted) / theory)
+        expected = exact("theory", "MAC", shape.multiply_adds(batch, pass_))
+        return named("fused ÷ theory", counted_in("MAC", counted) / expected)
 
     def executed(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
         """The source's metric: additions + multiplications + 2 · fused, over theory.
@@ -121,8 +123,8 @@ class Run(any_study.Run):
         """
         factors = shape.factors(batch, pass_)
         tensor = self.repeated("ncu_tensor_core_flops", factors)
-        theory = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
-        return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / theory)
+        expected = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
+        return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / expected)
 
     def on_cuda_cores(self, factors: Factors) -> Quantity:
         """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
@@ -133,11 +135,15 @@ class Run(any_study.Run):
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen(self, batch: int) -> Quantity:
-        """What the source's counters see of a forward call with TF32 on (FLOP)."""
+        """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
         return named("operations seen", self.on_cuda_cores(_fast(batch)))
 
+    def seen_share(self, batch: int) -> Quantity:
+        """Divide the operations that the source's counters see by theory."""
+        return self.seen(batch) / theory.work(batch)
+
     def fast(self, quantity: str, batch: int) -> Quantity:
-        """What was counted of a forward call with TF32 on."""
+        """Count of a forward call with TF32 on."""
         return self.repeated(quantity, _fast(batch))
 
     def workspace(self, batch: int) -> Quantity:
@@ -154,7 +160,7 @@ def _fast(batch: int) -> Factors:
 def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...] | Missing:
     """The names of the kernels of one call of the case with these factors, by their first launch.
 
-    None where the run has no table of the case, or one that is not to be trusted.
+    Empty where the run has no table of the case, or one that is not to be trusted.
     """
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
     if isinstance(content, Missing):
@@ -173,11 +179,11 @@ def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...] | 
 
 @lru_cache(maxsize=2)
 def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
-    """What was kept of each case; a paper asks for one after the other."""
+    """Unpack the logs of each case; a paper asks for one after the other."""
     return {item.case: item.logs for item in unpack(content, ncu_logs.TOOL, place)}
 
 
 def tile_of(kernel: str) -> Tile | None:
     """The tile that the name of a kernel tells, as in ``…_tilesize128x32x8_stage3_…``."""
-    found = _TILE.search(kernel)
-    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
+    match = _TILE.search(kernel)
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))

@@ -1,4 +1,4 @@
-"""What the source of conv_profiling printed, its audit, and an A100 that ran kernels like its."""
+"""Numbers of the source of conv_profiling, their audit, and an A100 that ran similar kernels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def operator_bytes(reported: Reported, operator: str, column: str) -> int:
 
 # ------------------------------------------------------------------------------------ an A100
 
-#: What names the kernels of tensor cores that compute with TF32, as in the source.
+#: Part of the names of the kernels of tensor cores that compute with TF32, as in the source.
 _TENSOR: Final = "hmma_tf32"
 
 
@@ -71,7 +71,7 @@ class TensorCall(NamedTuple):
         return elements(sizes.get(kernel, self.layer.output_shape))
 
     def scaling(self) -> Quantity:
-        """What the product adds and multiplies for each output, beside its sums."""
+        """Additions and multiplications of the product for each output, beside its sums."""
         count = self.product.additions + self.product.multiplications
         return exact("operations", "1", count) / self.written("product")
 
@@ -81,23 +81,23 @@ def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
 
     Raises ``RecordError`` for a broken trace.
     """
-    found: list[TensorCall] = []
+    calls: list[TensorCall] = []
     for stored in inputs.imported:
         for name, content in inputs.attachments.get(stored.file, {}).items():
             if isinstance(content, Missing):
                 continue
             kernels = read_trace(content, f"data/{stored.file}, {name}").counted
-            places = [place for place, each in enumerate(kernels) if _TENSOR in each.name]
+            places = [place for place, kernel in enumerate(kernels) if _TENSOR in kernel.name]
             for number, place in enumerate(places):
                 layer = theory.ALEXNET[number % len(theory.ALEXNET)]
                 call = TensorCall(layer, *kernels[place - 2 : place + 2])
                 if call.bias.multiply_adds == call.written("bias"):
-                    found.append(call)
-    return tuple(found)
+                    calls.append(call)
+    return tuple(calls)
 
 
 def no_trace(inputs: Inputs) -> str:
-    """Why there are no ``tensor_calls``."""
+    """Explain why ``tensor_calls`` is empty."""
     for stored in inputs.imported:
         for content in inputs.attachments.get(stored.file, {}).values():
             if isinstance(content, Missing):
@@ -231,17 +231,17 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def account(reported: Reported) -> Iterator[tuple[str, str, str]]:
-    """Of each part of the source what became of it, and of its numbers in words."""
+    """Yield for each part of the source its outcome and, in words, the audit of its numbers."""
     left = list(audit(reported))
     for name, place, outcome in ACCOUNT:
-        own = [each for each in left if place and each.derived.place.startswith(place)]
-        left = [each for each in left if each not in own]
+        own = [item for item in left if place and item.derived.place.startswith(place)]
+        left = [item for item in left if item not in own]
         yield name, outcome, _audited(own)
 
 
 def _audited(checks: list[Check]) -> str:
-    """How many numbers agree, and what is wrong with the others."""
-    wrong = [each for each in checks if each.verdict == "differs"]
+    """Say how many numbers agree, and describe the others."""
+    wrong = [item for item in checks if item.verdict == "differs"]
     agreeing = [f"{len(checks) - len(wrong)} agree"] if len(checks) > len(wrong) else []
-    said = (f"{each.derived.text} {each.finding} (by {each.formula})" for each in wrong)
-    return "; ".join((*agreeing, *said)) or "–"
+    differing = (f"{item.derived.text} {item.finding} (by {item.formula})" for item in wrong)
+    return "; ".join((*agreeing, *differing)) or "–"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, product
 from typing import Final
 
@@ -14,7 +15,7 @@ from report.core.text.escape import markdown
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
-from report.paper.machines import setup
+from report.paper.machines import setup, short_name
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
@@ -38,7 +39,7 @@ ON_CUDA_CORES: Final = (1, 8)
 
 
 class Paper:
-    """The runs in their roles, the source, and what leads theory to what was recorded."""
+    """Runs in their roles, the source, and reconciliations of theory with records."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
@@ -61,41 +62,36 @@ class Paper:
         self.tensor = source.tensor_calls(inputs)
 
     def audit(self) -> tuple[Check, ...]:
-        """The checks of what the source printed."""
+        """Return the checks of the source's numbers."""
         return tuple(source.audit(self.reported))
 
     def printed(self, name: str) -> Quantity:
-        """A size of the source's table (B), of the convolution or, by its name, the workspace."""
+        """Return a size of the source's table (B): of the convolution, or of its ``workspace``."""
         operator = source.WORKSPACE if name == "workspace" else source.CONVOLUTION
         column = "self_allocation_size" if name == "workspace" else name
         size = source.operator_bytes(self.reported, operator, column)
         return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
 
     def legible(self, kernel: int) -> Quantity:
-        """The one number that is legible of the counters of a kernel of the source."""
+        """Return the one legible number of the counters of a kernel of the source."""
         cell = self.reported.table("kernels", rows=4).column("legible")[kernel]
         number = cell if isinstance(cell, int | float) else Missing("it is not legible")
         return recorded(f"legible number of kernel {kernel + 1}", "1", number, self.file)
 
 
 def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
-    """A number of things in the record of a run."""
+    """Count things in the record of a run."""
     return recorded(name, "1", number, run.file) if run else absent(name, "1", "no run is there")
 
 
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
-    for calls in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
-        yield from calls.values()
+    for by_call in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
+        yield from by_call.values()
     yield from p.backward
 
 
-study = Study(
-    Paper,
-    check_subject,
-    reconciliations=_reconciliations,
-    audits=Paper.audit,
-)
+study = Study(Paper, check_subject, reconciliations=_reconciliations, audits=Paper.audit)
 findings = study.findings
 #: The source, the trace of others, and one CPU or GPU, each seen through all data of the paper.
 printed: Part[Paper] = study.part("", "source")
@@ -122,138 +118,88 @@ def source_software(p: Paper) -> str:
     return markdown(p.reported.software)
 
 
-def _device(run: Run) -> str:
-    return markdown(run.short)
-
-
 def _model(run: Run) -> str:
-    """The GPU as it names itself, since two of our records are of one model."""
+    """Return the GPU's own name, since two of our records are of one model."""
     gpu = run.stored.record.environment.gpu
     return markdown(gpu.model if gpu else run.short)
 
 
-cpu.texts(cpu=_device)
-second.texts(second=_device)
+cpu.texts(cpu=short_name)
+second.texts(second=short_name)
 gpu.texts(gpu=_model)
 
 
 # ------------------------------------------------------------------------------ theory, source
 
 
-def _kept(p: Paper) -> Quantity:
-    """The outputs of an image that the source's call keeps."""
+def _retained_outputs(p: Paper) -> Quantity:
+    """Compute how many images' outputs the source's call retains."""
     return p.printed("size_increase") / theory.OUTPUT_BYTES
 
 
-study.constants(
-    in_channels=theory.C_IN,
-    out_channels=theory.C_OUT,
-    in_extent=theory.EXTENT,
-    macs=theory.MULTIPLY_ADDS,
-    parameters=theory.PARAMETERS,
-    outputs=theory.OUTPUTS,
-)
+@printed.mapping()
+def _shapes(p: Paper) -> dict[str, Quantity]:
+    return {
+        "in_channels": theory.C_IN,
+        "out_channels": theory.C_OUT,
+        "in_extent": theory.EXTENT,
+        "macs": theory.MULTIPLY_ADDS,
+        "parameters": theory.PARAMETERS,
+        "outputs": theory.OUTPUTS,
+        "source_batch": exact("batch", "1", p.reported.count("profiled_batch"), p.file),
+        "source_kept": p.printed("size_increase"),
+        "table_batch": _retained_outputs(p),
+        "weights": theory.WEIGHTS,
+        "weight_average": p.legible(1),
+        "partitions": theory.WEIGHTS / p.legible(1),
+        "bias_images": p.legible(3) / theory.OUTPUTS,
+        "bias_share": p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
+        "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
+        "alignment": exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
+        "small_input": exact("largest unfolded input", "1", SMALL_INPUT),
+        "ordinary_batch": exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
+        "many_images": exact("images that go to oneDNN", "1", MANY_IMAGES),
+    }
 
 
-@printed.value()
-def source_batch(p: Paper) -> Quantity:
-    return exact("batch", "1", p.reported.count("profiled_batch"), p.file)
-
-
-@printed.value()
-def source_kept(p: Paper) -> Quantity:
-    return p.printed("size_increase")
-
-
-printed.values(table_batch=_kept)
-
-
-study.constants(
-    weights=theory.WEIGHTS,
-)
-
-
-@printed.value()
-def weight_average(p: Paper) -> Quantity:
-    return p.legible(1)
-
-
-@printed.value()
-def partitions(p: Paper) -> Quantity:
-    return theory.WEIGHTS / p.legible(1)
-
-
-@printed.value()
-def bias_images(p: Paper) -> Quantity:
-    return p.legible(3) / theory.OUTPUTS
-
-
-@printed.value()
-def bias_share(p: Paper) -> Quantity:
-    return p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS)
-
-
-@printed.value()
-def kernels(p: Paper) -> Quantity:
-    return exact("kernels", "1", p.reported.count("profiled_kernels"), p.file)
-
-
-study.constants(
-    alignment=exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
-    small_input=exact("largest unfolded input", "1", SMALL_INPUT),
-    ordinary_batch=exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
-    many_images=exact("images that go to oneDNN", "1", MANY_IMAGES),
-)
-
-
-@printed.value("measured")
-def source_estimate(p: Paper) -> Quantity:
-    return exact("estimate", "B", p.estimate.start.amount, p.file)
-
-
-@printed.value("measured")
-def source_allocated(p: Paper) -> Quantity:
-    return p.printed("allocation_size")
-
-
-@printed.value("measured")
-def source_workspace(p: Paper) -> Quantity:
-    return p.printed("workspace")
-
-
-study.constants(
-    "measured",
-    copies=theory.copies(SHOWN_BATCH),
-    square=exact("side of a square", "1", theory.SQUARE),
-    largest_square=exact("largest square tried", "1", theory.LARGEST_SQUARE),
-    largest_batch=exact("largest batch tried", "1", theory.LARGEST_BATCH),
-)
-
-
-@printed.value("measured")
-def source_measured(p: Paper) -> Quantity:
-    return exact(
-        "source: measured memory",
-        "B",
-        round(source.MB * p.reported.value("measured_memory").number),
-        p.file,
-    )
+@printed.mapping("measured")
+def _memory(p: Paper) -> dict[str, Quantity]:
+    measured = round(source.MB * p.reported.value("measured_memory").number)
+    return {
+        "source_estimate": exact("estimate", "B", p.estimate.start.amount, p.file),
+        "source_allocated": p.printed("allocation_size"),
+        "source_workspace": p.printed("workspace"),
+        "copies": theory.copies(SHOWN_BATCH),
+        "square": exact("side of a square", "1", theory.SQUARE),
+        "largest_square": exact("largest square tried", "1", theory.LARGEST_SQUARE),
+        "largest_batch": exact("largest batch tried", "1", theory.LARGEST_BATCH),
+        "source_measured": exact("source: measured memory", "B", measured, p.file),
+    }
 
 
 # ---------------------------------------------------------------------------------- operations
 
 
-def _tile_side(p: Paper, side: int) -> Quantity:
-    """A side of the tile of the call that is shown."""
+def _tile_channels(p: Paper) -> Quantity:
+    """Count the output channels in the tile of the call that is shown."""
     kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
     if isinstance(kernels, Missing):
         return _count(p.gpu, "tile", kernels)
-    tile = next(filter(None, map(tile_of, kernels)), None)
-    return _count(p.gpu, "tile", Missing("no tile was named") if tile is None else tile[side])
+    tiles = [tile for tile in map(tile_of, kernels) if tile]
+    return _count(p.gpu, "tile", tiles[0][1] if tiles else Missing("no tile was named"))
 
 
-def _calls(run: Run | None) -> tuple[Call, ...]:
-    return run.calls if run else ()
+def _padded(by_call: Mapping[Call, Reconciliation]) -> int:
+    """Count the calls whose tiles are padded."""
+    return sum(reconciled.terms[0].amount > 0 for reconciled in by_call.values())
+
+
+def _held_on_gpu(run: Run | None) -> int:
+    """Count the forward calls in held-out shapes whose operations were counted on the GPU."""
+    if run is None:
+        return 0
+    held = [call for call in run.calls if call.held_out]
+    return sum(not run.on_cuda_cores(call.factors).missing for call in held)
 
 
 study.constants(
@@ -263,49 +209,19 @@ study.constants(
 )
 
 
-@gpu_calls.value()
-def tile_channels(p: Paper) -> Quantity:
-    return _tile_side(p, 1)
-
-
-@gpu_calls.value()
-def tiled_cases(p: Paper) -> Quantity:
-    return _count(p.gpu, "calls with a tile", len(p.tiled))
-
-
-@gpu_calls.value()
-def tiled_shapes(p: Paper) -> Quantity:
-    return _count(p.gpu, "shapes", len({c.shape for c in p.tiled}))
-
-
-@gpu_calls.value()
-def padded_cases(p: Paper) -> Quantity:
-    return _count(
-        p.gpu, "calls with padded tiles", sum(r.terms[0].amount > 0 for r in p.tiled.values())
-    )
-
-
-def _held_on_gpu(run: Run | None) -> tuple[Call, ...]:
-    """The forward calls in held-out shapes whose operations were counted on the GPU."""
-    if run is None:
-        return ()
-    return tuple(c for c in run.calls if c.held_out and not run.on_cuda_cores(c.factors).missing)
-
-
-@gpu_calls.value()
-def held_on_gpu(p: Paper) -> Quantity:
-    return _count(p.fast, "held-out calls", len(_held_on_gpu(p.fast)))
-
-
-@gpu_calls.value()
-def held_tiled(p: Paper) -> Quantity:
-    return _count(p.fast, "held-out calls with a tile", len(p.held_tiled))
-
-
-@gpu_calls.value()
-def held_padded(p: Paper) -> Quantity:
-    padded = [call for call in p.held_tiled.values() if call.terms[0].amount > 0]
-    return _count(p.fast, "held-out calls with padded tiles", len(padded))
+@gpu_calls.mapping()
+def _tiles(p: Paper) -> dict[str, Quantity]:
+    shapes = {call.shape for call in p.tiled}
+    padded = _padded(p.held_tiled)
+    return {
+        "tile_channels": _tile_channels(p),
+        "tiled_cases": _count(p.gpu, "calls with a tile", len(p.tiled)),
+        "tiled_shapes": _count(p.gpu, "shapes", len(shapes)),
+        "padded_cases": _count(p.gpu, "calls with padded tiles", _padded(p.tiled)),
+        "held_on_gpu": _count(p.fast, "held-out calls", _held_on_gpu(p.fast)),
+        "held_tiled": _count(p.fast, "held-out calls with a tile", len(p.held_tiled)),
+        "held_padded": _count(p.fast, "held-out calls with padded tiles", padded),
+    }
 
 
 @gpu_calls.value("measured")
@@ -313,92 +229,45 @@ def held_most(p: Paper) -> Quantity:
     return largest(*results.ratios(p.fast, p.held_tiled))
 
 
-@gpu_calls.value()
-def forward_cases(p: Paper) -> Quantity:
-    return _count(p.gpu, "forward calls", len(_calls(p.gpu)))
+@gpu_calls.mapping()
+def _forward_calls(p: Paper) -> dict[str, Quantity]:
+    count = len(p.gpu.calls) if p.gpu else 0
+    return {
+        "forward_cases": _count(p.gpu, "forward calls", count),
+        "untiled_cases": _count(p.gpu, "other calls", count - len(p.tiled)),
+    }
 
 
-@gpu_calls.value()
-def untiled_cases(p: Paper) -> Quantity:
-    return _count(p.gpu, "other calls", len(_calls(p.gpu)) - len(p.tiled))
+study.constants(tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)))
+study.constants("percent", winograd_products=theory.WINOGRAD_PRODUCTS)
 
 
-study.constants(
-    tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)),
+@others.mapping("percent")
+def _seen(p: Paper) -> dict[str, Quantity]:
+    """Divide the operations of the source's call that CUDA cores' counters would see by theory."""
+    none = absent("operations", "1", source.no_trace(p.inputs))
+    scalings = [call.scaling() for call in p.tensor]
+    low, high = (smallest(*scalings), largest(*scalings)) if scalings else (none, none)
+    least, most = (theory.seen(SHOWN_BATCH, n) / theory.work(SHOWN_BATCH) for n in (low, high))
+    return {
+        "seen_least": least,
+        "seen_most": most,
+        "printed_least": theory.C_OUT * least,
+        "printed_most": theory.C_OUT * most,
+    }
+
+
+fast.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
+gpu.values(
+    "measured",
+    fourier_fused=partial(Run.fused, shape=FOURIER.shape, batch=FOURIER.batch),
+    fourier_executed=partial(Run.executed, shape=FOURIER.shape, batch=FOURIER.batch),
+    fourier_peak=partial(Run.peak_share, call=FOURIER),
+    forward_most=partial(Run.extreme_share, pass_="forward", choose=largest),
+    backward_least=partial(Run.extreme_share, pass_="forward_backward", choose=smallest),
+    backward_most=partial(Run.extreme_share, pass_="forward_backward", choose=largest),
 )
-
-
-def _seen_of(p: Paper, choose: Callable[..., Quantity]) -> Quantity:
-    """Share of theory's operations of the source's call that counters of CUDA cores would see."""
-    nothing = absent("operations", "1", source.no_trace(p.inputs))
-    scaling = choose(*(call.scaling() for call in p.tensor)) if p.tensor else nothing
-    return theory.seen(SHOWN_BATCH, scaling) / theory.work(SHOWN_BATCH)
-
-
-study.constants(
-    "percent",
-    winograd_products=theory.WINOGRAD_PRODUCTS,
-)
-
-
-@others.value("percent")
-def seen_least(p: Paper) -> Quantity:
-    return _seen_of(p, smallest)
-
-
-@others.value("percent")
-def seen_most(p: Paper) -> Quantity:
-    return _seen_of(p, largest)
-
-
-@others.value("percent")
-def printed_least(p: Paper) -> Quantity:
-    return theory.C_OUT * _seen_of(p, smallest)
-
-
-@others.value("percent")
-def printed_most(p: Paper) -> Quantity:
-    return theory.C_OUT * _seen_of(p, largest)
-
-
-@fast.value("percent")
-def own_seen(fast: Run) -> Quantity:
-    return fast.seen(SHOWN_BATCH) / theory.work(SHOWN_BATCH)
-
-
-@gpu.value("measured")
-def fourier_fused(run: Run) -> Quantity:
-    return run.fused(FOURIER.shape, FOURIER.batch)
-
-
-@gpu.value("measured")
-def fourier_executed(run: Run) -> Quantity:
-    return run.executed(FOURIER.shape, FOURIER.batch)
-
-
-@gpu.value("measured")
-def fourier_peak(run: Run) -> Quantity:
-    return run.peak_share(FOURIER)
-
-
-@gpu.value("measured")
-def forward_most(run: Run) -> Quantity:
-    return largest(*run.shares("forward"))
-
-
-@gpu.value("measured")
-def backward_least(run: Run) -> Quantity:
-    return smallest(*run.shares("forward_backward"))
-
-
-@gpu.value("measured")
-def backward_most(run: Run) -> Quantity:
-    return largest(*run.shares("forward_backward"))
-
-
-@printed.value("exact")
-def bias_number(p: Paper) -> Quantity:
-    return p.legible(3)
+printed.values("exact", bias_number=partial(Paper.legible, kernel=3))
 
 
 @fast.value("exact")
@@ -409,35 +278,20 @@ def beside_copies(fast: Run) -> Quantity:
 # --------------------------------------------------------------------------------- the CPUs
 
 
-def _held(p: Paper, name: str, number: Callable[[list[Call]], int]) -> Quantity:
-    """A number of what was held out; missing where nothing was."""
+@cpu_calls.mapping()
+def _predictions(p: Paper) -> dict[str, Quantity]:
+    known = {call.shape for call in p.counts if not call.held_out}
     held = [*results.held_out(p.counts)]
-    return _count(p.cpu, name, number(held) if held else Missing("no shape was held out"))
-
-
-@cpu_calls.value()
-def known_shapes(p: Paper) -> Quantity:
-    return _count(p.cpu, "shapes", len({call.shape for call in p.counts if not call.held_out}))
-
-
-@cpu_calls.value()
-def held_shapes(p: Paper) -> Quantity:
-    return _held(p, "shapes held out", lambda held: len({call.shape for call in held}))
-
-
-@cpu_calls.value()
-def held_calls(p: Paper) -> Quantity:
-    return _held(p, "calls held out", len)
-
-
-@cpu_calls.value()
-def held_tests(p: Paper) -> Quantity:
-    return _held(p, "beside theory", lambda held: sum(results.says_more(p.counts[c]) for c in held))
-
-
-@cpu_calls.value()
-def all_calls(p: Paper) -> Quantity:
-    return _count(p.cpu, "calls with a peak", len(p.peaks))
+    shapes = {call.shape for call in held}
+    tests = sum(results.says_more(p.counts[call]) for call in held)
+    none = None if held else Missing("no shape was held out")
+    return {
+        "known_shapes": _count(p.cpu, "shapes", len(known)),
+        "held_shapes": _count(p.cpu, "shapes held out", none or len(shapes)),
+        "held_calls": _count(p.cpu, "calls held out", none or len(held)),
+        "held_tests": _count(p.cpu, "beside theory", none or tests),
+        "all_calls": _count(p.cpu, "calls with a peak", len(p.peaks)),
+    }
 
 
 @pair.value()
@@ -445,19 +299,14 @@ def second_calls(p: Paper) -> Quantity:
     return _count(p.second, "calls with a peak", len(p.second_peaks))
 
 
-@cpu_calls.value("measured")
-def ratio_least(p: Paper) -> Quantity:
-    return smallest(*results.ratios(p.cpu, p.counts))
-
-
-@cpu_calls.value("measured")
-def ratio_most(p: Paper) -> Quantity:
-    return largest(*results.ratios(p.cpu, p.counts))
-
-
-@cpu_calls.value("measured")
-def peak_most(p: Paper) -> Quantity:
-    return largest(*results.ratios(p.cpu, p.peaks))
+@cpu_calls.mapping("measured")
+def _ratios(p: Paper) -> dict[str, Quantity]:
+    counts, peaks = results.ratios(p.cpu, p.counts), results.ratios(p.cpu, p.peaks)
+    return {
+        "ratio_least": smallest(*counts),
+        "ratio_most": largest(*counts),
+        "peak_most": largest(*peaks),
+    }
 
 
 cpu.values(block=Run.block)
@@ -474,28 +323,28 @@ second.values(second_block=Run.block)
 # -------------------------------------------------------------------------------------- claims
 
 
-def _without_residual(run: Run | None, calls: Iterable[Reconciliation]) -> Iterator[Statement]:
-    """That the terms of every call sum to what was recorded, to the unit."""
+def _without_residual(
+    run: Run | None, reconciliations: Iterable[Reconciliation]
+) -> Iterator[Statement]:
+    """State that the terms of each reconciliation give the record, to the unit."""
     if run is None:
         return
-    for call in calls:
-        yield residual([call], call.unit, run.file).exactly(0)
+    for item in reconciliations:
+        yield residual([item], item.unit, run.file).exactly(0)
 
 
 @printed.claim("The source's memory of a batch is that of one image times its size")
 def parameters_per_image(p: Paper) -> Statement:
-    """That the bytes without the workspace are those of an image for every image."""
     without = p.printed("allocation_size") - p.printed("workspace")
     return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
 
 
 @printed.claim("The source's workspace is what Winograd's algorithm keeps, and by one choice alone")
 def workspace_is_winograd(p: Paper) -> Iterator[Statement]:
-    """That the printed workspace is what Winograd's algorithm keeps, and by one choice alone."""
     size = source.operator_bytes(p.reported, source.WORKSPACE, "self_allocation_size")
     batch = p.reported.count("profiled_batch")
-    between_steps = exact("kept between the steps", "B", sum(theory.winograd(batch, theory.SQUARE)))
-    yield (p.printed("workspace") / between_steps).exactly(1)
+    between = exact("kept between the steps", "B", sum(theory.winograd(batch, theory.SQUARE)))
+    yield (p.printed("workspace") / between).exactly(1)
     yield exact("choices that fit", "1", theory.winograds_of(size)).exactly(1)
 
 
@@ -509,7 +358,7 @@ _COPIES: Final = ("input_copy", "multiplications"), ("weight_copy", "multiplicat
 
 
 def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Statement]:
-    """That kernels of calls on tensor cores count so many operations of each element they write."""
+    """State that kernels on tensor cores count ``number`` operations of an element they write."""
     for call, (kernel, what) in product(p.tensor, counts):
         count = exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
         yield (count / call.written(kernel)).exactly(number)
@@ -517,7 +366,7 @@ def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Stateme
 
 @printed.claim("The source's operator table is of one image")
 def table_of_one_image(p: Paper) -> Statement:
-    return _kept(p).exactly(1)
+    return _retained_outputs(p).exactly(1)
 
 
 @printed.claim("Shapes and Winograd's workspace explain the source's memory to the byte")
@@ -527,7 +376,7 @@ def temporary_storage(p: Paper) -> Statement:
 
 @printed.claim("The source's call keeps the output of its whole batch and nothing else")
 def keeps_its_output(p: Paper) -> Statement:
-    return (_kept(p) / SHOWN_BATCH).exactly(1)
+    return (_retained_outputs(p) / SHOWN_BATCH).exactly(1)
 
 
 @others.claim("Counters of CUDA cores see no multiply-add of a product on tensor cores")
@@ -598,24 +447,22 @@ def only_output(run: Run) -> Iterator[Statement]:
             yield run.peak_share(call).exactly(1)
 
 
-def _counts(p: Paper, counted: Callable[[Call], bool]) -> list[Reconciliation]:
-    return [count for call, count in p.counts.items() if counted(call)]
-
-
 @cpu_calls.claim("Rules written beforehand give counts and peaks of held-out shapes to the unit")
 def predicted(p: Paper) -> Iterator[Statement]:
-    held = [*results.held_out(p.counts).values(), *results.held_out(p.peaks).values()]
-    return _without_residual(p.cpu, held)
+    for by_call in (p.counts, p.peaks):
+        yield from _without_residual(p.cpu, results.held_out(by_call).values())
 
 
 @cpu_calls.claim("A CPU executes exactly the multiply-adds of theory for the example")
 def example_is_theory(p: Paper) -> Iterator[Statement]:
-    return _without_residual(p.cpu, [*_counts(p, lambda call: call.shape == BASE), *p.backward])
+    example = [count for call, count in p.counts.items() if call.shape == BASE]
+    return _without_residual(p.cpu, [*example, *p.backward])
 
 
 @cpu_calls.claim("Rules of the library explain the counts of all known shapes to the unit")
 def counts_explained(p: Paper) -> Iterator[Statement]:
-    return _without_residual(p.cpu, _counts(p, lambda call: not call.held_out))
+    known = [count for call, count in p.counts.items() if not call.held_out]
+    return _without_residual(p.cpu, known)
 
 
 @pair.claim("Rules of the library explain all peaks of memory to the byte, on both CPUs")
@@ -631,7 +478,7 @@ def peaks_explained(p: Paper) -> Iterator[Statement]:
 
 @gpu_calls.figure(key=True, height=2.6)
 def diagonal(p: Paper) -> Iterator[Panel]:
-    """Predicted and counted operations over theory, of every call that has a rule."""
+    """Draw counted over predicted operations, both over theory, for calls that have a rule."""
     groups = (
         ("CPU", p.counts, False), ("CPU, held out", p.counts, True),
         ("GPU", p.tiled, False), ("GPU, held out", p.held_tiled, True),
@@ -657,22 +504,20 @@ def diagonal(p: Paper) -> Iterator[Panel]:
         )
 
 
-def _over_theory(call: Reconciliation) -> tuple[float, float] | None:
-    """The end of the terms and the count, both over theory."""
-    if isinstance(call.measured, Missing):
+def _over_theory(item: Reconciliation) -> tuple[float, float] | None:
+    """Divide the end of the terms and the count by theory."""
+    if isinstance(item.measured, Missing):
         return None
-    return call.end / call.start.amount, call.measured.amount / call.start.amount
+    return item.end / item.start.amount, item.measured.amount / item.start.amount
 
 
 @printed.figure("bytes", height=2.6)
 def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
-
     yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
 
 
 @gpu_calls.figure(height=2.6)
 def operations(p: Paper) -> Iterator[Panel]:
-
     if SHOWN in p.tiled:
         drawn = as_figure(p.tiled[SHOWN])
         yield replace(drawn, x_label=drawn.x_label.replace("From zero", "Operations"))
@@ -680,7 +525,7 @@ def operations(p: Paper) -> Iterator[Panel]:
 
 # -------------------------------------------------------------------------------------- tables
 
-#: What the source's kernels do by their names, and the same in an A100's trace.
+#: Kernels of the source: name, task, and field of an A100's trace.
 _KERNELS: Final = (
     ("nchwToNhwcKernel", "copies the input", "input_copy"),
     ("nchwToNhwcKernel", "copies the weights", "weight_copy"),
@@ -692,9 +537,9 @@ _KERNELS: Final = (
 def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
     name, task, field = kernel
 
-    def per_element(what: str) -> str:
-        """Operations of an element that the kernel writes, or their range over the calls."""
-        counts = {getattr(getattr(c, field), what) / c.written(field) for c in p.tensor}
+    def per_element(quantity: str) -> str:
+        """Print the operations of an element that the kernel writes, or their range."""
+        counts = {getattr(getattr(c, field), quantity) / c.written(field) for c in p.tensor}
         low, high = f"{min(counts):g}", f"{max(counts):g}"
         return low if low == high else f"{low} to {high}"
 
@@ -714,7 +559,7 @@ def kernels_table(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 def _algorithms(p: Paper) -> list[tuple[Dimensions, int, Pass]]:
-    """Calls whose kernels say which algorithm ran: direct, and by Fourier or Winograd."""
+    """List the calls whose kernels say which algorithm ran: direct, by Fourier or Winograd."""
     if p.gpu is None:
         return []
     calls: list[tuple[Dimensions, int, Pass]] = [
@@ -768,8 +613,7 @@ def held_out(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @printed.table(wide=True)
 def account(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for row in source.account(p.reported):
-        name, outcome, audited = row
+    for name, outcome, audited in source.account(p.reported):
         yield {"Part of the source": name, "What became of it": outcome, "Its numbers": audited}
 
 

@@ -1,4 +1,4 @@
-"""What conv_profiling studies: the second convolution of the MNIST example, in several shapes."""
+"""Subject of conv_profiling: the second convolution of the MNIST example, in several shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What theory says of the example's layer, as quantities over its extents."""
+"""Theory of the example's layer, as quantities over its extents."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def work(batch: int) -> Quantity:
 
 
 def seen(batch: int, of_product: Quantity | int) -> Quantity:
-    """What counters of CUDA cores see of a forward call on tensor cores (FLOP).
+    """Operations (FLOP) of a forward call on tensor cores that counters of CUDA cores see.
 
     A copy multiplies once an element, the product adds and multiplies ``of_product`` times an
     output when it scales it, and the bias is a multiply-add an output.
     """
     images = exact("B", "1", batch)
-    each = images * INPUTS + WEIGHTS + images * OUTPUTS * (of_product + 2)
-    return named("operations seen", counted_in("FLOP", each))
+    count = images * INPUTS + WEIGHTS + images * OUTPUTS * (of_product + 2)
+    return named("operations seen", counted_in("FLOP", count))
 
 
 def for_every_image(batch: int) -> Quantity:
@@ -79,7 +79,7 @@ def winograd(batch: int, side: int) -> tuple[int, int, int]:
     """
     (_, into, *_), (_, out, *extent) = _LAYER.input_shape, _LAYER.output_shape
     bytes_each = 4 * (side + _LAYER.kernel[0] - 1) ** 2
-    squares = batch * math.prod(math.ceil(each / side) for each in extent)
+    squares = batch * math.prod(math.ceil(length / side) for length in extent)
     return bytes_each * squares * into, bytes_each * into * out, bytes_each * squares * out
 
 
