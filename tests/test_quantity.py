@@ -27,6 +27,7 @@ from report.quantity.evaluation import estimate, number, samples, to_digits
 from report.quantity.expression import (
     Inferred,
     Quantity,
+    Statement,
     absent,
     exact,
     measured,
@@ -44,8 +45,9 @@ from report.quantity.operations import (
     smallest,
     spanning,
 )
+from report.quantity.ranges import Range, equals
 from report.quantity.units import unit
-from report.quantity.verdicts import Range, Several, Statement, all_of, any_of, equals, trend
+from report.quantity.verdicts import Several, all_of, any_of, trend, verdict_of
 
 
 def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:
@@ -413,12 +415,12 @@ def test_six_pairs_of_equal_times_decide_no_more_often_than_their_level(
     name: str, trials: int = 400
 ) -> None:
     rng = np.random.default_rng(11)
-    verdicts = [(in_pairs(TURNS[name](rng)) > 1).judge() for _ in range(trials)]
+    verdicts = [verdict_of(in_pairs(TURNS[name](rng)) > 1) for _ in range(trials)]
     decided = 1 - verdicts.count("undecided") / trials
     assert decided <= 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
     # A gain beyond the noise is decided, though each process was disturbed.
     slow = [0.3 * x for x in autoregressive(rng, 0.9, 12)]
-    assert (in_pairs(slow, gain=3.0) > 1.1).judge() == "supported"
+    assert verdict_of(in_pairs(slow, gain=3.0) > 1.1) == "supported"
 
 
 # -------------------------------------------------------------------------------------- verdicts
@@ -481,7 +483,7 @@ JUDGED: tuple[tuple[Statement | Several, str], ...] = (
 
 @pytest.mark.parametrize(("claim", "verdict"), JUDGED)
 def test_one_rule_decides(claim: Statement | Several, verdict: str) -> None:
-    assert claim.judge() == verdict
+    assert verdict_of(claim) == verdict
 
 
 TRUE, FALSE, UNSURE, SURE, SLOW = (
@@ -502,7 +504,7 @@ TRUE, FALSE, UNSURE, SURE, SLOW = (
     ((), "not measured", "not measured"),
 ])  # fmt: skip
 def test_all_and_any_of_statements(statements: tuple[Statement, ...], all_: str, any_: str) -> None:
-    assert (all_of(*statements).judge(), any_of(*statements).judge()) == (all_, any_)
+    assert (verdict_of(all_of(*statements)), verdict_of(any_of(*statements))) == (all_, any_)
 
 
 def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
@@ -513,4 +515,4 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
     assert estimate(mean) == interval(0.95)
     both = found(mean - series("x", *([i + 1.0] for i in range(9)), of="1"))
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
-    assert Statement(mean, Range(0), about="cuda").judge() == "not comparable"
+    assert verdict_of(Statement(mean, Range(0), about="cuda")) == "not comparable"

@@ -18,9 +18,9 @@ from report.engine.writing import render_room
 from report.paper.comparisons import judge_in_detail
 from report.paper.findings import Findings, Inputs
 from report.paper.replication import Replica, report, summary
-from report.quantity.expression import Sampled, exact, measured
+from report.quantity.expression import Sampled, Statement, exact, measured
 from report.quantity.intervals import Process
-from report.quantity.verdicts import Statement, all_of
+from report.quantity.verdicts import all_of
 from report.studies import STUDIES
 from tests.degraded import of_series
 

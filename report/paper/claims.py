@@ -11,7 +11,9 @@ from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, sca
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, number
-from report.quantity.verdicts import Range, Several, Statement
+from report.quantity.expression import Statement
+from report.quantity.ranges import Range
+from report.quantity.verdicts import Several, is_disturbed, verdict_of
 
 #: Up to this many comparisons of a claim are printed; more are counted.
 _FEW = 3
@@ -24,7 +26,7 @@ _DIGITS = 4
 def judge(id: str, statement: Statement | Several) -> Claim:
     """Judge the claim ``id``: verdict, measured and expected numbers, and why it is undecided."""
     because = "; ".join((_numbers(statement), *_undecided(statement)))
-    return Claim(id, statement.judge(), because, compared=tuple(_compared(statement)))
+    return Claim(id, verdict_of(statement), because, compared=tuple(_compared(statement)))
 
 
 def _compared(statement: Statement | Several) -> Iterator[tuple[Evaluated, float, float]]:
@@ -54,7 +56,7 @@ def _numbers_of(several: Several) -> str:
     parts = several.statements
     if len(parts) <= _FEW:
         return (" and " if several.every else " or ").join(map(_numbers, parts))
-    verdicts = [part.judge() for part in parts]
+    verdicts = [verdict_of(part) for part in parts]
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     of = "all" if several.every else "any"
     return f"{holding} of {len(parts)} comparisons hold, {failing} fail; expected {of}"
@@ -62,20 +64,22 @@ def _numbers_of(several: Several) -> str:
 
 def _undecided(statement: Statement | Several) -> tuple[str, ...]:
     """List why a claim is undecided, in a few words each; empty if it is decided."""
-    if statement.judge() != "undecided":
+    if verdict_of(statement) != "undecided":
         return ()
     if isinstance(statement, Several):
         reasons: list[str] = []
         for part in statement.statements:
-            verdict = part.judge()
+            verdict = verdict_of(part)
             reasons += [verdict] if verdict.startswith("not ") else _undecided(part)
         return tuple(dict.fromkeys(reasons)) or ("joint level too low",)
     return (_undecided_reason(statement),)
 
 
 def _undecided_reason(statement: Statement) -> str:
-    if statement.disturbed or statement.alone:
-        return "disturbed" if statement.disturbed else "one process"
+    if is_disturbed(statement):
+        return "disturbed"
+    if statement.alone:
+        return "one process"
     result = estimate(statement.quantity)
     if isinstance(result, Missing):
         return "no bounded interval"

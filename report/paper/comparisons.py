@@ -19,8 +19,9 @@ from report.paper.claims import bound_text, expected_text, judge, with_interval
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, number
-from report.quantity.expression import Quantity, Sampled
-from report.quantity.verdicts import Range, Several, Statement, Verdict
+from report.quantity.expression import Quantity, Sampled, Statement
+from report.quantity.ranges import Range
+from report.quantity.verdicts import Several, Verdict, is_disturbed, verdict_of
 
 #: A claim of up to this many comparisons prints all of them; of more, the number that hold.
 _FEW: Final = 3
@@ -83,7 +84,7 @@ def _measured(comparisons: tuple[Statement, ...]) -> str:
         return "not measured"
     if len(comparisons) <= _FEW:
         return "; ".join(_number(comparison.quantity) for comparison in comparisons)
-    holding = sum(comparison.judge() == "supported" for comparison in comparisons)
+    holding = sum(verdict_of(comparison) == "supported" for comparison in comparisons)
     return f"{holding} of {len(comparisons)} hold"
 
 
@@ -114,7 +115,7 @@ def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: boo
     if verdict == "supported":
         return
     for comparison in comparisons:
-        result = comparison.judge()
+        result = verdict_of(comparison)
         if result == "not measured":
             assert comparison.quantity.missing
             yield comparison.quantity.missing.reason
@@ -134,7 +135,7 @@ def _name(quantity: Quantity) -> str:
 
 def undecided_reason(statement: Statement) -> str:
     """Why one comparison decides nothing, and how many processes would decide it."""
-    if statement.disturbed:
+    if is_disturbed(statement):
         return "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:
         return f"one process measured it; at least {_processes_for_level(1, 0.0)} decide"

@@ -40,8 +40,9 @@ from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
-from report.quantity.expression import Quantity, absent, exact
-from report.quantity.verdicts import Range, Several, Statement, all_of
+from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.ranges import Range
+from report.quantity.verdicts import Several, all_of
 from report.theory.reconciliation import Reconciliation
 
 __all__ = ["Content", "Part", "Study", "audit_row"]

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.quantity.intervals import Process
+from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
-
-if TYPE_CHECKING:
-    from report.quantity.verdicts import Statement
 
 Number: TypeAlias = int | float
 
@@ -93,26 +91,18 @@ class Quantity:
 
     def __gt__(self, bound: Number) -> Statement:
         """State that the quantity is above ``bound``, for a claim to judge."""
-        from report.quantity.verdicts import Range, Statement
-
         return Statement(self, Range(low=bound))
 
     def __lt__(self, bound: Number) -> Statement:
         """State that the quantity is below ``bound``."""
-        from report.quantity.verdicts import Range, Statement
-
         return Statement(self, Range(high=bound))
 
     def near(self, number: Number, within: float) -> Statement:
         """State that the quantity equals ``number`` up to ``within``, which is above 0."""
-        from report.quantity.verdicts import Statement, equals
-
         return Statement(self, equals(number, within))
 
     def exactly(self, number: Number) -> Statement:
         """State that the quantity equals ``number`` exactly, as for counts."""
-        from report.quantity.verdicts import Range, Statement
-
         return Statement(self, Range(number, number, closed=True))
 
     def __add__(self, other: Quantity | Number) -> Quantity:
@@ -138,6 +128,32 @@ class Quantity:
 
     def __rtruediv__(self, other: Number) -> Quantity:
         return as_quantity(other) / self
+
+
+@dataclass(frozen=True)
+class Statement:
+    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named.
+
+    A kind that no device has, such as one with the base of a comparison, is comparable to none.
+    """
+
+    quantity: Quantity
+    range: Range
+    about: str = ""
+
+    @property
+    def sampled(self) -> tuple[Sampled, ...]:
+        """The measured series that decide it."""
+        return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
+
+    @property
+    def alone(self) -> bool:
+        """Tell whether one process alone measured any of its series.
+
+        Calls of one process resemble each other more than those of several, so that their interval
+        is about that process alone, however narrow it is.
+        """
+        return any(leaf.alone for leaf in self.sampled)
 
 
 # -------------------------------------------------------------------------------------- leaves

@@ -5,110 +5,20 @@ Everything else is undecided, so that noise, which widens intervals, never makes
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni
+from report.core.statistics.estimates import CONFIDENCE, bonferroni
 from report.quantity.evaluation import compared_in_pairs, estimate
-from report.quantity.expression import Inferred, Quantity, Sampled
+from report.quantity.expression import Inferred, Quantity, Sampled, Statement
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
 #: Levels are rounded where they are added up.
 _ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers for which a claim holds; the ends belong to it where ``closed``."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    closed: bool = False
-
-    def holds(self, estimate: Estimate) -> bool:
-        """Tell whether the whole interval is in the range."""
-        return self._above(self.low, estimate.low) and self._above(estimate.high, self.high)
-
-    def excludes(self, estimate: Estimate) -> bool:
-        """Tell whether no part of the interval is in the range."""
-        return not (self._above(self.low, estimate.high) and self._above(estimate.low, self.high))
-
-    def _above(self, low: float, high: float) -> bool:
-        return low < high or (self.closed and low == high)
-
-
-def equals(number: float, within: float) -> Range:
-    """The range of equivalence: without a margin no measurement could support it.
-
-    Raises ``StudyError`` for a margin that is not positive.
-    """
-    if not within > 0:
-        raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
-    return Range(number - within, number + within, closed=True)
-
-
-@dataclass(frozen=True)
-class Statement:
-    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named.
-
-    A kind that no device has, such as one with the base of a comparison, is comparable to none.
-    """
-
-    quantity: Quantity
-    range: Range
-    about: str = ""
-
-    @property
-    def disturbed(self) -> bool:
-        """Return whether other programs ran while any of it was measured, and that may decide it.
-
-        They do not decide a comparison in pairs of processes: two processes in turn meet the same
-        load, which cancels in their ratio or widens its interval.
-        """
-        return any(leaf.disturbed for leaf in self._sampled) and not compared_in_pairs(
-            self.quantity
-        )
-
-    @property
-    def alone(self) -> bool:
-        """Whether any of it was measured in one process only.
-
-        Calls of one process resemble each other more than those of several, so that their interval
-        speaks of that process alone, however narrow it is.
-        """
-        return any(leaf.alone for leaf in self._sampled)
-
-    @property
-    def _sampled(self) -> Iterator[Sampled]:
-        return (leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
-
-    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
-        """The verdict at the joint level ``confidence``.
-
-        A level that the data do not reach decides nothing: with three processes, whose extremes
-        bound a median at 75 %, the verdict is undecided; so is one of measurements that give no
-        bounded result, that one process made, or that something else on the machine disturbed.
-        """
-        if self.quantity.missing:
-            return "not measured"
-        leaves = self.quantity.leaves
-        devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
-        if self.about and devices - {self.about}:
-            return "not comparable"
-        if self.disturbed or self.alone:
-            return "undecided"
-        result = estimate(self.quantity, confidence)
-        if isinstance(result, Missing) or result.confidence < confidence - _ROUNDING:
-            return "undecided"
-        if self.range.holds(result):
-            return "supported"
-        return "refuted" if self.range.excludes(result) else "undecided"
 
 
 @dataclass(frozen=True)
@@ -118,22 +28,63 @@ class Several:
     statements: tuple[Statement | Several, ...]
     every: bool
 
-    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
-        """The verdict at the joint level ``confidence``.
 
-        That all of several hold is false only if one is, which each part bounds by itself
-        (intersection-union test, Berger 1982); that one of them decides the whole is a choice among
-        several, so that they share the level (Bonferroni).  Where each part by itself decides it,
-        no choice was made (these are the first and the last step of Simes 1986).
-        """
-        if not self.statements:
-            return "not measured"
-        shared = bonferroni(confidence, len(self.statements))
-        decisive: Verdict = "refuted" if self.every else "supported"
-        if any(statement.judge(shared) == decisive for statement in self.statements):
-            return decisive
-        verdicts = {statement.judge(confidence) for statement in self.statements}
-        return verdicts.pop() if len(verdicts) == 1 else "undecided"
+def verdict_of(claim: Statement | Several, confidence: float = CONFIDENCE) -> Verdict:
+    """Judge a claim at the joint level ``confidence``."""
+    if isinstance(claim, Several):
+        return _joint_verdict(claim, confidence)
+    return _single_verdict(claim, confidence)
+
+
+def _single_verdict(statement: Statement, confidence: float) -> Verdict:
+    """Judge one comparison.
+
+    A level that the data do not reach decides nothing: three processes, whose extremes bound a
+    median at 75 %, leave it undecided.  So do measurements without a bounded result, from one
+    process, or disturbed by other programs.
+    """
+    if statement.quantity.missing:
+        return "not measured"
+    leaves = statement.quantity.leaves
+    devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
+    if statement.about and devices - {statement.about}:
+        return "not comparable"
+    if is_disturbed(statement) or statement.alone:
+        return "undecided"
+    result = estimate(statement.quantity, confidence)
+    if isinstance(result, Missing) or result.confidence < confidence - _ROUNDING:
+        return "undecided"
+    if statement.range.holds(result):
+        return "supported"
+    return "refuted" if statement.range.excludes(result) else "undecided"
+
+
+def is_disturbed(statement: Statement) -> bool:
+    """Tell whether other programs ran during a measurement, so that they may decide it.
+
+    They do not decide a comparison in pairs of processes: two processes in turn meet the same load,
+    which cancels in their ratio or widens its interval.
+    """
+    disturbed = any(leaf.disturbed for leaf in statement.sampled)
+    return disturbed and not compared_in_pairs(statement.quantity)
+
+
+def _joint_verdict(several: Several, confidence: float) -> Verdict:
+    """Judge several statements.
+
+    That all hold is false only if one is, which each part bounds by itself (intersection-union
+    test, Berger 1982).  That one of them decides the whole is a choice among several, so that they
+    share the level (Bonferroni).  Where each part decides it alone, no choice was made (these are
+    the first and the last step of Simes 1986).
+    """
+    if not several.statements:
+        return "not measured"
+    shared = bonferroni(confidence, len(several.statements))
+    decisive: Verdict = "refuted" if several.every else "supported"
+    if any(verdict_of(statement, shared) == decisive for statement in several.statements):
+        return decisive
+    verdicts = {verdict_of(statement, confidence) for statement in several.statements}
+    return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
 def all_of(*statements: Statement | Several) -> Several:

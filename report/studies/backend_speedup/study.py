@@ -14,9 +14,8 @@ from report.paper.machines import MachineComparison, setup
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
-from report.quantity.verdicts import Statement
 from report.studies.backend_speedup import figures, results, theory
 from report.studies.backend_speedup.results import PRODUCTS, Pair
 from report.studies.backend_speedup.runs import Run

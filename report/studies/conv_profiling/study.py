@@ -19,9 +19,8 @@ from report.paper.machines import setup, short_name
 from report.paper.reconciliations import as_figure
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
-from report.quantity.verdicts import Statement
 from report.studies.conv_profiling import results, source, theory
 from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject

@@ -15,8 +15,7 @@ from report.core.text.format import NO_BREAK
 from report.evidence import executed as evidence
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
-from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.verdicts import Statement
+from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Block, Run
 from report.studies.conv_scaling.source import Source

@@ -14,9 +14,8 @@ from report.paper.machines import MachineComparison, setup
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import counted_in, largest, smallest
-from report.quantity.verdicts import Statement
 from report.studies.conv_scaling import figures, results, theory
 from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source

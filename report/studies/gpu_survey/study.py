@@ -16,8 +16,7 @@ from report.core.statistics.estimates import CONFIDENCE
 from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact
-from report.quantity.verdicts import Statement
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.source import read_tables
 from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS

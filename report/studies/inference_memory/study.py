@@ -15,9 +15,9 @@ from report.paper.machines import setup
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
-from report.quantity.verdicts import Several, Statement, any_of, trend
+from report.quantity.verdicts import Several, any_of, trend
 from report.studies.inference_memory import figures, source, theory
 from report.studies.inference_memory.results import (
     NO_BYTES,

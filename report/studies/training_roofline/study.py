@@ -15,9 +15,9 @@ from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import estimate, to_digits
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
-from report.quantity.verdicts import Statement, all_of
+from report.quantity.verdicts import all_of, verdict_of
 from report.studies.training_roofline import figures, theory
 from report.studies.training_roofline.results import RATE, audit
 from report.studies.training_roofline.runs import DEPTHWISE, Run
@@ -459,5 +459,5 @@ def _outcome(p: Paper, decision: _Decision) -> str:
         counts = count_by_verdict([check for kind in decision for check in p.audit[kind]])
         differ = "differs" if counts["differs"] == 1 else "differ"
         return f"{sum(counts.values())} numbers, {counts['differs']} {differ}"
-    verdict = all_of(*decision(p)).judge()
+    verdict = verdict_of(all_of(*decision(p)))
     return {"supported": "holds", "refuted": "fails"}.get(verdict, "undecided")

@@ -1,0 +1,39 @@
+"""Ranges of numbers for which a claim holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from report.core.errors import StudyError
+from report.core.statistics.estimates import Estimate
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers for which a claim holds; the ends belong to it where ``closed``."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = False
+
+    def holds(self, estimate: Estimate) -> bool:
+        """Tell whether the whole interval is in the range."""
+        return self._above(self.low, estimate.low) and self._above(estimate.high, self.high)
+
+    def excludes(self, estimate: Estimate) -> bool:
+        """Tell whether no part of the interval is in the range."""
+        return not (self._above(self.low, estimate.high) and self._above(estimate.low, self.high))
+
+    def _above(self, low: float, high: float) -> bool:
+        return low < high or (self.closed and low == high)
+
+
+def equals(number: float, within: float) -> Range:
+    """The range of equivalence: without a margin no measurement could support it.
+
+    Raises ``StudyError`` for a margin that is not positive.
+    """
+    if not within > 0:
+        raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
+    return Range(number - within, number + within, closed=True)
