@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from experiments import registry
+from experiments.audit.command import EPILOG as QUANTITIES
 from experiments.audit.command import OPTIONS as AUDIT
 from experiments.audit.command import audit
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
@@ -216,7 +217,7 @@ def parser() -> Parser:
     for name, (meaning, _, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=meaning)
         command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
-        command.epilog = _EXAMPLES if name == "run" else None
+        command.epilog = {"run": _EXAMPLES, "audit": QUANTITIES}.get(name)
     return program
 
 

@@ -20,13 +20,16 @@ from report.core.errors import UsageError
 from report.core.records.devices import Device, read_devices
 
 #: The options of ``audit``, as the command line reads them.
-OPTIONS: Final = f"""\
+OPTIONS: Final = """\
 file  FILE  a table as CSV, Markdown, HTML or LaTeX
---column  QUANTITY=HEADING...  which heading is a quantity, as mfu="MFU (%)"; may be repeated
+--column  QUANTITY=HEADING...  which heading is a quantity, as mfu=Utilisation; may be repeated
 --given  QUANTITY=VALUE...  what holds for all rows, as device=H100-SXM; may be repeated
 --table  COUNT [1]  which table of the file
 --json  –  print one JSON object
-quantities: {", ".join(QUANTITIES)}
+"""
+#: Text below the help of the command.
+EPILOG: Final = f"""quantities: {", ".join(QUANTITIES)}
+guide: docs/auditing.md
 """
 
 

@@ -239,14 +239,19 @@ class Row:
         operation = name.removesuffix("_peak")
         if name in ("peak", "sparse_peak"):
             operation = self._precision()
+        devices = [d for d in self.devices if d.key == key] if key else self._named()
         peaks: dict[float, tuple[Device, Peak]] = {}
-        for device in self._named() if not key else self.devices:
-            peak = peak_of(device, operation) if key in ("", device.key) else None
+        lacking = []
+        for device in devices:
+            peak = peak_of(device, operation)
             number = (peak.sparse if sparse else peak.value) if peak else None
             if peak and number:
                 peaks.setdefault(number, (device, peak))
-        if len(peaks) > 1:
-            which = ", ".join(device.key for device, _ in peaks.values())
+            else:
+                lacking.append(device.key)
+        # A card whose data sheet lacks the number may be the one that is meant.
+        if len(peaks) > 1 or (peaks and lacking):
+            which = ", ".join([device.key for device, _ in peaks.values()] + lacking)
             raise NotEnoughError(f"which device: {which}")
         for number, (device, peak) in peaks.items():
             doubt = "" if peak.verified else ", which nobody has verified"

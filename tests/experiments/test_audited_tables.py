@@ -112,6 +112,7 @@ def test_rounding_is_not_called_an_error_and_a_random_error_is_not_explained(
     ("energy", "power=300 W; time=2.0 h; devices=8; energy=17.3 MJ", "differs", None),
     ("memory", "device=T4; memory=15.8 GiB", "not enough given", None),
     ("memory", "device=T4; memory=24 GB", "impossible", None),
+    ("memory", "device=A100; memory=75 GB", "not enough given", None),
     ("bandwidth_use", "device=T4; bandwidth=240 GB/s; bandwidth_use=75 %", "consistent", None),
     ("bandwidth_use", "device=T4; bandwidth=240 GiB/s; bandwidth_use=75 %", "differs",
      "GiB for GB, or the inverse"),
@@ -238,6 +239,9 @@ def test_the_command_prints_verdicts_and_json(
     assert content["verdicts"] == {"consistent": 1}
     assert main(["audit", str(path), "--given", "mfu=3"]) == 2
     assert "--given mfu: the table has it." in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    assert "quantities: device, precision" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("key", "operation", "units", "clock", "width"), [
