@@ -100,7 +100,7 @@ _PASSES: Final = {"training": 3, "train": 3, "forward": 1, "inference": 1}
 
 
 class NotEnoughError(Exception):
-    """What a row lacks."""
+    """A row lacks what its check needs."""
 
 
 @cache

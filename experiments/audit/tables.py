@@ -115,8 +115,8 @@ def _of_html(text: str) -> list[Rows]:
 
 def _of_latex(text: str) -> list[Rows]:
     tables = []
-    for found in _TABULAR.finditer(text):
-        body = _RULES.sub("", found[2])
+    for tabular in _TABULAR.finditer(text):
+        body = _RULES.sub("", tabular[2])
         if "\\multi" in body:
             raise UsageError("The table has merged cells (\\multicolumn); write them out.")
         # The first group in braces describes the columns.

@@ -1,4 +1,4 @@
-"""What a run will need, said within seconds of its start: time, memory, disk, and how noisy it is.
+"""Forecast a run within seconds of its start: its time, memory and disk, and how noisy it is.
 
 The smallest and the largest case of each kind are built; on a CPU both are also called in a child
 process, and the times of the cases between them are interpolated by their size.

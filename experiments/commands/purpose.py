@@ -1,4 +1,4 @@
-"""What a record is good for, at the end of a run: the next build and the claims that it decides."""
+"""Say at the end of a run what its record serves: the next build and the claims that it decides."""
 
 from __future__ import annotations
 

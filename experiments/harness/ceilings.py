@@ -140,7 +140,7 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
             if reason is None:
                 ceilings.append(_PAGE_MAPPING.ceiling(moment, durations))
     disturbance = quiet.disturbance(start, quiet.read_counters(), threads)
-    noted = [msgspec.structs.replace(each, disturbance=disturbance) for each in ceilings]
+    noted = [msgspec.structs.replace(c, disturbance=disturbance) for c in ceilings]
     return Ceilings(ceilings=tuple(noted), reason=reason)
 
 

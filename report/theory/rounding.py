@@ -50,13 +50,13 @@ class Rounded:
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
 
     def __mul__(self, other: Rounded) -> Rounded:
-        mine, theirs = self.interval, other.interval
-        product = Interval(mine.low * theirs.low, mine.high * theirs.high)
+        left, right = self.interval, other.interval
+        product = Interval(left.low * right.low, left.high * right.high)
         return Rounded(self.value * other.value, product)
 
     def __truediv__(self, other: Rounded) -> Rounded:
-        mine, theirs = self.interval, other.interval
-        quotient = Interval(mine.low / theirs.high, mine.high / theirs.low)
+        left, right = self.interval, other.interval
+        quotient = Interval(left.low / right.high, left.high / right.low)
         return Rounded(self.value / other.value, quotient)
 
     def scaled(self, factor: int | float | Fraction) -> Rounded:

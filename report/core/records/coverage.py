@@ -82,7 +82,7 @@ def _quantities(case: _Case) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What own records hold; ``passes`` tells of a record's file that no gate refuses it."""
+    """Cases of own records; ``passes`` is true of a record's file that no gate refuses."""
 
     cases: Coverage
     passes: Callable[[str], bool]
