@@ -10,7 +10,7 @@ from experiments.audit.quantities import Cell
 from experiments.audit.rules import FORMULAS, INPUTS, LIMITS, NotEnoughError, Row
 from report.theory.rounding import Rounded
 
-Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
+ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Check:
     explanations: tuple[str, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """Compare the interval of the printed digits with that of the recomputed value."""
         if self.limit and self.printed.number.interval.low > self.limit.interval.high:
             return "impossible"

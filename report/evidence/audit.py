@@ -26,7 +26,7 @@ from report.theory.rounding import Interval, rounding_interval
 
 #: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
 #: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.
-Verdict: TypeAlias = Literal["agrees", "rounds", "differs"]
+AuditVerdict: TypeAlias = Literal["agrees", "rounds", "differs"]
 
 #: Computes a derived number from its inputs; monotone in each of them, over their rounding.
 Formula: TypeAlias = Callable[..., Fraction]
@@ -151,7 +151,7 @@ class Check:
     possible: Interval
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AuditVerdict:
         """Whether the number follows from its inputs."""
         if self.derived.interval.meets(Interval(self.recomputed, self.recomputed)):
             return "agrees"
@@ -260,6 +260,6 @@ def share(part: Fraction, whole: Fraction) -> Fraction:
     return 100 * part / whole
 
 
-def count_by_verdict(checks: Iterable[Check]) -> Counter[Verdict]:
+def count_by_verdict(checks: Iterable[Check]) -> Counter[AuditVerdict]:
     """How many checks have each verdict."""
     return Counter(item.verdict for item in checks)

@@ -17,7 +17,7 @@ from report.core.errors import StudyError
 from report.theory.allocator import Sum
 from report.theory.timeline import Moment
 
-Verdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
+FitVerdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B")
 _UNITS: Final = {None: 1} | {
@@ -84,7 +84,7 @@ class Fits(Generic[P]):
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
-    def verdict(self, batch: int) -> Verdict:
+    def verdict(self, batch: int) -> FitVerdict:
         """Judge a predicted batch; on a GPU it fits if the allocator's segments fit."""
         prediction = self.predicted[batch]
         if least(prediction) > self.limit and not prediction.compiled:
