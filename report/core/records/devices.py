@@ -17,7 +17,7 @@ from report.core.records.record import DeviceKey, Text
 from report.core.records.reported import CitationKey, Part
 from report.core.records.strict import read_strictly, refuse_first, repeated
 
-Operation: TypeAlias = Literal[
+RatedQuantity: TypeAlias = Literal[
     "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"
 ]
 
@@ -37,7 +37,7 @@ class Peak(Part, frozen=True):
     no paper prints it.  ``sparse`` is the peak with structured sparsity, where it is printed too.
     """
 
-    operation: Operation
+    operation: RatedQuantity
     value: Annotated[float, msgspec.Meta(gt=0)]
     unit: Literal["TFLOP/s", "GB/s", "MiB", "GB"]
     source: CitationKey
@@ -65,7 +65,7 @@ class Device(Part, frozen=True):
             _contains_word(model, word) for word in self.excludes
         )
 
-    def peak(self, operation: Operation) -> Peak | None:
+    def peak(self, operation: RatedQuantity) -> Peak | None:
         """Return the verified peak of an operation, or None."""
         for peak in self.peaks:
             if peak.operation == operation and peak.verified:

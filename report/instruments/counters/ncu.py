@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from report.instruments.counters.ncu_metrics import MetricPlan, Operation, Term, Unit
+from report.instruments.counters.ncu_metrics import Instruction, MetricPlan, Term, Unit
 from report.instruments.counters.ncu_output import KernelRow
 
 #: The depth of the products of known work.
@@ -81,7 +81,7 @@ def flops(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
     return sum(counts) if terms and len(counts) == len(parts) else None
 
 
-def operations(rows: Sequence[KernelRow], plan: MetricPlan, operation: Operation) -> int | None:
+def operations(rows: Sequence[KernelRow], plan: MetricPlan, operation: Instruction) -> int | None:
     """Count additions, multiplications or multiply-adds of the CUDA cores in float32."""
     terms = [t for t in plan.terms if (t.operation, t.precision) == (operation, "fp32")]
     work = flops(rows, terms)

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 from report.core.errors import RecordError
 
 Unit: TypeAlias = Literal["cuda_core", "tensor_core"]
-Operation: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
+Instruction: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
 
 _NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
 
@@ -38,7 +38,7 @@ class Term:
     factor: int
     unit: Unit
     precision: str
-    operation: Operation
+    operation: Instruction
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class MetricPlan:
 
 
 #: Operation of the instruction name -> its kind and FLOPs a thread instruction.
-_CUDA_CORE: Final[dict[str, dict[str, tuple[Operation, int]]]] = {
+_CUDA_CORE: Final[dict[str, dict[str, tuple[Instruction, int]]]] = {
     "fp32": {"fadd": ("add", 1), "fmul": ("multiply", 1), "ffma": ("multiply_add", 2)},
     "fp64": {"dadd": ("add", 1), "dmul": ("multiply", 1), "dfma": ("multiply_add", 2)},
     "fp16": {"hadd": ("add", 2), "hmul": ("multiply", 2), "hfma": ("multiply_add", 4)},
 }
 #: Blackwell's pairs in single precision; other GPUs do not have them.
-_PAIRS: Final[dict[str, dict[str, tuple[Operation, int]]]] = {
+_PAIRS: Final[dict[str, dict[str, tuple[Instruction, int]]]] = {
     "fp32": {"fadd2": ("add", 2), "fmul2": ("multiply", 2), "ffma2": ("multiply_add", 4)},
 }
 #: Alternatives in order of preference; a tuple of several is summed.
