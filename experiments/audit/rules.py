@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from experiments.audit.quantities import Cell
 from report.core.errors import RidgepointError, UsageError
-from report.core.records.devices import Device, Peak
+from report.core.records.devices import Device, RatedPeak
 from report.core.records.operations import ITEM_BYTES
 from report.theory.rounding import Interval, Rounded
 from report.theory.transformers import read_transformer
@@ -240,7 +240,7 @@ class Row:
         if name in ("peak", "sparse_peak"):
             operation = self._precision()
         devices = [d for d in self.devices if d.key == key] if key else self._named()
-        peaks: dict[float, tuple[Device, Peak]] = {}
+        peaks: dict[float, tuple[Device, RatedPeak]] = {}
         lacking = []
         for device in devices:
             peak = peak_of(device, operation)
@@ -317,7 +317,7 @@ class Row:
                 yield Change(text, f"{quantity}:{device.key}", quantity)
 
 
-def peak_of(device: Device, operation: str) -> Peak | None:
+def peak_of(device: Device, operation: str) -> RatedPeak | None:
     """Return a peak, verified or not.
 
     NVIDIA's matrix units compute float16 as fast as bfloat16, which some documents give alone.

@@ -47,7 +47,7 @@ from report.core.records.record import (
     Cache,
     Ceiling,
     Moment,
-    Peak,
+    PeakOperation,
     WorkUnit,
     capacities,
     last_capacity,
@@ -96,7 +96,7 @@ class Program(NamedTuple):
     """A program to sample, and the facts of its ceiling."""
 
     call: Callable[[], object]
-    operation: Peak
+    operation: PeakOperation
     instrument: str
     size: str
     work: int
@@ -223,7 +223,9 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
     def arrays(count: int) -> list[Any]:
         return [torch.ones(-(-working_set // (_FLOAT_BYTES * count))) for _ in range(count)]
 
-    def program(call: Callable[[], object], name: Peak, instrument: str, *moved: Any) -> Program:
+    def program(
+        call: Callable[[], object], name: PeakOperation, instrument: str, *moved: Any
+    ) -> Program:
         size, work = f"{len(moved[0])} elements", _FLOAT_BYTES * sum(map(len, moved))
         return Program(call, name, instrument, size, work, work_unit="B", working_set=work)
 

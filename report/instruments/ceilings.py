@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final
 
-from report.core.records.record import Ceiling, Environment, Peak, Record, last_capacity
+from report.core.records.record import Ceiling, Environment, PeakOperation, Record, last_capacity
 from report.instruments.gates import BEYOND_CACHES
 
 FLOAT32: Final = "float32"
 
-_ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
-_BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
+_ARITHMETIC: Final[tuple[PeakOperation, ...]] = ("matrix_product", "convolution")
+_BANDWIDTH: Final[tuple[PeakOperation, ...]] = ("copy", "read", "triad")
 #: Operation -> the operations whose best rate bounds it.
-_MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
+_MEANT: Final[dict[str, tuple[PeakOperation, ...]]] = {
+    "matrix_product": _ARITHMETIC,
+    "copy": _BANDWIDTH,
+}
 CEILING_UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
     **dict.fromkeys(_BANDWIDTH, "B/s"),

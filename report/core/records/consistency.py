@@ -13,7 +13,15 @@ from typing import Any, Final
 import msgspec
 
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Ceiling, Factor, Measured, Moment, Peak, Record
+from report.core.records.record import (
+    Case,
+    Ceiling,
+    Factor,
+    Measured,
+    Moment,
+    PeakOperation,
+    Record,
+)
 
 #: Start and end are whole seconds, so a run may last this much longer (s).
 _ROUNDING: Final = 1.0
@@ -25,7 +33,7 @@ _CONVOLUTION: Final = re.compile(
 _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Bytes that one run moves for each element of its size, in float32.
-_MOVED: Final[Mapping[Peak, int]] = {"copy": 8, "read": 8, "triad": 12}
+_MOVED: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
 _MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
 #: (part, whole): bytes of one call, of which the part cannot exceed the whole.
 _PART_OF: Final = (

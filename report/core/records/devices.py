@@ -28,7 +28,7 @@ _SMALLEST: Final = 1e-6
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
-class Peak(Part, frozen=True):
+class RatedPeak(Part, frozen=True):
     """One line of a data sheet, in its printed unit.
 
     ``operation`` is ``memory`` (its bandwidth), ``capacity`` (of the memory), ``cache`` (size of
@@ -57,7 +57,7 @@ class Device(Part, frozen=True):
     name: Text
     matches: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
     excludes: tuple[Text, ...]
-    peaks: tuple[Peak, ...]
+    peaks: tuple[RatedPeak, ...]
 
     def is_named(self, model: str) -> bool:
         """Tell whether ``model``, as the driver reports it, names this device."""
@@ -65,7 +65,7 @@ class Device(Part, frozen=True):
             _contains_word(model, word) for word in self.excludes
         )
 
-    def peak(self, operation: RatedQuantity) -> Peak | None:
+    def peak(self, operation: RatedQuantity) -> RatedPeak | None:
         """Return the verified peak of an operation, or None."""
         for peak in self.peaks:
             if peak.operation == operation and peak.verified:

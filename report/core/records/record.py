@@ -68,7 +68,9 @@ FEWEST_PROCESSES: Final = 6
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
 #: Operation whose best rate is a ceiling, and the unit of its work.
-Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "triad", "page_mapping"]
+PeakOperation: TypeAlias = Literal[
+    "matrix_product", "convolution", "copy", "read", "triad", "page_mapping"
+]
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
@@ -264,7 +266,7 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
     describes other activity of the machine.
     """
 
-    operation: Peak
+    operation: PeakOperation
     moment: Moment
     dtype: Text
     size: Text
