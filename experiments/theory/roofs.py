@@ -15,7 +15,7 @@ from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
 
-class Limit(NamedTuple):
+class MemoryLimit(NamedTuple):
     """Memory of a device or a machine (B), its name, and whether it is a GPU."""
 
     bytes: int
@@ -23,7 +23,7 @@ class Limit(NamedTuple):
     gpu: bool = False
 
 
-def named_limit(name: str) -> Limit:
+def named_limit(name: str) -> MemoryLimit:
     """Return a size such as ``8GB``, or the memory of a device of ``devices.yaml`` or a record.
 
     Raises ``UsageError`` where it is none of them.
@@ -32,11 +32,11 @@ def named_limit(name: str) -> Limit:
         environment = _record(name, name.removeprefix("record:")).record.environment
         gpu = environment.gpu
         size = gpu.memory_bytes if gpu else environment.memory_bytes
-        return Limit(size, environment.label, gpu is not None)
+        return MemoryLimit(size, environment.label, gpu is not None)
     if name[:1].isdigit():
-        return Limit(bytes_of(name), name)
+        return MemoryLimit(bytes_of(name), name)
     device, capacity = _sheet("--fits", name, "capacity")
-    return Limit(int(capacity), f"{device} (data sheet)", gpu=True)
+    return MemoryLimit(int(capacity), f"{device} (data sheet)", gpu=True)
 
 
 def named_roof(name: str, dtype: str) -> Roof:

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
+from report.core.text.format import Number
 from report.instruments.gates import is_bimodal
 from report.quantity.expression import (
     Derived,
@@ -27,7 +28,6 @@ from report.quantity.expression import (
     Inferred,
     Interval,
     Leaf,
-    Number,
     Quantity,
     Reported,
     Sampled,

@@ -17,11 +17,10 @@ from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
+from report.core.text.format import Number
 from report.quantity.intervals import Process
 from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
-
-Number: TypeAlias = int | float
 
 #: The product's code and, in it, the studies, whose lines are named in messages.
 _PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"

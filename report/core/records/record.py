@@ -24,7 +24,7 @@ SCHEMA_VERSION: Final = 4
 LONGEST_NAME: Final = 200
 
 #: Numbers are bounded so that no computation on them overflows.
-Number: TypeAlias = (
+StoredNumber: TypeAlias = (
     Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
     | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 )
@@ -49,9 +49,9 @@ Timestamp: TypeAlias = Annotated[
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
-Factor: TypeAlias = bool | Number | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Factor: TypeAlias = bool | StoredNumber | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Factor]
-Sample: TypeAlias = Number
+Sample: TypeAlias = StoredNumber
 #: A positive duration, in s or in whole ns.
 Duration: TypeAlias = Count | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
