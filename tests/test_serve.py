@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from report.commands import serve
+from report.commands.arguments import parse
 from report.commands.serve import NEWS, SCRIPT, Server
 from report.core.errors import RidgepointError
-from report.studies import STUDIES
-from tests.factory import ROOT, write_files
+from tests.factory import write_files
 
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
 #: The files of a site with their addresses and types.
@@ -102,8 +102,7 @@ def test_what_cannot_be_served_is_one_sentence(out: Path, tmp_path: Path) -> Non
 
 
 def options(out: Path) -> Namespace:
-    asked = dict.fromkeys(("html", "pdf", "docx", "style", "engine", "jobs"))
-    return Namespace(study=STUDIES, out=out, data=ROOT / "data", use=(), serve=0, **asked)
+    return parse(["--watch", "--serve", "0", "--out", str(out)])
 
 
 def test_each_change_is_built(
