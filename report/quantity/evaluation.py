@@ -23,10 +23,10 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni, m
 from report.core.text.format import Number
 from report.instruments.gates import is_bimodal
 from report.quantity.expression import (
+    Bounds,
     Derived,
     Exact,
     Inferred,
-    Interval,
     Leaf,
     Quantity,
     Reported,
@@ -241,7 +241,7 @@ def value(quantity: Quantity, look: Look) -> float:
     return _fixed(quantity)[0]
 
 
-def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Interval:
+def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
     interval = intervals.get(quantity)
     if interval is not None:
         return interval.value, interval.low, interval.high
@@ -251,7 +251,7 @@ def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Interval
     return _fixed(quantity)
 
 
-def _fixed(quantity: Quantity) -> Interval:
+def _fixed(quantity: Quantity) -> Bounds:
     """Return the value of an unmeasured leaf, with its bounds."""
     if isinstance(quantity, Reported):
         return quantity.bounds

@@ -29,7 +29,7 @@ _STUDIES: Final = _PRODUCT_CODE + "studies/"
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
 #: A value between its bounds: (value, low, high).
-Interval: TypeAlias = tuple[float, float, float]
+Bounds: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ class Reported(Leaf):
     decimals: int = 0
 
     @property
-    def bounds(self) -> Interval:
+    def bounds(self) -> Bounds:
         """The printed number and the numbers between which it was rounded to it."""
         half = 0.5 * 10.0**-self.decimals
         return self.value, self.value - half, self.value + half
@@ -313,7 +313,7 @@ class Operation:
     name: str
     unit: Callable[[Sequence[Unit]], Unit]
     value: Callable[[Sequence[float]], float]
-    bounds: Callable[[Sequence[Interval]], Interval]
+    bounds: Callable[[Sequence[Bounds]], Bounds]
     text: Callable[[Sequence[str]], str]
     binding: int = NAME
     widened: bool = False
@@ -388,14 +388,14 @@ def named(name: str, quantity: Quantity) -> Quantity:
     return replace(quantity, name=name) if isinstance(quantity, Derived) else quantity
 
 
-def product_bounds(intervals: Sequence[Interval]) -> Interval:
+def product_bounds(intervals: Sequence[Bounds]) -> Bounds:
     """The bounds of a product of two."""
     (a, a_low, a_high), (b, b_low, b_high) = intervals
     ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
     return a * b, min(ends), max(ends)
 
 
-def quotient_bounds(intervals: Sequence[Interval]) -> Interval:
+def quotient_bounds(intervals: Sequence[Bounds]) -> Bounds:
     """The bounds of a quotient of two; raises ``ZeroDivisionError``."""
     above, (value, low, high) = intervals
     if low <= 0 <= high:

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 from report.quantity.expression import (
     LIST,
     PRODUCT,
+    Bounds,
     Derived,
     Exact,
-    Interval,
     Operation,
     Quantity,
     combine,
@@ -66,7 +66,7 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     def mean(values: Sequence[float]) -> float:
         return math.exp(math.fsum(map(math.log, values)) / len(values))
 
-    def bounds(intervals: Sequence[Interval]) -> Interval:
+    def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)
         return mean(values), mean(lows), mean(highs)
 
@@ -105,7 +105,7 @@ def _one_of(
 ) -> Operation:
     """Choose one of several values; ``low`` and ``high`` choose among the ends."""
 
-    def bounds(intervals: Sequence[Interval]) -> Interval:
+    def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)
         return value(values), low(lows), high(highs)
 
