@@ -13,6 +13,7 @@ from report.core.errors import MeasurementError, UsageError
 from report.core.records.layers import Layer
 from report.core.records.record import FEWEST_PROCESSES, Measured, Protocol
 from report.core.records.record import Factor as Level
+from report.theory.conditions import Layout
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
-Layout: TypeAlias = Literal["contiguous", "channels_last"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 #: All memory policies of the plan, only the main one (``retained`` if available), or none.
 Policies: TypeAlias = Literal["every", "main", "none"]

@@ -14,7 +14,7 @@ from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.subject import Layout
+from report.theory.conditions import Layout
 
 #: The policies whose times are compared.
 COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from report.core.records.layers import Convolution
 from report.core.records.record import PASSES, Pass
 from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors, check_ran
+from report.theory.conditions import Layout
 from report.theory.shapes import mnist_conv2
 from report.theory.work import Macs, macs
-
-#: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
-Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 #: The batch size whose call the prose describes.

@@ -7,9 +7,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from report.core.records.record import Case
 from report.core.records.store import Stored
 from report.evidence.case_checks import Levels, check_factors
+from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
-Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 #: In the order of the tables: by depth, then the light one.
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
