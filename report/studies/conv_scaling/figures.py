@@ -15,7 +15,7 @@ from report.studies.conv_scaling.runs import Run
 
 _X: Final = "Batch size (images)"
 _TICKS: Final = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
-#: What each policy is called, in the order of its colour.
+#: Policy → its name, in the order of colours.
 _KINDS: Final[Mapping[Policy, str]] = {"retained": "Memory kept", "default": "Memory returned"}
 _RAISED: Final[Mapping[Policy, str]] = {
     "thresholds": "both raised",
@@ -58,11 +58,11 @@ def _panel(
 
 
 def start(run: Run) -> Iterator[Scaling]:
-    """What is free at the top of the heap, the threshold, and what processes returned."""
+    """Draw the free memory at the top of the heap, the threshold, and the returned memory."""
     small = [batch for batch in run.timed if batch <= 16]
     returned = [(b, n / 1e6) for b in small for n in run.returned(b)]
     over = {b: run.threshold(b) - theory.RESERVE for b in small}
-    if not returned or any(each.missing for each in over.values()):
+    if not returned or any(quantity.missing for quantity in over.values()):
         return
     x, y = zip(*returned, strict=True)
     threshold = points("Threshold less reserve, traced", over, "MB", series=0, joined=True)
@@ -81,7 +81,7 @@ def start(run: Run) -> Iterator[Scaling]:
 
 
 def cost(run: Run) -> Iterator[Scaling]:
-    """The time that returning memory adds to an image, and what explains it."""
+    """Draw the time that returning memory adds to an image, and its explanation."""
     over = run.doubled
     drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
     priced = {b: run.priced(b) / b for b in over}

@@ -1,8 +1,8 @@
-"""Results of conv_scaling: theory led to counts term by term, and a cliff's start and price."""
+"""Results of conv_scaling: reconciliations of theory with counts, and a cliff's start and price."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -55,11 +55,11 @@ EVENTS: Final = (
 def source_work(source: Source) -> dict[int, Reconciliation]:
     """The source's counted operations by batch size, from the theoretical work."""
     columns = (source.counts("III", key) for key in ("add", "multiply", "total_flops"))
-    found = {}
+    reconciled = {}
     for batch, add, multiply, total in zip(source.batches, *columns, strict=True):
         layer = subject(batch)
         added, scaled = for_each_output("additions", layer), for_each_output("scaling", layer)
-        found[batch] = Reconciliation(
+        reconciled[batch] = Reconciliation(
             f"reported-work-{batch}",
             f"Counted operations of the source at batch {batch}",
             "FLOP",
@@ -70,12 +70,12 @@ def source_work(source: Source) -> dict[int, Reconciliation]:
             ),
             Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),
         )
-    return found
+    return reconciled
 
 
-def _seen(equal: bool, what: str) -> str:
-    """Whether the source's own column of single operations shows the term."""
-    return f"{'' if equal else 'not '}equal to the counted {what} of the source's Table III"
+def _seen(equal: bool, quantity: str) -> str:
+    """Say if the source's own column of single operations shows the term."""
+    return f"{'' if equal else 'not '}equal to the counted {quantity} of the source's Table III"
 
 
 def source_reserved(inputs: Inputs, source: Source) -> dict[int, Reconciliation]:
@@ -88,10 +88,10 @@ def source_reserved(inputs: Inputs, source: Source) -> dict[int, Reconciliation]
     convolutions = [layer.name for layer in layers if isinstance(layer, Convolution)]
     if len(convolutions) < 2:
         return {}
-    found, why = {}, "replay of the network's requests up to the layer"
+    reconciled, why = {}, "replay of the network's requests up to the layer"
     for batch, reserved in zip(source.batches, source.counts("IV", "reserved_memory"), strict=True):
         before, then = around(at_batch(layers, batch), convolutions[1])
-        found[batch] = Reconciliation(
+        reconciled[batch] = Reconciliation(
             f"reported-reserved-{batch}",
             f"Reserved bytes of the source at batch {batch}",
             "B",
@@ -99,20 +99,16 @@ def source_reserved(inputs: Inputs, source: Source) -> dict[int, Reconciliation]
             (allocator_rounding(before, then, why), *segment_granularity(before, then, why)),
             Term("Reserved", reserved, "after − before", "the source's Table IV"),
         )
-    return found
+    return reconciled
 
 
 def network(inputs: Inputs) -> tuple[Layer, ...]:
     """The layers of the network in the newest record that holds it."""
-    return next(
-        (
-            case.layers
-            for stored in inputs.records
-            for case in stored.record.cases
-            if case.factors.get("subject") == "network" and case.layers
-        ),
-        (),
-    )
+    for stored in inputs.records:
+        for case in stored.record.cases:
+            if case.factors.get("subject") == "network" and case.layers:
+                return case.layers
+    return ()
 
 
 def executed(run: Run) -> Iterator[Reconciliation]:
@@ -131,13 +127,13 @@ def executed(run: Run) -> Iterator[Reconciliation]:
 
 
 def variants(run: Run) -> dict[str, Reconciliation]:
-    """What was counted of other convolutions than the study's, by name and batch size."""
-    found = {}
+    """Reconcile the counts of other convolutions than the study's, by name and batch size."""
+    reconciled = {}
     for case in run.stored.record.cases:
         counted, layers = case.samples(evidence.COUNTED), case.layers
         if "variant" in case.factors and counted and isinstance(layers[0], Convolution):
             name, batch = case.factors["variant"], case.factors["batch"]
-            found[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.executed(
+            reconciled[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.executed(
                 f"variant-{run.key}-{name}-{batch}",
                 f"Executed multiply-adds of {name} on {run.label}",
                 theory_macs(layers[0]),
@@ -145,13 +141,13 @@ def variants(run: Run) -> dict[str, Reconciliation]:
                 None,
                 *evidence.padding_terms(layers[0]),
             )
-    return found
+    return reconciled
 
 
 def device_work(run: Run) -> Iterator[Reconciliation]:
-    """What the counters of a GPU's CUDA cores saw of forward calls."""
+    """Reconcile forward calls with the counts of a GPU's CUDA cores."""
     for batch in run.batches:
-        found = evidence.device_work(
+        reconciled = evidence.device_work(
             run,
             run.factors(batch),
             subject(batch),
@@ -159,15 +155,15 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
             f"device-work-{run.key}-{batch}",
             f"Operations of the CUDA cores on {run.label} at batch {batch}",
         )
-        if found is not None:
-            yield found
+        if reconciled is not None:
+            yield reconciled
 
 
 # ------------------------------------------------------------------- requests of CUDA memory
 
 
 def requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:
-    """Those of inference through a chain of ``layers`` in a new process, eager PyTorch.
+    """Yield the requests of inference through a chain of ``layers`` in a new, eager process.
 
     First weights and biases in the order in which ``Module.to`` moves them, without statistics of
     batch normalisation, which are not parameters.  Then each output is allocated while its input is
@@ -219,15 +215,14 @@ def medians(run: Run, name: str, quantities: Iterable[Quantity]) -> list[Quantit
     return exact_medians or [absent(name, "1", "no two memory policies were measured")]
 
 
-def explained_shares(run: Run) -> list[Quantity]:
-    """The share of the added time that pages and unmapping explain, at each batch size."""
-    return medians(run, "explained share", (run.explained(batch) for batch in run.doubled))
+def explained_share(run: Run, choose: Callable[..., Quantity]) -> Quantity:
+    """Extreme share of the added time that pages and unmapping explain, over batch sizes."""
+    return choose(*medians(run, "explained share", map(run.explained, run.doubled)))
 
 
-def priced_shares(run: Run) -> list[Quantity]:
-    """The share of the added time that pages at their price make, at each batch size."""
-    shares = (run.priced(batch) / run.lost(batch) for batch in run.doubled)
-    return medians(run, "pages ÷ added time", shares)
+def priced_share(run: Run, choose: Callable[..., Quantity]) -> Quantity:
+    """Extreme share of the added time that pages at their price make, over batch sizes."""
+    return choose(*medians(run, "pages ÷ added time", map(run.priced_share, run.doubled)))
 
 
 def largest_without_pages(run: Run) -> int:

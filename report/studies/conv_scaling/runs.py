@@ -1,4 +1,4 @@
-"""What one run measured of the layer, by batch size, and by what glibc does with freed memory."""
+"""Measurements of one run of the layer, by batch size and by glibc's policy for freed memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
 
 
 class Block(NamedTuple):
-    """A block that a call takes (or frees, with negative bytes), and what glibc then holds more."""
+    """Block that a call allocates, or frees with negative bytes, and the change of glibc's heap."""
 
     bytes: int
     change: int
@@ -59,29 +59,33 @@ class Run(any_study.Run):
         """Pages that a forward call maps anew."""
         return self.series("page_faults", self.factors(batch))
 
-    def share(self, batch: int) -> Quantity:
-        """The achieved rate over the measured ceiling of arithmetic."""
-        return theory.work(batch) / self.time(batch) / self.peak_rate("matrix_product")
+    def share(self, batch: int, policy: Policy | None = None) -> Quantity:
+        """Divide the achieved rate by the measured ceiling of arithmetic."""
+        run = self.under(policy) if policy else self
+        return theory.work(batch) / run.time(batch) / run.peak_rate("matrix_product")
+
+    def chosen(self, name: str, number: int) -> Quantity:
+        """A number that the study chose for all runs."""
+        return exact(name, "1", number, self.file)
 
     def retained(self, batch: int) -> Quantity:
         """Bytes that the forward call leaves allocated: after less before."""
-        after, before = (
-            self.repeated(f"allocated_{when}", self.factors(batch)) for when in ("after", "before")
-        )
-        return named("retained bytes", after - before)
+        factors = self.factors(batch)
+        after = self.repeated("allocated_after", factors)
+        return named("retained bytes", after - self.repeated("allocated_before", factors))
 
     # ------------------------------------------------------------------------- returned memory
 
     @property
     def compares(self) -> bool:
-        """Whether times were measured with memory kept and returned, and calls map pages."""
+        """Tell if times were measured with memory kept and returned, and calls map pages."""
         return set(COMPARED) <= set(self.policies) and bool(self.doubled)
 
     @cached_property
     def mapping(self) -> tuple[int, ...]:
         """The batch sizes whose calls map pages where freed memory is returned."""
-        found = {batch: point(self.under("default").faults(batch)) for batch in self.timed}
-        return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
+        pages = {batch: point(self.under("default").faults(batch)) for batch in self.timed}
+        return tuple(b for b, n in pages.items() if not isinstance(n, Missing) and n > 0)
 
     @cached_property
     def powers(self) -> tuple[int, ...]:
@@ -90,7 +94,7 @@ class Run(any_study.Run):
 
     @cached_property
     def doubled(self) -> tuple[int, ...]:
-        """Those of them whose calls map pages where freed memory is returned.
+        """Powers of two whose calls map pages where freed memory is returned.
 
         The largest ones, which fewer processes had time for, are left out of a full run: five
         processes bound a median at 94 % only.
@@ -101,24 +105,23 @@ class Run(any_study.Run):
 
     def _timing(self, batch: int) -> tuple[Process, ...]:
         """The processes that timed a forward call."""
-        found = self.by_process("time", self.factors(batch))
-        return () if isinstance(found, Missing) else found
+        processes = self.by_process("time", self.factors(batch))
+        return () if isinstance(processes, Missing) else processes
 
     def slowdown(self, batch: int) -> Quantity:
-        """How many times as long a call takes where freed memory is returned."""
+        """Divide the time of a call where freed memory is returned by that where memory stays."""
         return self.under("default").time(batch) / self.time(batch)
 
     def gain(self, policy: Policy = "default") -> Quantity:
-        """The same under ``policy``: the geometric mean over the powers of two that map pages."""
+        """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
         if not self.doubled:
             return absent("slowdown", "1", f"no call mapped pages on {self.label}")
         other = self.under(policy)
-        return named(
-            "slowdown", geometric_mean(*(other.time(b) / self.time(b) for b in self.doubled))
-        )
+        slowdowns = (other.time(batch) / self.time(batch) for batch in self.doubled)
+        return named("slowdown", geometric_mean(*slowdowns))
 
     def lost(self, batch: int) -> Quantity:
-        """How much longer a call takes where freed memory is returned (s)."""
+        """Time that returning freed memory adds to a call (s)."""
         return self.under("default").time(batch) - self.time(batch)
 
     def page_price(self) -> Quantity:
@@ -136,11 +139,15 @@ class Run(any_study.Run):
         return self.under("traced").series(quantity, self.factors(batch))
 
     def explained(self, batch: int) -> Quantity:
-        """What pages and unmapping explain of ``lost`` (share)."""
+        """Share of ``lost`` that pages and unmapping explain."""
         return (self.priced(batch) + self.returning(batch)) / self.lost(batch)
 
+    def priced_share(self, batch: int) -> Quantity:
+        """Share of ``lost`` that pages at their price explain."""
+        return self.priced(batch) / self.lost(batch)
+
     def threshold(self, batch: int) -> Quantity:
-        """How much may be free at the top of the heap (B) after calls of a batch size.
+        """Bytes that may be free at the top of the heap after calls of a batch size.
 
         Calls of one image raise no threshold, so that theirs is the one which the process had.
         """
@@ -149,17 +156,18 @@ class Run(any_study.Run):
 
     def returned(self, batch: int) -> tuple[int, ...]:
         """The bytes that went back with the result of a call, in each traced process."""
-        found = self.under("traced").by_process("block_changes", self.factors(batch))
-        if isinstance(found, Missing):
+        processes = self.under("traced").by_process("block_changes", self.factors(batch))
+        if isinstance(processes, Missing):
             return ()
-        return tuple(int(-each.samples[-1]) for each in found if each.samples[-1] < 0)
+        last = [int(process.samples[-1]) for process in processes]
+        return tuple(-change for change in last if change < 0)
 
     def mapping_share(self, batch: int) -> Quantity:
         """The share of the processes whose calls map pages where freed memory is returned."""
-        found = self.under("default").by_process("page_faults", self.factors(batch))
-        if isinstance(found, Missing):
-            return absent("processes", "1", found.reason)
-        share = sum(each.median > 0 for each in found) / len(found)
+        processes = self.under("default").by_process("page_faults", self.factors(batch))
+        if isinstance(processes, Missing):
+            return absent("processes", "1", processes.reason)
+        share = sum(process.median > 0 for process in processes) / len(processes)
         return exact(f"processes that map pages at {batch} images", "1", share, self.file)
 
     def blocks(self, batch: int) -> tuple[Block, ...]:
@@ -167,16 +175,16 @@ class Run(any_study.Run):
 
         They are of the first process in which a call gives back just what it takes.
         """
-        sizes, changes = (
-            self.under("traced").by_process(name, self.factors(batch))
-            for name in ("block_bytes", "block_changes")
-        )
+        traced, factors = self.under("traced"), self.factors(batch)
+        sizes = traced.by_process("block_bytes", factors)
+        changes = traced.by_process("block_changes", factors)
         if isinstance(sizes, Missing) or isinstance(changes, Missing):
             return ()
-        calls = [
-            tuple(Block(int(size), int(change)) for size, change in zip(*both, strict=True))
-            for both in zip(
-                (each.samples for each in sizes), (each.samples for each in changes), strict=True
-            )
-        ]
-        return next((call for call in calls if not sum(b.change for b in call)), calls[0])
+        calls = []
+        for size, change in zip(sizes, changes, strict=True):
+            blocks = zip(map(int, size.samples), map(int, change.samples), strict=True)
+            calls.append(tuple(map(Block._make, blocks)))
+        for call in calls:
+            if sum(block.change for block in call) == 0:
+                return call
+        return calls[0]

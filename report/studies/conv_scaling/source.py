@@ -1,4 +1,4 @@
-"""What the source of conv_scaling printed, as quantities by batch size."""
+"""Numbers that the source of conv_scaling printed, as quantities by batch size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source:
         ]
 
     def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
-        """The same as quantities by batch size; they are exact."""
+        """A column as exact quantities by batch size."""
         name = f"reported {key.replace('_', ' ')}"
         return {
             batch: exact(f"{name}({batch})", unit, count, self.file)
@@ -57,12 +57,12 @@ class Source:
 
     @cached_property
     def gap(self) -> dict[int, Quantity]:
-        """How far the source's allocated bytes are below theory (B)."""
-        return {batch: theory.memory(batch) - each for batch, each in self.allocated.items()}
+        """Bytes by which the source's allocation is below theory."""
+        return {batch: theory.memory(batch) - own for batch, own in self.allocated.items()}
 
     @property
     def gap_growth(self) -> Quantity:
-        """How much larger that gap is at the largest batch than at the smallest (B)."""
+        """Growth of the gap from the smallest batch to the largest (B)."""
         return self.gap[max(self.gap)] - self.gap[min(self.gap)]
 
     def per_output(self, over: dict[int, Quantity]) -> Quantity:
@@ -74,6 +74,6 @@ class Source:
         work = self.column("I", "theoretical_flops", "FLOP")
         memory = self.column("II", "theoretical_memory", "B")
         return [
-            *(each / theory.work(batch) for batch, each in work.items()),
-            *(each / theory.memory(batch) for batch, each in memory.items()),
+            *(printed / theory.work(batch) for batch, printed in work.items()),
+            *(printed / theory.memory(batch) for batch, printed in memory.items()),
         ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
-from report.evidence.allocator_replay import replays
+from report.evidence import allocator_replay
 from report.paper.findings import Inputs
-from report.paper.machines import MachineComparison, setup
+from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
@@ -29,7 +30,7 @@ _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
 
 
 class Paper:
-    """The runs in their roles, the source, and what leads theory to what was counted."""
+    """Runs in their roles, the source, and reconciliations of theory with counts."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -44,10 +45,10 @@ class Paper:
         self.work = results.source_work(self.source)
         self.reserved = results.source_reserved(inputs, self.source)
         self.variants = results.variants(self.counted) if self.counted else {}
-        self.replays = list(replays(self.gpu).values()) if self.gpu else []
+        self.replays = list(allocator_replay.replays(self.gpu).values()) if self.gpu else []
 
     def reconciliations(self) -> Iterator[Reconciliation]:
-        """All of the paper: the source, lackey, counters, and the allocator's sums."""
+        """Yield those of the source, of lackey, of counters and of the allocator's sums."""
         yield from self.work.values()
         yield from self.reserved.values()
         if self.counted:
@@ -61,7 +62,7 @@ class Paper:
 
 
 def slowdown(run: Run) -> Quantity:
-    """How many times as long a call takes where freed memory is returned."""
+    """Divide the time of a call where freed memory is returned by that where memory stays."""
     if run.compares:
         return run.gain()
     return absent("slowdown", "1", "no two memory policies were measured")
@@ -96,13 +97,9 @@ def source_software(p: Paper) -> str:
     return markdown(p.inputs.reported.software)
 
 
-def _device(run: Run) -> str:
-    return markdown(run.short)
-
-
-gpu.texts(gpu=_device)
-counted.texts(cpu=_device)
-second.texts(second=_device)
+gpu.texts(gpu=short_name)
+counted.texts(cpu=short_name)
+second.texts(second=short_name)
 
 
 @counted.text()
@@ -125,58 +122,41 @@ def settings(p: Paper) -> dict[str, list[str]]:
 
 # ------------------------------------------------------------------------------ theory, source
 
-study.constants(
-    in_channels=theory.C_IN,
-    out_channels=theory.C_OUT,
-    kernel=theory.KERNEL,
-    in_extent=theory.H_IN,
-    out_extent=theory.H_OUT,
-    macs=theory.multiply_adds(1),
-    parameters=theory.PARAMETERS,
-    outputs=theory.OUTPUTS,
-    element=theory.ELEMENT,
-    heap_limit=exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
-)
+
+@source.mapping()
+def _layer(source: Source) -> dict[str, Quantity]:
+    return {
+        "in_channels": theory.C_IN,
+        "out_channels": theory.C_OUT,
+        "kernel": theory.KERNEL,
+        "in_extent": theory.H_IN,
+        "out_extent": theory.H_OUT,
+        "macs": theory.multiply_adds(1),
+        "parameters": theory.PARAMETERS,
+        "outputs": theory.OUTPUTS,
+        "element": theory.ELEMENT,
+        "heap_limit": exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
+        "source_rows": exact("rows", "1", len(source.batches), source.file),
+        "adds": source.per_output(source.column("III", "add", "FLOP")),
+        "multiplies": source.per_output(source.column("III", "multiply", "FLOP")),
+        "memory_gap": largest(*source.gap.values()),
+        "page": results.PAGE,
+        "cured_to": theory.last_without_pages(theory.FREED),
+        "cured_from": theory.first_with_pages(theory.FREED),
+    }
 
 
-@source.value()
-def source_rows(source: Source) -> Quantity:
-    return exact("rows", "1", len(source.batches), source.file)
-
-
-@source.value()
-def adds(source: Source) -> Quantity:
-    return source.per_output(source.column("III", "add", "FLOP"))
-
-
-@source.value()
-def multiplies(source: Source) -> Quantity:
-    return source.per_output(source.column("III", "multiply", "FLOP"))
-
-
-@source.value()
-def memory_gap(source: Source) -> Quantity:
-    return largest(*source.gap.values())
-
-
-study.constants(
-    page=results.PAGE,
-    cured_to=theory.last_without_pages(theory.FREED),
-    cured_from=theory.first_with_pages(theory.FREED),
-)
-
-
-def _replays(p: Paper) -> Quantity:
+@study.value()
+def replays(p: Paper) -> Quantity:
     return exact("sums replayed", "1", len(p.replays), "".join(p.inputs.files[:1]))
 
 
-study.values(replays=_replays)
-study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
-
-
-@source.value("percent")
-def excess_share(source: Source) -> Quantity:
-    return source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH)
+@source.mapping("percent")
+def _shares(source: Source) -> dict[str, Quantity]:
+    return {
+        "confidence": exact("confidence, chosen", "1", CONFIDENCE),
+        "excess_share": source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH),
+    }
 
 
 # ---------------------------------------------------------------------------------- measured
@@ -206,43 +186,17 @@ def batch_gain(run: Run) -> Quantity:
     return run.time(1) / (run.time(largest) / largest)
 
 
-cpu.values(measurements=Run.measurements)
-
-
-@cpu.value()
-def disturbed(run: Run) -> Quantity:
-    return run.measurements(disturbed=True)
-
-
-cpu.values(page_price=Run.page_price)
-
-
-@cpu.value()
-def shown(run: Run) -> Quantity:
-    return exact("batch size shown", "1", SHOWN_BATCH, run.file)
-
-
-@cpu.value()
-def alone(run: Run) -> Quantity:
-    return exact("outputs beyond the heap", "1", results.OUTPUTS_ALONE, run.file)
-
-
-@cpu.value()
-def mmap_alone(run: Run) -> Quantity:
-    return run.gain("mmap_threshold")
-
-
-@cpu.value()
-def trim_alone(run: Run) -> Quantity:
-    return run.gain("trim_threshold")
-
-
-@cpu.value()
-def both_raised(run: Run) -> Quantity:
-    return run.gain("thresholds")
-
-
-cpu.values(**{"from": results.first_mapping_batch, "always": results.all_mapping_batch})
+cpu.values(
+    measurements=Run.measurements,
+    disturbed=partial(Run.measurements, disturbed=True),
+    page_price=Run.page_price,
+    shown=partial(Run.chosen, name="batch size shown", number=SHOWN_BATCH),
+    alone=partial(Run.chosen, name="outputs beyond the heap", number=results.OUTPUTS_ALONE),
+    mmap_alone=partial(Run.gain, policy="mmap_threshold"),
+    trim_alone=partial(Run.gain, policy="trim_threshold"),
+    both_raised=partial(Run.gain, policy="thresholds"),
+    **{"from": results.first_mapping_batch, "always": results.all_mapping_batch},
+)
 
 
 @cpu.value()
@@ -265,46 +219,20 @@ def added(run: Run) -> Quantity:
     return run.lost(SHOWN_BATCH) / SHOWN_BATCH
 
 
-@cpu.value("percent")
-def share_kept(run: Run) -> Quantity:
-    return run.share(SHOWN_BATCH)
-
-
-@cpu.value("percent")
-def share_returned(run: Run) -> Quantity:
-    return run.under("default").share(SHOWN_BATCH)
-
-
-@cpu.value("percent")
-def explained(run: Run) -> Quantity:
-    return run.explained(SHOWN_BATCH)
-
-
-@cpu.value("percent")
-def explained_least(run: Run) -> Quantity:
-    return smallest(*results.explained_shares(run))
-
-
-@cpu.value("percent")
-def explained_most(run: Run) -> Quantity:
-    return largest(*results.explained_shares(run))
-
-
-@cpu.value()
-def jemalloc(run: Run) -> Quantity:
-    return run.gain("jemalloc")
-
-
-@cpu.value("percent")
-def priced_least(run: Run) -> Quantity:
-    return smallest(*results.priced_shares(run))
-
-
-@cpu.value("percent")
-def priced_most(run: Run) -> Quantity:
-    return largest(*results.priced_shares(run))
-
-
+cpu.values(
+    "percent",
+    share_kept=partial(Run.share, batch=SHOWN_BATCH),
+    share_returned=partial(Run.share, batch=SHOWN_BATCH, policy="default"),
+    explained=partial(Run.explained, batch=SHOWN_BATCH),
+    explained_least=partial(results.explained_share, choose=smallest),
+    explained_most=partial(results.explained_share, choose=largest),
+)
+cpu.values(jemalloc=partial(Run.gain, policy="jemalloc"))
+cpu.values(
+    "percent",
+    priced_least=partial(results.priced_share, choose=smallest),
+    priced_most=partial(results.priced_share, choose=largest),
+)
 study.show("second", "gain", "jemalloc", "page_price", "priced_least", "priced_most")
 
 
@@ -380,7 +308,7 @@ def epilogue(run: Run) -> Iterator[Statement]:
 
 @gpu.claim("A model of PyTorch's allocator reproduces the reserved bytes of a GPU exactly")
 def replays_exact(run: Run) -> Iterator[Statement]:
-    return results.without_residual(replays(run).values(), run.file)
+    return results.without_residual(allocator_replay.replays(run).values(), run.file)
 
 
 @counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")

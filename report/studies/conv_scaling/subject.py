@@ -1,4 +1,4 @@
-"""What conv_scaling studies: one convolution at a batch size."""
+"""Subject of conv_scaling: one convolution at a batch size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What theory says of the layer at a batch size, as quantities over its extents."""
+"""Theory of the layer at a batch size, as quantities over its extents."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _images(batch: int) -> Quantity:
 @cache
 def multiply_adds(batch: int) -> Quantity:
     """Multiply-adds (MAC) of a forward call."""
-    each = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
-    return each if batch == 1 else named("multiply-adds", _images(batch) * each)
+    image = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
+    return image if batch == 1 else named("multiply-adds", _images(batch) * image)
 
 
 @cache
