@@ -16,7 +16,7 @@ from experiments.harness.study import Device
 from experiments.machine import conditions, limits, quiet
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
-from report.core.records.record import Environment, Gpu, Precision, Torch
+from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
 
 if TYPE_CHECKING:
     import types
@@ -84,9 +84,9 @@ def gather(
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
 
-def _precision(torch: types.ModuleType) -> Precision:
+def _precision(torch: types.ModuleType) -> PrecisionSwitches:
     """Read torch's switches of precision."""
-    return Precision(
+    return PrecisionSwitches(
         default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
         float32_matmul=torch.get_float32_matmul_precision(),
         cuda_matmul_tf32=torch.backends.cuda.matmul.allow_tf32,

@@ -34,12 +34,12 @@ from report.core.records.record import (
 )
 
 Kind = TypeVar("Kind", bound=Head | ImportedRecord)
-Index: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+LayerIndex: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 #: The layers of a network in order: name, and index in ``layers``.
-Network: TypeAlias = Annotated[tuple[tuple[LayerName, Index], ...], msgspec.Meta(min_length=1)]
+Network: TypeAlias = Annotated[tuple[tuple[LayerName, LayerIndex], ...], msgspec.Meta(min_length=1)]
 #: The layers of a case: index of their network, and their batch.
-Ref: TypeAlias = tuple[Index, Extent]
+Ref: TypeAlias = tuple[LayerIndex, Extent]
 #: A case that is ok: its levels, and a sample per column, null if there is none.
 Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 

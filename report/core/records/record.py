@@ -119,7 +119,7 @@ class Torch(Part, frozen=True):
     cpu_capability: Text
 
 
-class Precision(Part, frozen=True):
+class PrecisionSwitches(Part, frozen=True):
     """The switches that decide which arithmetic a float32 operation uses."""
 
     default_dtype: Text
@@ -198,7 +198,7 @@ class Environment(Part, frozen=True, kw_only=True):
     operating_system: Name
     python: Name
     torch: Torch
-    precision: Precision
+    precision: PrecisionSwitches
     load_before: NonNegative | None = None
     load_after: NonNegative | None = None
     missing: dict[str, Text]
