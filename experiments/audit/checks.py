@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from experiments.audit.quantities import Cell
-from experiments.audit.rules import FORMULAS, INPUTS, LIMITS, NotEnoughError, Row
+from experiments.audit.quantities import AuditedCell
+from experiments.audit.rules import FORMULAS, INPUTS, LIMITS, AuditedRow, NotEnoughError
 from report.theory.rounding import Rounded
 
 ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
@@ -18,7 +18,7 @@ class Check:
     """A claim; what it is computed to be, or what is missing; the most that is possible."""
 
     claim: str
-    printed: Cell
+    printed: AuditedCell
     recomputed: Rounded | None
     missing: str
     limit: Rounded | None
@@ -57,14 +57,14 @@ class Check:
         }
 
 
-def checks(row: Row) -> list[Check]:
+def checks(row: AuditedRow) -> list[Check]:
     """Check all claims of a row; an input is none where nothing gives its value or limits it."""
     results = [_check(row, claim) for claim in FORMULAS if claim in row.numbers]
     claims = [r for r in results if r.claim not in INPUTS or r.verdict != "not enough given"]
     return claims or results
 
 
-def _check(row: Row, claim: str) -> Check:
+def _check(row: AuditedRow, claim: str) -> Check:
     printed, missing, limit = row.numbers[claim], "", None
     recomputed, explanations = None, []
     row.used.clear()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from experiments.audit.checks import Check, checks
-from experiments.audit.quantities import QUANTITIES, Cell, columns, read_cell
-from experiments.audit.rules import Row
+from experiments.audit.quantities import QUANTITIES, AuditedCell, columns, read_cell
+from experiments.audit.rules import AuditedRow
 from experiments.audit.tables import read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
@@ -61,7 +61,7 @@ def audit(options: argparse.Namespace) -> int:
     return 1 if verdicts["differs"] or verdicts["impossible"] else 0
 
 
-def read_rows(file: Path, number: int, named: list[str], given: list[str]) -> Iterator[Row]:
+def read_rows(file: Path, number: int, named: list[str], given: list[str]) -> Iterator[AuditedRow]:
     """Yield the rows of a table, with what ``given`` says of all of them."""
     table = read_table(file, number)
     placed = columns(table, dict(_pair("--column", text) for text in named))
@@ -81,9 +81,9 @@ def _devices() -> tuple[Device, ...]:
     return read_devices(ROOT / "data" / "devices.yaml").devices
 
 
-def _row(content: dict[str, tuple[str, str]], folder: Path) -> Row:
+def _row(content: dict[str, tuple[str, str]], folder: Path) -> AuditedRow:
     """Return the row of cells with their headings; an empty cell or a dash is left out."""
-    numbers: dict[str, Cell] = {}
+    numbers: dict[str, AuditedCell] = {}
     texts, unread = {}, {}
     for name, (text, heading) in content.items():
         if not text.strip(" -–—"):
@@ -99,7 +99,7 @@ def _row(content: dict[str, tuple[str, str]], folder: Path) -> Row:
         if cell.per_device:
             of_all = cell.number.scaled(count)
             numbers[name] = cell._replace(number=of_all, scale=cell.scale * count)
-    return Row(numbers, texts, _devices(), folder, unread)
+    return AuditedRow(numbers, texts, _devices(), folder, unread)
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -83,7 +83,7 @@ _NUMBER: Final = re.compile(
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
 
 
-class Cell(NamedTuple):
+class AuditedCell(NamedTuple):
     """A number in units without prefix; the unit of the print is ``scale`` of them."""
 
     number: Rounded
@@ -147,7 +147,7 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     return f"possible are {', '.join(near)}"
 
 
-def read_cell(name: str, text: str, heading: str = "") -> Cell | None:
+def read_cell(name: str, text: str, heading: str = "") -> AuditedCell | None:
     """Read a number with its unit, from the heading if the cell has none; None without either."""
     matched = _NUMBER.fullmatch(text.strip())
     if matched is None:
@@ -166,7 +166,7 @@ def read_cell(name: str, text: str, heading: str = "") -> Cell | None:
     if kind == "count" and not own and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
     factor = scale * Fraction(10) ** int(exponent or 0)
-    return Cell(number.scaled(factor), scale, text, bool(_PER_DEVICE.search(heading + unit)))
+    return AuditedCell(number.scaled(factor), scale, text, bool(_PER_DEVICE.search(heading + unit)))
 
 
 def _unit_of_heading(heading: str, kind: str) -> Fraction | None:

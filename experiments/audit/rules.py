@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from experiments.audit.quantities import Cell
+from experiments.audit.quantities import AuditedCell
 from report.core.errors import RidgepointError, UsageError
 from report.core.records.devices import Device, RatedPeak
 from report.core.records.operations import ITEM_BYTES
@@ -123,14 +123,14 @@ def _macs_of(name: str) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class AuditedRow:
     """Numbers, those of all devices together, and texts of a row; changed by ``swapped`` formulas.
 
     ``folder`` is that of configuration files, ``unread`` has cells without a number and unit;
     ``used`` lists the formulas of the last value.
     """
 
-    numbers: Mapping[str, Cell]
+    numbers: Mapping[str, AuditedCell]
     texts: Mapping[str, str]
     devices: Sequence[Device]
     folder: Path = field(default_factory=Path)
@@ -298,7 +298,7 @@ class Row:
                 counted[name] = self.evaluate(name)
         return counted
 
-    def _changed(self, change: Change) -> Row:
+    def _changed(self, change: Change) -> AuditedRow:
         """Return the row with one quantity changed."""
         return replace(self, swapped={change.quantity: change.formula}, used=[])
 

@@ -41,7 +41,7 @@ Network: TypeAlias = Annotated[tuple[tuple[LayerName, LayerIndex], ...], msgspec
 #: The layers of a case: index of their network, and their batch.
 Ref: TypeAlias = tuple[LayerIndex, Extent]
 #: A case that is ok: its levels, and a sample per column, null if there is none.
-Row: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
+CaseRow: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
 
 #: Longest line whose changes code forges still show; longer lists are wrapped at ``_WRAPPED``.
 _LONGEST_LINE: Final = 9_000
@@ -70,7 +70,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
         ("networks", tuple[Network, ...], ()),
         ("factors", tuple[Text, ...], ()),
         ("columns", tuple[Text, ...], ()),
-        ("rows", tuple[Row, ...], ()),
+        ("rows", tuple[CaseRow, ...], ()),
     ]
     return msgspec.defstruct(f"{kind.__name__}File", tables, bases=(kind,), kw_only=True)
 

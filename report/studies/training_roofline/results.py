@@ -27,7 +27,7 @@ from report.evidence.audit import (
     times,
 )
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.source import CPU, GPUS, RTX, T4, Row, Source
+from report.studies.training_roofline.source import CPU, GPUS, RTX, T4, ResultRow, Source
 from report.studies.training_roofline.subject import HEAVY, SMALL
 from report.theory.shapes import parameter_count
 from report.theory.work import flops, forward_macs
@@ -166,7 +166,7 @@ def _text(source: Source) -> Iterator[Check]:
     yield check(of("peak_ratio"), "ratio of the peaks", ratio, rtx, t4)
     means = of("t4_efficiency"), of("rtx_efficiency")
     yield check(of("paradox"), "ratio of the average efficiencies", ratio, *means)
-    first: Row = source.rows("intensity")[0]
+    first: ResultRow = source.rows("intensity")[0]
     inputs = first.printed("intensity"), of("t4_ridge")
     yield check(of("above_ridge"), "intensity / ridge point", ratio, *inputs)
     best, worst = (_images(source, RTX, HEAVY, batch) for batch in (64, 128))

@@ -42,7 +42,7 @@ _ROWS: Final = {"cores": 2, "cpu_cores": 2, "intensity": 3, "batches": 3}
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A row of a table, by the keys of its columns."""
 
     reported: Reported
@@ -84,7 +84,7 @@ class Case(NamedTuple):
     network: str
     batch: int
     images: Quantity
-    row: Row | None
+    row: ResultRow | None
 
     @property
     def rate(self) -> Quantity:
@@ -114,12 +114,12 @@ class Source:
         self.reported, self.file = inputs.reported, inputs.reported_file
         self.devices = inputs.devices
 
-    def rows(self, table: str) -> tuple[Row, ...]:
+    def rows(self, table: str) -> tuple[ResultRow, ...]:
         """The rows of a table."""
         count = len(self.reported.table(table, _ROWS.get(table)).rows)
-        return tuple(Row(self.reported, table, number) for number in range(count))
+        return tuple(ResultRow(self.reported, table, number) for number in range(count))
 
-    def one(self, table: str, **where: object) -> Row:
+    def one(self, table: str, **where: object) -> ResultRow:
         """The first row whose cells have these texts or numbers, which must be there."""
         columns = {key: self.reported.table(table).column(key) for key in where}
         for row in self.rows(table):
