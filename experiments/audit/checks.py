@@ -14,7 +14,7 @@ ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not en
 
 
 @dataclass(frozen=True)
-class Check:
+class ClaimCheck:
     """A claim; what it is computed to be, or what is missing; the most that is possible."""
 
     claim: str
@@ -57,14 +57,14 @@ class Check:
         }
 
 
-def checks(row: AuditedRow) -> list[Check]:
+def checks(row: AuditedRow) -> list[ClaimCheck]:
     """Check all claims of a row; an input is none where nothing gives its value or limits it."""
     results = [_check(row, claim) for claim in FORMULAS if claim in row.numbers]
     claims = [r for r in results if r.claim not in INPUTS or r.verdict != "not enough given"]
     return claims or results
 
 
-def _check(row: AuditedRow, claim: str) -> Check:
+def _check(row: AuditedRow, claim: str) -> ClaimCheck:
     printed, missing, limit = row.numbers[claim], "", None
     recomputed, explanations = None, []
     row.used.clear()
@@ -79,4 +79,4 @@ def _check(row: AuditedRow, claim: str) -> Check:
         for text, value in row.readings(claim):
             if printed.number.interval.meets(value.interval) and text not in explanations:
                 explanations.append(text)
-    return Check(claim, printed, recomputed, missing, limit, formulas, tuple(explanations))
+    return ClaimCheck(claim, printed, recomputed, missing, limit, formulas, tuple(explanations))

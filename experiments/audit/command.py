@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from experiments.audit.checks import Check, checks
+from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.quantities import QUANTITIES, AuditedCell, columns, read_cell
 from experiments.audit.rules import AuditedRow
 from experiments.audit.tables import read_table
@@ -109,7 +109,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _text(place: int, check: Check) -> str:
+def _text(place: int, check: ClaimCheck) -> str:
     """Describe a check in lines: verdict, formulas, and what would explain a difference."""
     head = f"row {place}, {check.claim} {check.printed.text}: {check.verdict}"
     scale = check.printed.scale

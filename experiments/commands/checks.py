@@ -45,7 +45,7 @@ _LITTLE_MEMORY: Final = 2 * _GIB
 _SLOW: Final = ("powersave", "ondemand", "conservative")
 
 
-class Check(NamedTuple):
+class RecordCheck(NamedTuple):
     """Result of one check."""
 
     topic: str
@@ -60,9 +60,9 @@ class Check(NamedTuple):
         )
 
 
-def noted(topic: str, ok: str, note: str | None) -> Check:
+def noted(topic: str, ok: str, note: str | None) -> RecordCheck:
     """Return a check that is ok, unless it has a ``note``."""
-    return Check(topic, note, "note") if note else Check(topic, ok)
+    return RecordCheck(topic, note, "note") if note else RecordCheck(topic, ok)
 
 
 def doctor(options: Namespace) -> int:
@@ -80,17 +80,17 @@ def doctor(options: Namespace) -> int:
     return 0
 
 
-def _machine() -> Iterator[Check]:
+def _machine() -> Iterator[RecordCheck]:
     """Check the permanent properties of this machine."""
     import psutil  # type: ignore[import-untyped]
 
     cpu, room = machine.cpu(), psutil.virtual_memory()
-    yield Check("Python", f"{platform.python_version()}, {machine.operating_system()}")
+    yield RecordCheck("Python", f"{platform.python_version()}, {machine.operating_system()}")
     relevant = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
     advice = "may change times or results; unset those you do not mean (records contain them)"
     none = "none is set that changes times or results"
     yield noted("variables", none, f"{', '.join(relevant)} {advice}" if relevant else None)
-    yield Check("processor", cpu.model)
+    yield RecordCheck("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
     yield free_memory(room.available, room.total, limits.memory_limit())
@@ -101,7 +101,7 @@ def _machine() -> Iterator[Check]:
     yield noted("governor", shown, slow if cpu.governor in _SLOW else None)
 
 
-def processors(usable: int, cores: int | None, total: int, quota: float | None) -> Check:
+def processors(usable: int, cores: int | None, total: int, quota: float | None) -> RecordCheck:
     """Check the number of usable processors, of ``total``; ``cores`` counts the physical ones.
 
     ``quota`` is the number that a container may use at a time.
@@ -110,24 +110,26 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
     if quota is not None and quota < usable:
         fit = max(1, int(quota))
         text = f"{text}, but the container may use {quota:g} at a time: give --threads {fit}"
-        return Check("processors", text, "problem")
+        return RecordCheck("processors", text, "problem")
     if cores is not None and cores < total:
         text = f"{text}; they are {cores} cores with {total / cores:g} threads each: compare "
-        return Check("processors", f"{text}--threads {max(1, usable * cores // total)}", "note")
-    return Check("processors", text)
+        return RecordCheck(
+            "processors", f"{text}--threads {max(1, usable * cores // total)}", "note"
+        )
+    return RecordCheck("processors", text)
 
 
-def free_memory(available: int, total: int, limit: int | None = None) -> Check:
+def free_memory(available: int, total: int, limit: int | None = None) -> RecordCheck:
     """Check the free memory (B); ``limit`` is a container's."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
-        return Check("memory", f"{text}; give it more, or measure small cases", "problem")
+        return RecordCheck("memory", f"{text}; give it more, or measure small cases", "problem")
     less = f"{text}; larger cases will run out: close other programs"
     return noted("memory", text, less if available < _LITTLE_MEMORY else None)
 
 
-def _now(records: Path) -> Iterator[Check]:
+def _now(records: Path) -> Iterator[RecordCheck]:
     """Check for unfinished runs, disturbances at this moment, and counting tools."""
     runs = []
     for folder in records.glob("*"):
@@ -138,11 +140,11 @@ def _now(records: Path) -> Iterator[Check]:
     unfinished = f"unfinished: {', '.join(runs)}; {close}" if runs else None
     yield noted("runs", "none is unfinished", unfinished)
     if (blind := quiet.unavailable()) is not None:
-        yield Check("now", f"{blind}; close other programs before measuring", "note")
+        yield RecordCheck("now", f"{blind}; close other programs before measuring", "note")
     elif (busy := quiet.watch()) is not None:
-        yield Check("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
+        yield RecordCheck("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
     else:
-        yield Check("now", "other programs use no processor")
+        yield RecordCheck("now", "other programs use no processor")
     for device, tool in TOOLS.items():
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
@@ -150,12 +152,12 @@ def _now(records: Path) -> Iterator[Check]:
             yield noted(tool.NAME, "can count executed work", note)
 
 
-def _torch() -> Iterator[Check]:
+def _torch() -> Iterator[RecordCheck]:
     """Check PyTorch and its GPUs."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
-        yield Check("PyTorch", str(error), "problem")
+        yield RecordCheck("PyTorch", str(error), "problem")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(map(torch.cuda.get_device_name, range(count)))
@@ -163,7 +165,7 @@ def _torch() -> Iterator[Check]:
     unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
     yield noted("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Check("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
+    yield RecordCheck("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
 
 
 def check_records(options: Namespace) -> int:
@@ -193,34 +195,34 @@ def check_records(options: Namespace) -> int:
     return int(refused > 0)
 
 
-def _check_file(path: Path) -> tuple[Stored | None, list[Check]]:
+def _check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
     """Read a record and check it."""
     # The target of a link, since attachments lie in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
-    checks: list[Check] = []
+    checks: list[RecordCheck] = []
     stored: Stored | None = None
     try:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
     except OSError as error:
-        checks.append(Check("format", str(error), "problem"))
+        checks.append(RecordCheck("format", str(error), "problem"))
     except Exception as error:  # so that the other files are checked
-        checks.append(Check("format", reason_of(error), "problem"))
+        checks.append(RecordCheck("format", reason_of(error), "problem"))
     return stored, checks
 
 
-def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
+def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     """Check a record that could be read, and whose file is relative to ``folder``.
 
     Raises ``RecordError`` for a damaged attachment.
     """
     record, environment = stored.record, stored.record.environment
-    yield Check("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
+    yield RecordCheck("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
         problem = f"{EDITED}; hand in the file that the experiment wrote"
-        yield Check("content", problem, "problem")
+        yield RecordCheck("content", problem, "problem")
     else:
-        yield Check("content", "is what its experiment wrote")
+        yield RecordCheck("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
     lacking = [name for name, file in files.items() if isinstance(file, Missing)]
     note = f"not beside the record: {', '.join(lacking)}; papers will lack their values"
@@ -233,49 +235,49 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     if disturbed is not None:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     if unstable := instability(record.cases, named=1):
-        yield Check("quiet", f"{unstable[:-1]}; {disturbances}", "note")
+        yield RecordCheck("quiet", f"{unstable[:-1]}; {disturbances}", "note")
     else:
-        yield Check(
+        yield RecordCheck(
             "quiet", f"processes agree; {disturbances}", "note" if disturbed is None else "ok"
         )
     yield _plausible(record)
 
 
-def _plan(record: Record) -> Check:
+def _plan(record: Record) -> RecordCheck:
     """Check that a record is a complete full run, with the cases of today's study."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
-        return Check("plan", f"{part}; hand in the others too", "note")
+        return RecordCheck("plan", f"{part}; hand in the others too", "note")
     if plan != "full" or record.study not in registry.STUDIES:
         whole = "papers take a full run of the machine where there is one"
-        return Check("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
+        return RecordCheck("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
     if lacking := [factors for factors in planned if factors not in cases]:
         missing = f"{len(lacking)} of {len(planned)} cases are missing, such as "
-        return Check("plan", f"{missing}{factors_text(lacking[0])}", "note")
-    return Check("plan", f"all {len(planned)} cases of the full plan")
+        return RecordCheck("plan", f"{missing}{factors_text(lacking[0])}", "note")
+    return RecordCheck("plan", f"all {len(planned)} cases of the full plan")
 
 
-def _outcomes(record: Record) -> Check:
+def _outcomes(record: Record) -> RecordCheck:
     statuses = [case.status for case in record.cases]
     if "ok" not in statuses:
         text = "no case could be measured; the record says why"
-        return Check("outcomes", text, "problem")
+        return RecordCheck("outcomes", text, "problem")
     if failures := statuses.count("failed"):
         case = record.cases[statuses.index("failed")]
         first = f"{factors_text(case.factors)}: {case.reason}"
         text = f"{failures} of {len(statuses)} cases failed, such as {first}"
-        return Check("outcomes", text, "problem")
-    return Check("outcomes", "no case failed")
+        return RecordCheck("outcomes", text, "problem")
+    return RecordCheck("outcomes", "no case failed")
 
 
-def _plausible(record: Record) -> Check:
+def _plausible(record: Record) -> RecordCheck:
     """Check that a build can use the record: above all, that no case is faster than the peak."""
     if reason := refusal(record):
-        return Check("ceilings", reason, "problem")
+        return RecordCheck("ceilings", reason, "problem")
     best = gates.best_rate(record)
     if best is None:
-        return Check("ceilings", "none was measured, so that no rate can be judged", "note")
-    return Check("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
+        return RecordCheck("ceilings", "none was measured, so that no rate can be judged", "note")
+    return RecordCheck("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from experiments import registry
-from experiments.commands.checks import Check, checks_of
+from experiments.commands.checks import RecordCheck, checks_of
 from report.core.errors import RecordError, reason_of
 from report.core.records import ENDING
 from report.core.records.record import Record
@@ -50,7 +50,7 @@ class HandedIn:
 
     path: Path
     who: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[RecordCheck] = field(default_factory=list)
     stored: Stored | None = None
 
     @property
@@ -60,7 +60,7 @@ class HandedIn:
 
     def refuse(self, reason: str, topic: str = "file") -> None:
         """Note why the file cannot be used."""
-        self.checks.append(Check(topic, reason, "problem"))
+        self.checks.append(RecordCheck(topic, reason, "problem"))
 
     def line(self) -> str:
         """One line of the table: who, machine, study, use, and the first fault or note."""
@@ -184,7 +184,7 @@ def _compare(files: Sequence[HandedIn]) -> None:
         earlier = machines.setdefault((record.study, record.environment.key), file)
         if earlier is not file:
             note = f"the machine of {earlier.who} again; its runs are pooled or the newest counts"
-            file.checks.insert(0, Check("machine", note, "note"))
+            file.checks.insert(0, RecordCheck("machine", note, "note"))
 
 
 def _copy(file: HandedIn, into: Path) -> None:

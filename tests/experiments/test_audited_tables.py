@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.audit.checks import Check, checks
+from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
 from experiments.audit.quantities import columns, read_cell
 from experiments.audit.tables import Table, read_table
@@ -29,7 +29,7 @@ LLAMA = {
 }  # fmt: skip
 
 
-def checked(folder: Path, claim: str, row: str, *given: str) -> Check:
+def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     """Check the claim of a row such as ``device=H200; flops=420 TFLOP/s; mfu=21.2 %``."""
     cells = dict(cell.strip().split("=") for cell in (*row.split(";"), *given))
     path = folder / "table.md"

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.commands import checks
-from experiments.commands.checks import Check, checks_of
+from experiments.commands.checks import RecordCheck, checks_of
 from experiments.commands.outcome import case_table, instability
 from report.core.records.record import Case, Record, Shard
 from report.core.records.store import Stored, read_record, write_record
@@ -34,7 +34,9 @@ changed = msgspec.structs.replace
     (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
     (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip
-def test_each_check_says_its_level_and_what_to_do(check: Check, level: str, words: str) -> None:
+def test_each_check_says_its_level_and_what_to_do(
+    check: RecordCheck, level: str, words: str
+) -> None:
     assert check.level == level and words in check.text
 
 
