@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from report.instruments.counters.ncu_metrics import Instruction, MetricPlan, Term, Unit
+from report.instruments.counters.ncu_metrics import (
+    ComputeUnit,
+    CountedTerm,
+    Instruction,
+    MetricPlan,
+)
 from report.instruments.counters.ncu_output import KernelRow
 
 #: The depth of the products of known work.
@@ -74,7 +79,7 @@ def products(compute_capability: str) -> tuple[Product, ...]:
 # ------------------------------------------------------------------------------------- work
 
 
-def flops(rows: Sequence[KernelRow], terms: Sequence[Term]) -> int | None:
+def flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
     """Sum the work that ``terms`` count over ``rows``; None without terms or if a value misses."""
     parts = [(term.factor, total_of(rows, term.metric)) for term in terms]
     counts = [factor * events for factor, events in parts if events is not None]
@@ -123,13 +128,13 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
 
 def distrust(
     rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
-) -> dict[Unit, str]:
+) -> dict[ComputeUnit, str]:
     """Return the units whose counters are not trusted, with the reason.
 
     For each precision the size with the smallest ratio of counted to true work is judged, since
     filling up tiles can only add work.  Products without a count matter only if all sizes lack it.
     """
-    reasons: dict[Unit, str] = {}
+    reasons: dict[ComputeUnit, str] = {}
     judged: set[str] = set()
     counts = {product: _counted(product, rows, plan) for product in expected}
     for product, counted in sorted(counts.items(), key=lambda item: _ratio(item[1], item[0])):
@@ -140,7 +145,7 @@ def distrust(
     return reasons
 
 
-def _unit(product: Product) -> Unit:
+def _unit(product: Product) -> ComputeUnit:
     return "cuda_core" if product.precision == "fp32" else "tensor_core"
 
 

@@ -22,7 +22,7 @@ from report.instruments.counters.ncu import (
     products,
     quantities,
 )
-from report.instruments.counters.ncu_metrics import MetricPlan, Unit, metrics_for
+from report.instruments.counters.ncu_metrics import ComputeUnit, MetricPlan, metrics_for
 from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
 
 TOOL: Final = "ncu"
@@ -59,7 +59,7 @@ class CaseLog:
 
     calls: tuple[tuple[KernelRow, ...], ...]
     plan: MetricPlan
-    distrusted: Mapping[Unit, str]
+    distrusted: Mapping[ComputeUnit, str]
 
 
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:

@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from report.core.errors import RecordError
 
-Unit: TypeAlias = Literal["cuda_core", "tensor_core"]
+ComputeUnit: TypeAlias = Literal["cuda_core", "tensor_core"]
 Instruction: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
 
 _NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
@@ -31,12 +31,12 @@ def metric_names(listing: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Term:
+class CountedTerm:
     """``factor`` FLOPs an increment of ``metric``, done by ``unit`` in ``precision``."""
 
     metric: str
     factor: int
-    unit: Unit
+    unit: ComputeUnit
     precision: str
     operation: Instruction
 
@@ -49,7 +49,7 @@ class MetricPlan:
     for ``tensor_core``, each precision and each level that this ncu cannot count on this GPU.
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[CountedTerm, ...]
     bytes: Mapping[str, tuple[str, ...]]
     missing: Mapping[str, str]
 
@@ -122,7 +122,7 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
     return MetricPlan((*cores, *tensor), levels, missing)
 
 
-def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iterator[Term]:
+def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iterator[CountedTerm]:
     for precision, needed in _CUDA_CORE.items():
         known = {
             name: scope
@@ -136,7 +136,7 @@ def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iter
         for name, scope in known.items():
             operation, factor = kinds[name]
             metric = f"{scope}__{_instruction(name)}.sum"
-            yield Term(metric, factor, "cuda_core", precision, operation)
+            yield CountedTerm(metric, factor, "cuda_core", precision, operation)
 
 
 def _instruction(name: str) -> str:
@@ -147,7 +147,7 @@ def _scope(name: str, available: frozenset[str]) -> str | None:
     return next((scope for scope in ("smsp", "sm") if f"{scope}__{name}" in available), None)
 
 
-def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[Term, ...]:
+def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[CountedTerm, ...]:
     """Choose the coarsest metrics that count every floating-point path once.
 
     ``src_bf16_dst_fp32`` includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name includes
@@ -161,12 +161,12 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[
         wider = [other for other in of_scope if other is not path and _includes(other, path)]
         if not wider:
             precision = _precision(path["src"], version)
-            terms.append(Term(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
+            terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
     if terms:
         return tuple(terms)
     if version in _VOLTA and "sm__inst_executed_pipe_tensor" in available:
         metric = "sm__inst_executed_pipe_tensor.sum"
-        return (Term(metric, _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix"),)
+        return (CountedTerm(metric, _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix"),)
     return ()
 
 
