@@ -20,9 +20,9 @@ from report.evidence.runs import Run
 from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
 from report.theory.reconciliation import Reconciliation, Term
 
-Moment: TypeAlias = Literal["before", "after", "peak"]
+CallMoment: TypeAlias = Literal["before", "after", "peak"]
 
-MOMENTS: Final[tuple[Moment, ...]] = ("before", "after", "peak")
+MOMENTS: Final[tuple[CallMoment, ...]] = ("before", "after", "peak")
 
 _NO_HISTORY: Final = Missing("the record does not tell every request since nothing was allocated")
 
@@ -34,7 +34,7 @@ class CallReplay:
     requests: tuple[Request, ...]
     states: tuple[Snapshot, ...]
 
-    def state(self, of: Sum, moment: Moment) -> Snapshot:
+    def state(self, of: Sum, moment: CallMoment) -> Snapshot:
         """The allocator before or after the call, or when the sum ``of`` first is at its peak."""
         if moment == "peak":
             return max(self.states, key=attrgetter(of))
@@ -98,7 +98,7 @@ def reconciliations(case: Case, id: str, subject: str) -> tuple[Reconciliation, 
 
 
 def _reconciled(
-    state: Snapshot, case: Case, of: Sum, moment: Moment, id: str, subject: str
+    state: Snapshot, case: Case, of: Sum, moment: CallMoment, id: str, subject: str
 ) -> Reconciliation:
     """Reconcile one sum: rounding adds to requested bytes, free blocks to allocated ones."""
     evidence = "replay of every request since the allocator held nothing"

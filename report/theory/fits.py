@@ -15,7 +15,7 @@ from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from report.core.errors import StudyError
 from report.theory.allocator import Sum
-from report.theory.timeline import Moment
+from report.theory.timeline import LiveBytes
 
 FitVerdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
 
@@ -33,7 +33,7 @@ class Prediction(Protocol):
     """Predicted memory of a call or a training step at one batch."""
 
     @property
-    def peak(self) -> Moment | None:
+    def peak(self) -> LiveBytes | None:
         """The moment at which most bytes are alive; None if unknown."""
 
     @property

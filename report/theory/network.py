@@ -26,7 +26,7 @@ from report.theory.fits import MOST, Fits, bytes_of, search
 from report.theory.networks import BATCH, CapturedNetwork
 from report.theory.operators import OperatorWork, operator_work
 from report.theory.roofline import Roof
-from report.theory.timeline import ONLY_ON_CPU, Moment, cuda_memory, timeline
+from report.theory.timeline import ONLY_ON_CPU, LiveBytes, cuda_memory, timeline
 
 #: Name of the row for operators that no module within the network calls.
 _ITSELF: Final = "(the network itself)"
@@ -159,12 +159,12 @@ class Theory:
         return None if self.refused else sum(row.bytes for row in self.by_kind)
 
     @cached_property
-    def moments(self) -> tuple[Moment, ...]:
+    def moments(self) -> tuple[LiveBytes, ...]:
         """Live memory while each operator runs."""
         return tuple(timeline(self.network, self.conditions))
 
     @cached_property
-    def peak(self) -> Moment | None:
+    def peak(self) -> LiveBytes | None:
         """The first moment at which most bytes are alive.
 
         None for a network without operators, and on a GPU for one with ``unlike_gpu``.

@@ -37,7 +37,7 @@ ONLY_ON_CPU: Final = frozenset({
 
 
 @dataclass(frozen=True)
-class Moment:
+class LiveBytes:
     """Live bytes by category while one operator runs, including its results.
 
     ``workspace`` is the most that the operator allocates besides.
@@ -53,13 +53,13 @@ class Moment:
         return sum(self.alive.values()) + self.workspace.amount
 
 
-def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
+def timeline(network: Network, conditions: Conditions) -> Iterator[LiveBytes]:
     """Yield the live memory of every operator, in order."""
     sizes, allocator = network.storages, conditions.allocator
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
     for operator, alive in zip(network.operators, living(network, sizes), strict=True):
-        yield Moment(operator, alive, workspace(operator, conditions))
+        yield LiveBytes(operator, alive, workspace(operator, conditions))
 
 
 def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
