@@ -56,7 +56,7 @@ class CountedKernel(NamedTuple):
     multiply_adds: int
 
 
-class Device(NamedTuple):
+class TraceDevice(NamedTuple):
     """A GPU as the trace names it; memory in B, None where the trace does not say it."""
 
     name: str
@@ -69,7 +69,7 @@ class Trace(NamedTuple):
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]
     counted: tuple[CountedKernel, ...] = ()
-    devices: tuple[Device, ...] = ()
+    devices: tuple[TraceDevice, ...] = ()
     #: Numbers of the GPUs that kernels and transfers ran on.
     used: frozenset[str] = frozenset()
 
@@ -189,7 +189,7 @@ def _trace(file: _File) -> Trace:
             if _is_kernel(event)
         ),
         tuple(CountedKernel(event.name, *_counts(event.args).values()) for event in counted),
-        tuple(Device(device.name, device.memory) for device in file.devices),
+        tuple(TraceDevice(device.name, device.memory) for device in file.devices),
         frozenset(
             str(e.args.device) for e in events if _is_kernel(e) and e.args.device is not None
         ),

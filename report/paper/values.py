@@ -12,7 +12,7 @@ from report.core.text.format import (
     LARGE,
     NO_BREAK,
     Number,
-    Printed,
+    PrintedParts,
     Style,
     printed,
     quantity_text,
@@ -55,10 +55,10 @@ class Value:
         return "v-" + self.id.replace("_", "-")
 
     @property
-    def parts(self) -> Printed:
+    def parts(self) -> PrintedParts:
         """Number, bounds, unit and level as plain text."""
         if isinstance(self.number, Missing):
-            return Printed(NOT_MEASURED, "", "", "")
+            return PrintedParts(NOT_MEASURED, "", "", "")
         return printed(self.number, scale_for(self.number, self.unit, self.style))
 
     @property

@@ -29,7 +29,7 @@ from report.quantity.expression import (
     Inferred,
     Leaf,
     Quantity,
-    Reported,
+    ReportedNumber,
     Sampled,
     absent,
     exact,
@@ -253,7 +253,7 @@ def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
 
 def _fixed(quantity: Quantity) -> Bounds:
     """Return the value of an unmeasured leaf, with its bounds."""
-    if isinstance(quantity, Reported):
+    if isinstance(quantity, ReportedNumber):
         return quantity.bounds
     assert isinstance(quantity, Exact), quantity
     number = float(quantity.value)

@@ -188,7 +188,7 @@ class Exact(Leaf):
 
 
 @dataclass(frozen=True)
-class Reported(Leaf):
+class ReportedNumber(Leaf):
     """A number that a source printed with ``decimals``: known to half a unit of its last digit."""
 
     value: Number = 0
@@ -283,9 +283,11 @@ def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "
     return exact(name, unit_name, value, source)
 
 
-def reported(name: str, unit_name: str, value: Number, decimals: int, source: str) -> Reported:
+def reported(
+    name: str, unit_name: str, value: Number, decimals: int, source: str
+) -> ReportedNumber:
     """A number of a source as a leaf."""
-    return Reported(unit(unit_name), name, source, value, decimals)
+    return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
 def absent(name: str, unit_name: str, reason: str) -> Absent:

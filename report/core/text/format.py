@@ -130,7 +130,7 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
     return digits(number, significant - 1 - _exponent(number))
 
 
-class Printed(NamedTuple):
+class PrintedParts(NamedTuple):
     """The printed parts of a number; a part that does not exist is empty.
 
     ``bounds`` is its interval, ``[low, high]``; ``level`` names the confidence of the interval if
@@ -148,23 +148,23 @@ class Printed(NamedTuple):
         return f"{NO_BREAK}{self.unit}" if self.unit else ""
 
 
-def printed(number: Number | Estimate, scale: Scale) -> Printed:
+def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
     """Format a number in the unit of ``scale``, with the precision that its interval allows.
 
     A bimodal estimate is printed as a range, since no sample lies near its median.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
-        return Printed(_exact(number, scale), "", unit, "")
+        return PrintedParts(_exact(number, scale), "", unit, "")
     scaled = _scaled(number, scale.factor)
     decimals = decimals_of(scaled)
     low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
     text = f"{low} to {high}" if number.bimodal else value
     if not bounded(number):
-        return Printed(text, "", unit, "")
+        return PrintedParts(text, "", unit, "")
     usual = number.confidence >= CONFIDENCE - ROUNDING
     level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
-    return Printed(text, f"[{low}, {high}]", unit, level)
+    return PrintedParts(text, f"[{low}, {high}]", unit, level)
 
 
 def _exact(number: Number, scale: Scale) -> str:
