@@ -24,7 +24,7 @@ from experiments.harness.study import Device
 from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
-class Part(NamedTuple):
+class StudyShare(NamedTuple):
     """A run of one study: its share of the time, and the time per case and process (s)."""
 
     weight: float
@@ -32,9 +32,9 @@ class Part(NamedTuple):
     request: Request
 
 
-def _part(weight: float, budget: float, study: str, *settings: str, **asked: Any) -> Part:
+def _part(weight: float, budget: float, study: str, *settings: str, **asked: Any) -> StudyShare:
     request = Request(study, Path(), "cuda", settings=settings, **{"counters": "none", **asked})
-    return Part(weight, budget, request)
+    return StudyShare(weight, budget, request)
 
 
 PARTS: Final = (
@@ -74,7 +74,7 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
     return int(failed > 0)
 
 
-def request_of(part: Part, seconds: float, records: Path) -> Request:
+def request_of(part: StudyShare, seconds: float, records: Path) -> Request:
     """Return the request for a part's run of at most ``seconds``."""
     counts = part.request.counters != "none"
     budget = _ONE_PROCESS_S if counts else seconds * _ROUNDS

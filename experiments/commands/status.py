@@ -23,7 +23,7 @@ from report.core.records.record import Head, Shard
 from report.core.records.store import digest, survey
 
 
-class Part(NamedTuple):
+class ShardState(NamedTuple):
     """State of a shard (measured, running, unfinished or missing), its file and saved results."""
 
     state: str = "missing"
@@ -31,40 +31,40 @@ class Part(NamedTuple):
     saved: int = 0
 
 
-def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, Part]]]:
+def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]]:
     """List the sweeps of a study, oldest first: a head and all shards, per kind of machine.
 
     Raises ``RecordError`` as reading does.
     """
-    sweeps_by_age: list[tuple[Head, dict[int, Part]]] = []
+    sweeps_by_age: list[tuple[Head, dict[int, ShardState]]] = []
 
-    def add(head: Head, part: Part) -> None:
+    def add(head: Head, part: ShardState) -> None:
         if head.shard is None:
             return
         for first, parts in sweeps_by_age:
             if tags(first) == tags(head) and why_not_pooled(first, head) is None:
                 parts[head.shard.number] = part
                 return
-        parts = dict.fromkeys(range(1, head.shard.of + 1), Part())
+        parts = dict.fromkeys(range(1, head.shard.of + 1), ShardState())
         sweeps_by_age.append((head, parts | {head.shard.number: part}))
 
     for journal in unfinished_journals(records / study)[0]:
         state = "running" if is_in_use(journal.path) else "unfinished"
         saved = len(journal.finished) + len(journal.rounds)
-        add(journal.header, Part(state, journal.path.name, saved))
+        add(journal.header, ShardState(state, journal.path.name, saved))
     # Records come last, so that a measured shard replaces its journal.
     for stored in survey(study, records, Head)[0]:
-        add(stored.record, Part("measured", Path(stored.file).name))
+        add(stored.record, ShardState("measured", Path(stored.file).name))
     return sorted(sweeps_by_age, key=lambda sweep: sweep[0].started)
 
 
-def shards(study: str, records: Path, sweep: str) -> Mapping[int, Part]:
+def shards(study: str, records: Path, sweep: str) -> Mapping[int, ShardState]:
     """Return the shards of the sweep with this tag and today's code, on the newest machine."""
     today = code.identify(study)[0].measuring_code
     for head, parts in reversed(sweeps(study, records)):
         if sweep in tags(head) and head.code.measuring_code == today:
             return parts
-    return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), Part())
+    return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), ShardState())
 
 
 def status(options: Namespace) -> int:
@@ -96,7 +96,7 @@ def status(options: Namespace) -> int:
 
 
 def _lines(
-    head: Head, parts: Mapping[int, Part], records: Sequence[str], jobs: Mapping[int, str]
+    head: Head, parts: Mapping[int, ShardState], records: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
     """Yield a line per shard, and the next commands; ``jobs`` is the state of queued shards."""
     commands = []

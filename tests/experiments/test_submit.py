@@ -18,7 +18,7 @@ import tiny_study
 from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
-from experiments.commands.status import Part, queued, shards, sweeps, tag
+from experiments.commands.status import ShardState, queued, shards, sweeps, tag
 from experiments.harness.journal import CaseResult, new_journal
 from experiments.harness.request import Request
 from report.core.errors import MeasurementError
@@ -81,11 +81,11 @@ def test_jobs_without_progress(
     started, log = list[int](), tmp_path / "a.log"
     log.write_bytes(b"\xff\nkilled")
 
-    def shards(*_: object) -> dict[int, Part]:
+    def shards(*_: object) -> dict[int, ShardState]:
         number = len(started)
         count = kept[min(number, len(kept) - 1)]
-        first = Part("missing" if number == 6 else "measured", "a")
-        return {1: first, 2: Part("unfinished", str(number), count)}
+        first = ShardState("missing" if number == 6 else "measured", "a")
+        return {1: first, 2: ShardState("unfinished", str(number), count)}
 
     jobs: Any = SimpleNamespace(
         request=SimpleNamespace(study="tiny", records=Path()),

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from report.core.records.record import DeviceKey, Text
-from report.core.records.reported import CitationKey, Part
+from report.core.records.reported import CitationKey, ReportedPart
 from report.core.records.strict import read_strictly, refuse_first, repeated
 
 RatedQuantity: TypeAlias = Literal[
@@ -28,7 +28,7 @@ _SMALLEST: Final = 1e-6
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
-class RatedPeak(Part, frozen=True):
+class RatedPeak(ReportedPart, frozen=True):
     """One line of a data sheet, in its printed unit.
 
     ``operation`` is ``memory`` (its bandwidth), ``capacity`` (of the memory), ``cache`` (size of
@@ -50,7 +50,7 @@ class RatedPeak(Part, frozen=True):
         return self.value * _FACTORS[self.unit]
 
 
-class Device(Part, frozen=True):
+class Device(ReportedPart, frozen=True):
     """A device, matched by names that contain one of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
@@ -73,7 +73,7 @@ class Device(Part, frozen=True):
         return None
 
 
-class Devices(Part, frozen=True):
+class Devices(ReportedPart, frozen=True):
     """All devices whose data sheets are known."""
 
     devices: tuple[Device, ...]

@@ -21,8 +21,8 @@ from report.core.records.record import (
     Digest,
     Factors,
     Name,
-    Part,
     Positive,
+    RecordPart,
     Slug,
     Text,
     Timestamp,
@@ -40,7 +40,7 @@ Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{7,64}$")]
 Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
 
 
-class Origin(Part, frozen=True):
+class Origin(RecordPart, frozen=True):
     """Author, address, licence and file of a published measurement.
 
     ``instrument`` is the program that measured; ``file`` and ``sha256`` describe the published
@@ -60,7 +60,7 @@ class Origin(Part, frozen=True):
     given: dict[str, Text]
 
 
-class ImportedEnvironment(Part, frozen=True):
+class ImportedEnvironment(RecordPart, frozen=True):
     """The machine and its software, as far as the published file states them.
 
     ``model`` is the device that ran the cases, ``clock`` its frequency (Hz), ``power_limit`` its
@@ -83,7 +83,7 @@ class ImportedEnvironment(Part, frozen=True):
     power_limit: Positive | None = None
 
 
-class ImportedRecord(Part, frozen=True, kw_only=True):
+class ImportedRecord(RecordPart, frozen=True, kw_only=True):
     """One published file of measurements.
 
     ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the

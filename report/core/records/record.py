@@ -74,7 +74,7 @@ PeakOperation: TypeAlias = Literal[
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+class RecordPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A part of a record: immutable, unknown fields refused.
 
     ``gc=False``: a record has no reference cycles, and the search for them would make reading
@@ -82,7 +82,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """
 
 
-class Code(Part, frozen=True):
+class Code(RecordPart, frozen=True):
     """The version of the program that measured."""
 
     commit: Commit | None
@@ -90,7 +90,7 @@ class Code(Part, frozen=True):
     measuring_code: Digest
 
 
-class Cpu(Part, frozen=True):
+class Cpu(RecordPart, frozen=True):
     """The processor of the machine, also of a machine with a GPU."""
 
     model: Name
@@ -100,7 +100,7 @@ class Cpu(Part, frozen=True):
     vector_extensions: tuple[Text, ...]
 
 
-class Gpu(Part, frozen=True):
+class Gpu(RecordPart, frozen=True):
     """The accelerator that ran the cases."""
 
     model: Name
@@ -111,7 +111,7 @@ class Gpu(Part, frozen=True):
     cudnn: Text | None
 
 
-class Torch(Part, frozen=True):
+class Torch(RecordPart, frozen=True):
     """The framework, with the flags it was built with."""
 
     version: Name
@@ -119,7 +119,7 @@ class Torch(Part, frozen=True):
     cpu_capability: Text
 
 
-class PrecisionSwitches(Part, frozen=True):
+class PrecisionSwitches(RecordPart, frozen=True):
     """The switches that decide which arithmetic a float32 operation uses."""
 
     default_dtype: Text
@@ -131,7 +131,7 @@ class PrecisionSwitches(Part, frozen=True):
     deterministic_algorithms: bool
 
 
-class Cache(Part, frozen=True):
+class Cache(RecordPart, frozen=True):
     """One cache as a core sees it; ``cores`` share it."""
 
     level: Count
@@ -159,7 +159,7 @@ def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
     return by_level[max(by_level)] if by_level else None
 
 
-class Host(Part, frozen=True):
+class Host(RecordPart, frozen=True):
     """Details that distinguish this machine from others of the same name; null if unknown.
 
     ``flags`` are all features that the processor reports; ``machine`` is a random number of the
@@ -179,7 +179,7 @@ class Host(Part, frozen=True):
     machine: Text | None = None
 
 
-class Environment(Part, frozen=True, kw_only=True):
+class Environment(RecordPart, frozen=True, kw_only=True):
     """The machine and the software during the run.
 
     ``missing`` maps each field that is null to the reason.  ``name`` is the name that users gave
@@ -255,7 +255,7 @@ def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
 Measured: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
-class Ceiling(Part, frozen=True, omit_defaults=True):
+class Ceiling(RecordPart, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
     ``work`` of one run is in ``work_unit``: floating-point operations of a product or convolution,
@@ -284,7 +284,7 @@ class Ceiling(Part, frozen=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "unit", "s")
 
 
-class Round(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
     """One process's measurement of a case, under one memory policy.
 
     Processes are counted from 1; each measures the cases one after the other, in its own order.
@@ -350,7 +350,7 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return rounds if not quiet or len(quiet) < FEWEST_PROCESSES <= len(rounds) else quiet
 
 
-class Protocol(Part, frozen=True):
+class Protocol(RecordPart, frozen=True):
     """Plan, repetitions and time budget of a run.
 
     ``processes`` is the planned number per case under each memory policy, ``variables`` the
@@ -371,7 +371,7 @@ class Protocol(Part, frozen=True):
     budget_s: Positive | None = None
 
 
-class Attachment(Part, frozen=True):
+class Attachment(RecordPart, frozen=True):
     """A file that belongs to the record, such as the unchanged output of a counter.
 
     The file is stored beside the record, in a folder of the record's name; ``sha256`` is its
@@ -383,7 +383,7 @@ class Attachment(Part, frozen=True):
     meaning: Text
 
 
-class Shard(Part, frozen=True):
+class Shard(RecordPart, frozen=True):
     """Shard ``number`` (from 1) of ``of``, the part of a sweep that a run measured.
 
     ``sweep`` is the digest of the sweep's cases and counters, equal in all its shards.
@@ -394,7 +394,7 @@ class Shard(Part, frozen=True):
     sweep: Digest
 
 
-class Head(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A record without its samples: identity of the run, and status of its cases.
 
     ``shard`` is null for a run of the whole plan; ``converted_from`` is the digest of the file of

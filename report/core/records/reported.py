@@ -25,11 +25,11 @@ Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
 _REMEDY: Final = "fix the file by the source, or restore it with git"
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReportedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of a file: immutable, every field required, no other field allowed."""
 
 
-class Unreported(Part, frozen=True):
+class Unreported(ReportedPart, frozen=True):
     """A cell without a value, and the reason."""
 
     missing: Text
@@ -38,7 +38,7 @@ class Unreported(Part, frozen=True):
 Cell: TypeAlias = int | float | str | Unreported
 
 
-class ReportedColumn(Part, frozen=True):
+class ReportedColumn(ReportedPart, frozen=True):
     """A column of numbers with the printed unit and decimals, or of text (both null)."""
 
     key: Slug
@@ -47,7 +47,7 @@ class ReportedColumn(Part, frozen=True):
     decimals: Decimals | None
 
 
-class ReportedTable(Part, frozen=True):
+class ReportedTable(ReportedPart, frozen=True):
     """A table of the source, row by row; ``place`` is its name there (``Table I``)."""
 
     id: Identifier
@@ -68,7 +68,7 @@ class ReportedTable(Part, frozen=True):
         return tuple(row[keys.index(key)] for row in self.rows)
 
 
-class ReportedValue(Part, frozen=True):
+class ReportedValue(ReportedPart, frozen=True):
     """A single number that the source prints outside its tables."""
 
     id: Identifier
@@ -83,7 +83,7 @@ class ReportedValue(Part, frozen=True):
 _Named = TypeVar("_Named", ReportedTable, ReportedValue)
 
 
-class Reported(Part, frozen=True):
+class Reported(ReportedPart, frozen=True):
     """All values of one source; ``source`` is its key in ``data/references.bib``."""
 
     study: Slug
