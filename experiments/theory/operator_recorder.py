@@ -36,7 +36,14 @@ from torch.utils.flop_counter import flop_registry
 from experiments.theory.fake_tensors import DispatchMode, FakeMode, is_in_place, tensors_in
 from report.core.errors import MeasurementError
 from report.core.records import operations
-from report.core.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
+from report.core.records.operations import (
+    ITEM_BYTES,
+    Network,
+    Operator,
+    OperatorSetting,
+    Phase,
+    Tensor,
+)
 
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
@@ -362,7 +369,7 @@ def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
         yield from (tensor for tensor in table.values() if tensor is not None)
 
 
-def _setting(value: object) -> Setting:
+def _setting(value: object) -> OperatorSetting:
     """Convert an argument without tensors to a type of records."""
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -17,7 +17,7 @@ from report.core.missing import Missing
 from report.core.records.record import Case
 from report.core.statistics.estimates import identical
 from report.evidence.runs import Run
-from report.theory.allocator import SUMS, Allocate, Free, Request, Snapshot, Sum, replay
+from report.theory.allocator import SUMS, Allocate, Free, MemoryRequest, Snapshot, Sum, replay
 from report.theory.reconciliation import Reconciliation, Term
 
 CallMoment: TypeAlias = Literal["before", "after", "peak"]
@@ -31,7 +31,7 @@ _NO_HISTORY: Final = Missing("the record does not tell every request since nothi
 class CallReplay:
     """One call in the model: its requests, and the allocator's states from right before it on."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[MemoryRequest, ...]
     states: tuple[Snapshot, ...]
 
     def state(self, of: Sum, moment: CallMoment) -> Snapshot:
@@ -41,7 +41,7 @@ class CallReplay:
         return self.states[0 if moment == "before" else -1]
 
 
-def requests(changes: Sequence[int], owners: Sequence[int]) -> tuple[Request, ...]:
+def requests(changes: Sequence[int], owners: Sequence[int]) -> tuple[MemoryRequest, ...]:
     """Read requests from ``changes`` (B, frees negative) of the allocations ``owners``.
 
     Raises ``StudyError`` if the two do not belong together.
@@ -49,7 +49,7 @@ def requests(changes: Sequence[int], owners: Sequence[int]) -> tuple[Request, ..
     if len(changes) != len(owners):
         raise _impossible(f"{len(changes)} requests have {len(owners)} owners")
     sizes: dict[int, int] = {}
-    result: list[Request] = []
+    result: list[MemoryRequest] = []
     for number, (change, owner) in enumerate(zip(changes, owners, strict=True)):
         if owner not in sizes:
             if change < 0:

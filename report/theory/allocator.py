@@ -106,7 +106,7 @@ class Free:
     id: str
 
 
-Request: TypeAlias = Allocate | Free
+MemoryRequest: TypeAlias = Allocate | Free
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Snapshot:
 NOTHING: Final = Snapshot()
 
 
-def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> tuple[Snapshot, ...]:
+def replay(requests: Iterable[MemoryRequest], start: Snapshot = NOTHING) -> tuple[Snapshot, ...]:
     """Return ``start`` and the states of the allocator after each of ``requests``.
 
     Raises ``StudyError`` for a request that no program can make: a negative size, an id that is
@@ -208,7 +208,7 @@ def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> tuple[Snap
     return tuple(accumulate(requests, after, initial=start))
 
 
-def after(state: Snapshot, request: Request) -> Snapshot:
+def after(state: Snapshot, request: MemoryRequest) -> Snapshot:
     """Return the state after ``request``; raises ``StudyError`` as ``replay`` does."""
     if isinstance(request, Free):
         return _freed(state, request.id)

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.records.operations import Network, Operator, Phase
-from report.theory.allocator import SUMS, Allocate, Free, Options, Request, Snapshot, Sum, replay
+from report.theory.allocator import (
+    SUMS,
+    Allocate,
+    Free,
+    MemoryRequest,
+    Options,
+    Snapshot,
+    Sum,
+    replay,
+)
 from report.theory.conditions import Conditions, Workspace
 from report.theory.workspaces import workspace
 
@@ -108,7 +117,7 @@ def cuda_memory(network: Network, history: Sequence[Operator], options: Options)
         left.difference_update(operator.freed)
     allocated = set[int]().union(*(o.allocated for o in (*history, *network.operators)))
     at_start = [s for s in range(len(network.storages)) if s not in allocated]
-    before: list[Request] = [*_requests(at_start, network)]
+    before: list[MemoryRequest] = [*_requests(at_start, network)]
     for operator in history:
         before += requests(operator, network)
     # Storages of the previous call that are no state are freed before the next call begins.
@@ -123,7 +132,7 @@ def cuda_memory(network: Network, history: Sequence[Operator], options: Options)
     return largest
 
 
-def requests(operator: Operator, network: Network) -> Iterator[Request]:
+def requests(operator: Operator, network: Network) -> Iterator[MemoryRequest]:
     """Yield the requests of an operator: storages freed before it, then its results."""
     yield from (Free(str(storage)) for storage in operator.freed)
     yield from _requests(operator.allocated, network)

@@ -37,7 +37,9 @@ Kind = TypeVar("Kind", bound=Head | ImportedRecord)
 LayerIndex: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 #: The layers of a network in order: name, and index in ``layers``.
-Network: TypeAlias = Annotated[tuple[tuple[LayerName, LayerIndex], ...], msgspec.Meta(min_length=1)]
+NetworkReference: TypeAlias = Annotated[
+    tuple[tuple[LayerName, LayerIndex], ...], msgspec.Meta(min_length=1)
+]
 #: The layers of a case: index of their network, and their batch.
 Ref: TypeAlias = tuple[LayerIndex, Extent]
 #: A case that is ok: its levels, and a sample per column, null if there is none.
@@ -67,7 +69,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
         ("units", dict[str, Text]),
         ("cases", tuple[_Case, ...]),
         ("layers", tuple[Layer, ...], ()),
-        ("networks", tuple[Network, ...], ()),
+        ("networks", tuple[NetworkReference, ...], ()),
         ("factors", tuple[Text, ...], ()),
         ("columns", tuple[Text, ...], ()),
         ("rows", tuple[CaseRow, ...], ()),

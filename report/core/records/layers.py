@@ -19,10 +19,10 @@ from report.core.records.operations import ITEM_BYTES
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 #: Taps of a kernel along an axis, bounded since theory loops over them.
 Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
-NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+NonNegativeInt: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1, max_length=8)]
-Pair: TypeAlias = tuple[Extent, Extent]
-PaddingPair: TypeAlias = tuple[NonNegative, NonNegative]
+ExtentPair: TypeAlias = tuple[Extent, Extent]
+PaddingPair: TypeAlias = tuple[NonNegativeInt, NonNegativeInt]
 DType: TypeAlias = Literal[
     "float64", "float32", "tfloat32", "bfloat16", "float16", "int64", "int32", "uint8"
 ]
@@ -56,9 +56,9 @@ class Convolution(_Layer, frozen=True, kw_only=True, tag="conv2d"):
     """A two-dimensional convolution, or its transpose; weights ``(C_out, C_in/groups, Kh, Kw)``."""
 
     kernel: tuple[Taps, Taps]
-    stride: Pair
+    stride: ExtentPair
     padding: PaddingPair
-    dilation: Pair
+    dilation: ExtentPair
     groups: Extent
     bias: bool
     transposed: bool
@@ -75,7 +75,7 @@ class Pooling(_Layer, frozen=True, kw_only=True, tag="pool2d"):
 
     mode: Literal["max", "average"]
     kernel: tuple[Taps, Taps]
-    stride: Pair
+    stride: ExtentPair
     padding: PaddingPair
 
 
@@ -108,7 +108,7 @@ class PaddedShortcut(_Layer, frozen=True, kw_only=True, tag="padded_shortcut"):
     al., CVPR 2016, section 4.2).
     """
 
-    stride: Pair
+    stride: ExtentPair
 
 
 class Dropout(_Layer, frozen=True, kw_only=True, tag="dropout"):

@@ -18,7 +18,9 @@ import msgspec
 #: Phase of a training step; a call without gradients is all forward.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 #: What an operator is told beside tensors: numbers, names, switches, and lists of them.
-Setting: TypeAlias = int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
+OperatorSetting: TypeAlias = (
+    int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
+)
 
 #: Bytes of one element by the name of its type.
 ITEM_BYTES: Final[dict[str, int]] = {
@@ -98,7 +100,7 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     module: str
     phase: Phase
     reads: dict[str, tuple[Tensor, ...]]
-    settings: dict[str, Setting]
+    settings: dict[str, OperatorSetting]
     writes: tuple[Tensor, ...]
     updates: tuple[str, ...] = ()
     allocated: tuple[int, ...] = msgspec.field(default=(), name="made")

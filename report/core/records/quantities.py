@@ -20,7 +20,7 @@ SHORTEST_S: Final = 1e-12
 
 
 @dataclass(frozen=True)
-class Quantity:
+class RecordedQuantity:
     """A measurable quantity.
 
     ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or that of a sensor
@@ -164,20 +164,20 @@ activations                1 whole  elements that layers put out for one image, 
 """
 
 
-def _quantities() -> Iterator[tuple[str, Quantity]]:
+def _quantities() -> Iterator[tuple[str, RecordedQuantity]]:
     for line in _TABLE.strip().replace("\n    ", " ").splitlines():
         if not line.startswith("#"):
             name, unit, text = line.split(maxsplit=2)
             bare, meaning = unit.rstrip("±=≤"), text.removeprefix("whole ")
             whole = bare in ("B", "MAC", "FLOP") or text != meaning
             marks = {mark: unit.endswith(mark) for mark in "±=≤"}
-            yield name, Quantity(bare, meaning, marks["±"], whole, marks["="], marks["≤"])
+            yield name, RecordedQuantity(bare, meaning, marks["±"], whole, marks["="], marks["≤"])
 
 
 QUANTITIES: Final = dict(_quantities())
 
 
-def quantity_of(name: str) -> Quantity:
+def quantity_of(name: str) -> RecordedQuantity:
     """Return the quantity called ``name``; raises ``StudyCodeError`` for any other name."""
     if name not in QUANTITIES:
         near = get_close_matches(name, QUANTITIES, n=1)

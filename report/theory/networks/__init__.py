@@ -20,7 +20,7 @@ import msgspec
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.layers import Layer, at_batch
-from report.core.records.operations import Network, Operator, Setting, Tensor
+from report.core.records.operations import Network, Operator, OperatorSetting, Tensor
 from report.theory.conditions import Layout
 from report.theory.operators import multiply_adds
 from report.theory.shapes import parameter_count
@@ -151,7 +151,7 @@ def _scaled(number: int, batch: int) -> int:
     return number if number % BATCH else number // BATCH * batch
 
 
-def _setting(value: Setting, batch: int, reduced: str) -> Setting:
+def _setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
     if isinstance(value, str):
         return value.replace("bfloat16", reduced)
     if isinstance(value, tuple):
