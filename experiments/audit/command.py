@@ -17,7 +17,7 @@ from experiments.audit.rules import AuditedRow
 from experiments.audit.tables import read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
-from report.core.records.devices import Device, read_devices
+from report.core.records.devices import DataSheet, read_devices
 
 #: The options of ``audit``, as the command line reads them.
 OPTIONS: Final = """\
@@ -77,7 +77,7 @@ def read_rows(file: Path, number: int, named: list[str], given: list[str]) -> It
 
 
 @cache
-def _devices() -> tuple[Device, ...]:
+def _devices() -> tuple[DataSheet, ...]:
     return read_devices(ROOT / "data" / "devices.yaml").devices
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from experiments.audit.quantities import AuditedCell
 from report.core.errors import RidgepointError, UsageError
-from report.core.records.devices import Device, RatedPeak
+from report.core.records.devices import DataSheet, RatedPeak
 from report.core.records.operations import ITEM_BYTES
 from report.theory.rounding import Interval, Rounded
 from report.theory.transformers import read_transformer
@@ -132,7 +132,7 @@ class AuditedRow:
 
     numbers: Mapping[str, AuditedCell]
     texts: Mapping[str, str]
-    devices: Sequence[Device]
+    devices: Sequence[DataSheet]
     folder: Path = field(default_factory=Path)
     unread: Mapping[str, str] = field(default_factory=dict)
     swapped: Mapping[str, str] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class AuditedRow:
         if name in ("peak", "sparse_peak"):
             operation = self._precision()
         devices = [d for d in self.devices if d.key == key] if key else self._named()
-        peaks: dict[float, tuple[Device, RatedPeak]] = {}
+        peaks: dict[float, tuple[DataSheet, RatedPeak]] = {}
         lacking = []
         for device in devices:
             peak = peak_of(device, operation)
@@ -262,7 +262,7 @@ class AuditedRow:
             return Rounded.printed(f"{number:.12g}").scaled(unit)
         raise NotEnoughError(f"data sheet of {self._text('device')} with {operation}")
 
-    def _named(self) -> list[Device]:
+    def _named(self) -> list[DataSheet]:
         """Return the devices that the row's name fits: one by its own name, or by first words."""
         name = self._text("device")
         key = "-".join(name.casefold().removeprefix("nvidia ").split())
@@ -317,7 +317,7 @@ class AuditedRow:
                 yield Change(text, f"{quantity}:{device.key}", quantity)
 
 
-def peak_of(device: Device, operation: str) -> RatedPeak | None:
+def peak_of(device: DataSheet, operation: str) -> RatedPeak | None:
     """Return a peak, verified or not.
 
     NVIDIA's matrix units compute float16 as fast as bfloat16, which some documents give alone.

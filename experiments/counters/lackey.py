@@ -27,10 +27,10 @@ from typing import Final
 from experiments.harness.journal import Count
 from experiments.harness.processes import run_cases
 from experiments.harness.study import Study
-from experiments.harness.worker import Role, Task
+from experiments.harness.worker import Task, WorkerRole
 from experiments.machine import runtime
 
-NAME: Final[Role] = "lackey"
+NAME: Final[WorkerRole] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")

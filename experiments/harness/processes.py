@@ -19,7 +19,7 @@ from experiments import registry
 from experiments.harness import policies, worker
 from experiments.harness.journal import Ceilings, Message, Result
 from experiments.harness.study import CeilingSize, Factors, Session, Study
-from experiments.harness.worker import Role, Task
+from experiments.harness.worker import Task, WorkerRole
 from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
@@ -93,7 +93,7 @@ def start_worker(
 
 def new_task(
     study: Study,
-    role: Role,
+    role: WorkerRole,
     session: Session,
     cases: Mapping[int, Factors],
     policy: Policy = "default",

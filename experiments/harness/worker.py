@@ -64,7 +64,7 @@ _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MU
 #: Size of the allocation that failed, in torch's error messages.
 _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
-Role: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
+WorkerRole: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 #: A case with its number in the run.
 NumberedCase: TypeAlias = tuple[int, Factors]
 Send: TypeAlias = Callable[[Message], None]
@@ -77,7 +77,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     are the quantities of a counting tool, ``compute_capability`` is the GPU's for ncu.
     """
 
-    role: Role
+    role: WorkerRole
     session: Session
     module: str = ""
     policy: Policy = "default"
@@ -105,7 +105,7 @@ def work(task: Task, send: Send, folder: Path) -> None:
     study: Study = importlib.import_module(task.module).STUDY.on(task.session.device)
     _prepare(study, task)
     send(Ready())
-    by_role: dict[Role, Measure] = {
+    by_role: dict[WorkerRole, Measure] = {
         "memory": _measure_memory,
         "time": _measure_time,
         "lackey": partial(_count, folder),

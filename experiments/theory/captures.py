@@ -21,7 +21,7 @@ Update: TypeAlias = Literal["single", "foreach", "fused"]
 
 
 @dataclass(frozen=True)
-class Policy:
+class CapturePolicy:
     """Choices beside network and inputs that decide about memory.
 
     ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
@@ -49,7 +49,7 @@ class Policy:
         return self.update or ("foreach" if lists else "single")
 
 
-DEFAULT: Final = Policy()
+DEFAULT: Final = CapturePolicy()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 
 from experiments.harness.capture import capture_layers
 from experiments.networks.catalogue import INPUT_SHAPES, network
-from experiments.theory.captures import Input, Policy
+from experiments.theory.captures import CapturePolicy, Input
 from experiments.theory.networks import prepared
 from experiments.theory.operators import capture
 from report.core.errors import MeasurementError
@@ -54,7 +54,7 @@ def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
     """Capture a network at a batch."""
     last = way.layout == "channels_last"
     source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=last)
-    policy = Policy(autocast=None if way.precision == "float32" else way.precision)
+    policy = CapturePolicy(autocast=None if way.precision == "float32" else way.precision)
     return capture(
         prepared(partial(network, name), "float32", last), [source], policy=policy
     ).network

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from experiments.theory.captures import DEFAULT, Build, Capture, CaptureAt, Input, Policy, at_batch
+from experiments.theory.captures import (
+    DEFAULT,
+    Build,
+    Capture,
+    CaptureAt,
+    CapturePolicy,
+    Input,
+    at_batch,
+)
 from report.core.errors import MeasurementError
 from report.core.records.operations import Operator
 from report.theory.allocator import Options
@@ -24,7 +32,7 @@ def checked(
     train: bool = False,
     allocator: Options | None = None,
     roof: Roof | None = None,
-    policy: Policy = DEFAULT,
+    policy: CapturePolicy = DEFAULT,
 ) -> Theory:
     """Capture a network and return its theory, as ``theory_at`` does."""
     capture_at = capturing(build, inputs, train=train, gpu=allocator is not None, policy=policy)
@@ -32,7 +40,7 @@ def checked(
 
 
 def capturing(
-    build: Build, inputs: Sequence[Input], *, train: bool, gpu: bool, policy: Policy
+    build: Build, inputs: Sequence[Input], *, train: bool, gpu: bool, policy: CapturePolicy
 ) -> CaptureAt:
     """Return a function that captures a network at a batch, and tries it at a second one."""
 

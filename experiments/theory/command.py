@@ -12,7 +12,7 @@ from typing import Any, Final
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
 from experiments.theory.capture_cache import cached
-from experiments.theory.captures import Build, Capture, CaptureAt, Input, Policy
+from experiments.theory.captures import Build, Capture, CaptureAt, CapturePolicy, Input
 from experiments.theory.checked import capturing, checked, theory_at
 from experiments.theory.networks import FORMS, network, prepared, users_code
 from experiments.theory.roofs import named_limit, named_roof
@@ -22,7 +22,7 @@ from report.theory.allocator import Options, options_of
 from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: Options that a ``Policy`` has, and others that decide about a capture.
+#: Options that a ``CapturePolicy`` has, and others that decide about a capture.
 _POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
 _CAPTURED: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
@@ -90,7 +90,7 @@ def theory(options: argparse.Namespace) -> int:
 def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
     """Return a function that makes the theory of a named network, by captures on disk if known."""
     gpu = device == "cuda"
-    policy = Policy(**{name: getattr(options, name) for name in _POLICY})
+    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY})
 
     @cache
     def prepare() -> CaptureAt:
@@ -133,7 +133,7 @@ def asking(
         train=train,
         allocator=allocator_options(device, allocator),
         roof=named_roof(device_peaks, dtype) if device_peaks else None,
-        policy=Policy(**policy),
+        policy=CapturePolicy(**policy),
     )
 
 

@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.timing import collector_off
-from experiments.theory.captures import DEFAULT, Build, Capture, Input, Optimizer, Policy
+from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
 from experiments.theory.fake_tensors import (
     DispatchMode,
     FakeMode,
@@ -58,7 +58,7 @@ def capture(
     *,
     train: bool = False,
     gpu: bool = False,
-    policy: Policy = DEFAULT,
+    policy: CapturePolicy = DEFAULT,
     probe: Sequence[Input] = (),
 ) -> Capture:
     """Capture the operators of a call in evaluation mode without gradients, or of a training step.
@@ -146,7 +146,7 @@ def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[O
             )
 
 
-def _device(gpu: bool, policy: Policy) -> torch.device:
+def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
     """Return the device of tensors: without CUDA, PyTorch has no backward pass on a fake GPU.
 
     Raises ``MeasurementError`` where a processor runs other operators.
@@ -297,7 +297,7 @@ class Step:
     """A call in evaluation mode, or if it ``trains`` a step of training that is not the first."""
 
     module: nn.Module
-    policy: Policy
+    policy: CapturePolicy
     gpu: bool
     trains: bool = True
     optimizer: Any = None
@@ -359,7 +359,7 @@ class Step:
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
 
-def _cast(policy: Policy, given: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
+def _cast(policy: CapturePolicy, given: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     if policy.autocast is None:
         return nullcontext()
     return torch.autocast(given[0].device.type, getattr(torch, policy.autocast))

@@ -50,7 +50,7 @@ class RatedPeak(ReportedPart, frozen=True):
         return self.value * _FACTORS[self.unit]
 
 
-class Device(ReportedPart, frozen=True):
+class DataSheet(ReportedPart, frozen=True):
     """A device, matched by names that contain one of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
@@ -76,9 +76,9 @@ class Device(ReportedPart, frozen=True):
 class Devices(ReportedPart, frozen=True):
     """All devices whose data sheets are known."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[DataSheet, ...]
 
-    def find(self, model: str) -> Device | None:
+    def find(self, model: str) -> DataSheet | None:
         """Return the device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
         return next((device for device in self.devices if device.is_named(model)), None)
 
