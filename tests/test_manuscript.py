@@ -16,6 +16,8 @@ from report.core.records import store
 from report.core.records.coverage import covered_cases
 from report.core.records.record import Head, Record
 from report.core.records.store import survey
+from report.core.statistics.estimates import Estimate
+from report.core.text.format import Style
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT, BuildRequest
 from report.engine.writing import render_room
@@ -24,7 +26,7 @@ from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table
-from report.paper.values import Value
+from report.paper.values import Evaluated, Value
 from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.verdicts import all_of
@@ -427,6 +429,46 @@ def test_numbers_stand_between_words_and_in_formulas(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize(("number", "unit", "style", "up", "down"), [
+    (1.65, "1", "measured", "1.7", "1.6"),
+    (1.6, "1", "measured", "1.6", "1.6"),
+    (3 * 0.1, "1", "measured", "0.3", "0.3"),
+    (0.9951, "1", "measured", "1", "0.99"),
+    (-1.65, "1", "measured", "−1.6", "−1.7"),
+    (0.1234, "1", "percent", "13\N{NO-BREAK SPACE}%", "12\N{NO-BREAK SPACE}%"),
+    (Estimate(0.01234, 0.012, 0.013, 15, 0.95), "s", "measured",
+     "13\N{NO-BREAK SPACE}ms", "12\N{NO-BREAK SPACE}ms"),
+    (1234, "1", "exact", "1,234", "1,234"),
+    (0.0, "1", "measured", "0", "0"),
+    (Missing("no run"), "1", "measured", "not measured", "not measured"),
+])  # fmt: skip
+def test_bounds_round_outward(
+    number: Evaluated, unit: str, style: Style, up: str, down: str, tmp_path: Path
+) -> None:
+    """Words that call a number a bound accept no other rounding of it."""
+    findings = Findings({"x": Value("x", "X", number, unit, "x", style=style)}, {}, {})
+
+    def printed(text: str) -> str:
+        paper = written_paper(tmp_path, f"First.\n{text}\n", findings)
+        return re.sub(r"\[(.*?)\]\(#v-x\)\{\.value\}", r"\1", paper.text).split("\n")[1]
+
+    text = "Up to {{ v.x.up_to }}, as much as {{ v.x.up_to }}, at least about {{ v.x.from }}."
+    assert printed(text) == f"Up to {up}, as much as {up}, at least about {down}."
+    rounded = not isinstance(number, int | Missing)
+    for wrong, right in (
+        ("Up to {{ v.x.about }}.", "up; write .up_to"),
+        ("*At most* {{ v.x }}.", "up; write .up_to"),
+        ("It is at\nmost {{ v.x.from }}.", "up; write .up_to"),
+        ("As few as {{ v.x.interval }}.", "down; write .from"),
+        ("At least {{ v.x.up_to }}.", "down; write .from"),
+    ):
+        if rounded:
+            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* is rounded {right}"):
+                printed(wrong)
+        else:
+            printed(wrong)
 
 
 def spread(*medians: float, disturbed: bool = False) -> Quantity:

@@ -62,6 +62,13 @@ _FREE_AFTER: Final = re.compile(
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
 _SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
 
+#: Words that call the next number a bound, from above or from below.
+_BOUND: Final = re.compile(
+    r"\b((?P<upper>up\s+to|at\s+most|no\s+more\s+than|as\s+(?:much|many)\s+as)"
+    r"|at\s+least|no\s+less\s+than|as\s+(?:little|few)\s+as)\s+(?:about\s+)?\Z",
+    re.IGNORECASE,
+)
+
 #: Commands that print something, to which ``_tight`` adds a !, and those that print a space.
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _SPACING: Final = re.compile(
@@ -86,12 +93,14 @@ _LAW_AFTER: Final = re.compile(
 class Mark(NamedTuple):
     """A text of the study in place of which one character is rendered, with its line.
 
-    A ``number`` is a value; another text may begin or end with a digit.
+    A ``number`` is a value; another text may begin or end with a digit.  ``rounding`` is how the
+    printed number differs from the value: exact, nearest, up or down.
     """
 
     text: str
     number: bool
     line: int
+    rounding: str = "exact"
 
 
 class Fault(NamedTuple):
@@ -222,10 +231,24 @@ def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
         if shown != mark.text if kind == "math" and mark.number else unsafe.search(mark.text):
             form = "math" if kind == "math" else "plain"
             yield Fault(f"{where} cannot print {shown}; write .{form} of a value", line=mark.line)
+        elif kind == "words" and (bound := _wrong_bound(before, mark)):
+            yield Fault(bound, line=mark.line)
         elif spoils:
             beside = _MARK.sub("…", f"{before[-9:]}{shown}{after[:9]}").strip()
             why = f"the number {shown} reads as another one in «{beside}»; write words around it"
             yield Fault(why, line=mark.line)
+
+
+def _wrong_bound(before: str, mark: Mark) -> str:
+    """Say why a number is no bound although the words before it call it one; empty if it is."""
+    words = _BOUND.search(before)
+    if not words or mark.rounding == "exact":
+        return ""
+    upper = words["upper"]
+    if mark.rounding == ("up" if upper else "down"):
+        return ""
+    side, form = ("up", "up_to") if upper else ("down", "from")
+    return f"«{words[1]}» needs a number that is rounded {side}; write .{form} of the value"
 
 
 def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:

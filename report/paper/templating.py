@@ -53,14 +53,14 @@ from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
 from report.paper.prose import FIRST_MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
-from report.paper.values import NOT_MEASURED, Value
+from report.paper.values import NOT_MEASURED, Rounding, Value
 
 #: Parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 #: Forms in which a template prints a value, names that it cannot set, and nodes that may repeat.
-_FORMS: Final = ("about", "bare", "interval", "math", "plain")
+_FORMS: Final = ("about", "bare", "from_", "interval", "math", "plain", "up_to")
 _RESERVED: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
 _REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
 #: Limits on rendering in seconds and characters; a pass of a loop and a character of the source
@@ -102,10 +102,10 @@ class Page:
     #: True for each open ``known`` block in which a table or figure is missing.
     lacking: list[bool] = field(default_factory=list)
 
-    def mark(self, text: str, *, number: bool = False) -> str:
+    def mark(self, text: str, *, number: bool = False, rounding: Rounding = "exact") -> str:
         """Make a character that stands for ``text`` until the template is rendered."""
         self.spend(2 * _PASS)
-        self.marks.append(Mark(text, number, self.line()))
+        self.marks.append(Mark(text, number, self.line(), rounding))
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def resolved(self, text: str) -> str:
@@ -304,13 +304,21 @@ class StudyMarkdown(StudyText):
 class PrintedNumber(str):
     """A number of the study in one of its forms, which a template prints whole."""
 
+    rounding: Rounding
+
+    def __new__(cls, value: Value, form: str) -> PrintedNumber:
+        """Print ``value`` in a ``form``; the empty one is its default."""
+        number = super().__new__(cls, getattr(value, form) if form else value)
+        number.rounding = value.rounding(form)
+        return number
+
 
 class Forms(SimpleNamespace):
     """A value of the study for templates: its default form, and all others as attributes."""
 
     def __init__(self, value: Value) -> None:
-        super().__init__(**{form: PrintedNumber(getattr(value, form)) for form in _FORMS})
-        self.itself = PrintedNumber(value)
+        super().__init__(**{form.rstrip("_"): PrintedNumber(value, form) for form in _FORMS})
+        self.itself = PrintedNumber(value, "")
 
 
 def for_template(content: Any) -> Any:
@@ -402,8 +410,10 @@ def _printed(context: Context, item: Any) -> Any:
     """
     page = context.environment.page  # type: ignore[attr-defined]
     text = item.itself if isinstance(item, Forms) else item
-    if isinstance(text, StudyText | PrintedNumber):
-        return page.mark(str(text), number=isinstance(text, PrintedNumber))
+    if isinstance(text, PrintedNumber):
+        return page.mark(str(text), number=True, rounding=text.rounding)
+    if isinstance(text, StudyText):
+        return page.mark(str(text))
     if isinstance(text, jinja2.Undefined):
         return text
     if isinstance(text, int | float):

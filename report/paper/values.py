@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
@@ -23,6 +24,8 @@ from report.quantity.expression import Quantity
 
 NOT_MEASURED = "not measured"
 
+#: How the printed form of a number differs from it.
+Rounding: TypeAlias = Literal["exact", "nearest", "up", "down"]
 #: A quantity as evaluated: a number, an estimate with its interval, or why it is missing.
 Evaluated: TypeAlias = Number | Estimate | Missing
 
@@ -79,6 +82,34 @@ class Value:
         if not isinstance(value, float) or bimodal:
             return self.plain
         return quantity_text(float(f"{value:.1e}"), self.unit, self.style)
+
+    @property
+    def up_to(self) -> str:
+        """Number and unit to two significant digits, rounded up."""
+        return self._outward(ROUND_CEILING)
+
+    @property
+    def from_(self) -> str:
+        """Number and unit to two significant digits, rounded down."""
+        return self._outward(ROUND_FLOOR)
+
+    def _outward(self, direction: str) -> str:
+        value = self.number.value if isinstance(self.number, Estimate) else self.number
+        bimodal = isinstance(self.number, Estimate) and self.number.bimodal
+        if not isinstance(value, float) or not value or bimodal:
+            return str(self)
+        # Twelve digits, so that an error of the arithmetic does not count as an excess.
+        exact = Decimal(f"{value:.11e}")
+        rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - 1)), direction)
+        return self._linked(quantity_text(float(rounded), self.unit, self.style))
+
+    def rounding(self, form: str) -> Rounding:
+        """Tell in which direction a form may be off; «exact» if it prints the number itself."""
+        if not isinstance(self.number, float | Estimate):
+            return "exact"
+        if form in ("up_to", "from_"):
+            return "up" if form == "up_to" else "down"
+        return "exact" if self.style == "exact" and form != "about" else "nearest"
 
     @property
     def bare(self) -> str:
