@@ -35,12 +35,14 @@ _COMMANDS: Final = {
     "claims": "claims.decide",
     "diff": "difference.diff",
     "verify": "verify.verify",
+    "verify_against": "against.verify_against",
+    "artifact": "artifact.artifact",
     "new": "new.new",
     "serve": "serve.serve",
     "watch": "serve.watch",
 }
 #: Commands whose result is their output, so that they fail if it cannot be written.
-_PRINTING: Final = ("list", "dry_run", "check", "claims", "diff", "verify")
+_PRINTING: Final = ("list", "dry_run", "check", "claims", "diff", "verify", "verify_against")
 
 
 def make(options: Namespace) -> int:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from report.commands.console import announcer
-from report.commands.verify import ENVIRONMENTS, MANIFEST, build_twice, first_difference
+from report.commands.verify import ENVIRONMENTS, build_twice, first_difference
 from report.core.errors import OutputError, RenderError
+from report.engine.cache import DIGESTS
 from report.engine.steps import BuildRequest
 from tests import tiny
 from tests.factory import write_files
@@ -79,7 +80,7 @@ def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out = write_files(tmp_path / "out", made)
     for content, code in ((page, 0), (b"of other papers", 1)):
         write_files(out, {"html/page": content})
-        check = ["sha256sum", "--check", "--strict", MANIFEST]
+        check = ["sha256sum", "--check", "--strict", DIGESTS]
         assert subprocess.run(check, cwd=out, check=False).returncode == code
 
 

@@ -32,7 +32,7 @@ HOME = "home-of-gwendolyn"
 _ROOMS = "report/studies|templates/papers"
 _LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*{EXAMPLE}")
 #: Commands of which the words are read, by the program that is then run in the place of theirs.
-_READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify) ")
+_READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify|artifact) ")
 _READERS = {
     "-m experiments": "-m tests.stand_ins read_experiments",
     "build.py": "-m tests.stand_ins read_build",

@@ -37,7 +37,8 @@ examples:
 """
 #: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
-    *("list", "dry_run", "check", "claims", "accept", "verify", "diff", "new", "watch", "serve"),
+    *("list", "dry_run", "check", "claims", "accept", "verify", "verify_against", "artifact"),
+    *("diff", "new", "watch", "serve"),
 )
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
@@ -171,6 +172,19 @@ def _add_commands(parser: Parser) -> None:
         help="Print the claims that this record decides alone, with their verdicts.",
     )
     add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
+    add(
+        "--verify-against",
+        type=some_path,
+        metavar="MANIFEST",
+        help="Build the papers of a site, whose MANIFEST.sha256 this is, and say of each file that "
+        "differs whether its numbers do, its records, or only its bytes.",
+    )
+    add(
+        "--artifact",
+        action="store_true",
+        help="Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for "
+        "evaluators, and the files by which it is cited.",
+    )
     add(
         "--diff",
         nargs="?",

@@ -280,7 +280,7 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
     A git revision of the repository that holds ``data`` is unpacked below ``scratch``; otherwise
     ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
     """
-    commit, reason = _unpack(against, data, scratch / "revision")
+    commit, reason = unpack_revision(against, data, scratch / "revision")
     if commit:
         return scratch / "revision", f"revision {against}, commit {commit[:12]}"
     if against and any((Path(against) / name).is_dir() for name in ("reported", *STUDIES)):
@@ -291,7 +291,7 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
     )
 
 
-def _unpack(revision: str, data: Path, target: Path) -> tuple[str, str]:
+def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
     """Unpack ``data`` of a git revision; return the commit, or an empty text and git's reason."""
     # A hook's variables would lead git elsewhere, and a name with a dash is an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}

@@ -13,12 +13,10 @@ from report.commands.child import run_build
 from report.commands.console import announcer, say
 from report.core.errors import RenderError, unwritable
 from report.core.system.exchange import install
-from report.engine.cache import INDEX, file_digest
+from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import only_build, put_folder, stage_in
 from report.engine.steps import ROOT, Announce, BuildRequest
 
-#: Digests for ``cd out && sha256sum -c MANIFEST.sha256``.
-MANIFEST: Final = "MANIFEST.sha256"
 #: The folder that keeps both builds if they differ.
 BOTH: Final = "verify"
 #: Files and folders of the project that a build needs.
@@ -50,11 +48,11 @@ def verify(options: Namespace) -> int:
         say(f"Files that differ: {len(differences)}")
         for name, difference in differences.items():
             print(f"  {name}: {difference}")
-        print(f"Both builds are kept in {request.out / BOTH}; {MANIFEST} was not written.")
+        print(f"Both builds are kept in {request.out / BOTH}; {DIGESTS} was not written.")
     else:
         say(
             f"The same bytes: {len(files)} files, built twice from nothing, with another folder, "
-            f"time zone, locale, hash seed and umask.\n{request.out / MANIFEST}"
+            f"time zone, locale, hash seed and umask.\n{request.out / DIGESTS}"
         )
     return 1 if differences else 0
 
@@ -78,13 +76,12 @@ def build_twice(
         differences: dict[str, str] = {}
         for name in sorted({name for name, _ in files.items() ^ others.items()}):
             differences[name] = first_difference(outs[0] / name, outs[1] / name)
-        digests = "".join(f"{digest}  {name}\n" for name, digest in files.items())
         try:
-            (stage / MANIFEST).write_text(digests, "utf-8", newline="\n")
+            (stage / DIGESTS).write_text(digest_lines(files), "utf-8", newline="\n")
             if differences:
                 put_folder(BOTH, request.out, stage)
             else:
-                install(stage / MANIFEST, request.out / MANIFEST)
+                install(stage / DIGESTS, request.out / DIGESTS)
         except OSError as error:
             raise unwritable(error) from error
     return files, differences

@@ -19,6 +19,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 MANIFEST: Final = "manifest.json"
+#: Digests for ``sha256sum -c MANIFEST.sha256``, of a site in its folder.
+DIGESTS: Final = "MANIFEST.sha256"
 INDEX: Final = ".index.json"
 #: Prefix of temporary files in ``out/``; a build leaves them only if it is killed.
 SCRATCH: Final = ".scratch-"
@@ -180,6 +182,31 @@ def write_manifest(steps: Mapping[str, StepEntry], out: str) -> None:
     _write(MANIFEST, {"version": VERSION, "steps": entries}, out)
 
 
+def digest_lines(digests: Mapping[str, str]) -> str:
+    """Write digests, file → SHA-256, as ``sha256sum`` reads them."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
+    """List the files of the site in ``out/html``, so that others can compare their own build.
+
+    Raises ``OSError``.
+    """
+    site, digests = f"{out}/html", dict[str, str]()
+    for entry in steps.values():
+        for name, digest in entry.outputs.items():
+            if name.startswith("html/"):
+                digests[name.removeprefix("html/")] = digest
+    content = digest_lines(digests).encode()
+    path = f"{site}/{DIGESTS}"
+    if os.path.isfile(path) and not os.path.islink(path):
+        with suppress(OSError), open(path, "rb") as stream:
+            if stream.read() == content:
+                return
+    if digests:
+        _replace(path, content, out)
+
+
 def _read(name: str, out: str) -> Any:
     """Read JSON from ``out/<name>``; None if it cannot be read."""
     path = os.path.join(out, name)
@@ -195,10 +222,15 @@ def _write(name: str, content: object, out: str) -> None:
 
     On one line, since Python writes indented JSON ten times as slowly.
     """
-    path = os.path.join(out, name)
-    scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{name}")
-    with open(scratch, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(content, sort_keys=True) + "\n")
+    text = json.dumps(content, sort_keys=True) + "\n"
+    _replace(os.path.join(out, name), text.encode(), out)
+
+
+def _replace(path: str, content: bytes, out: str) -> None:
+    """Replace a file or a folder by a file at once; raises ``OSError``."""
+    scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{os.path.basename(path)}")
+    with open(scratch, "wb") as stream:
+        stream.write(content)
     if os.path.isdir(path) and not os.path.islink(path):
         os.replace(path, f"{scratch}-old")
     os.replace(scratch, path)

@@ -20,7 +20,7 @@ from report.engine.steps import ARTIFACTS, Announce
 
 _LOCK: Final = ".lock"
 #: Folders with a folder for each study, and folders over all studies; these are replaced whole.
-_OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
+_OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
 _OF_ALL: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
 _ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from report.paper.bibliography import cited_entries
@@ -27,8 +27,13 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     files = dict(_files(folder))
     if bibliography:
         files[f"{study}.bbl"] = bibliography
+    return packed(files)
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """Pack files as tar; equal files give equal bytes."""
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(name)
             entry.size = len(content)

@@ -79,7 +79,7 @@ class SitePaper:
         claims: list[Mapping[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
-            claims.append({**claim, "sentence": _plain_words(words)})
+            claims.append({**claim, "sentence": plain_words(words)})
         return claims
 
     @property
@@ -99,7 +99,8 @@ def _in_full(number: float) -> str:
     return plain(int(number) if number.is_integer() else number)
 
 
-def _plain_words(sentence: str) -> str:
+def plain_words(sentence: str) -> str:
+    """Drop the markup of a sentence, and its references to parts of the paper."""
     for markdown, words in _MARKDOWN:
         sentence = markdown.sub(words, sentence)
     words = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", _reference_words, sentence)
