@@ -1,9 +1,9 @@
-"""From an expression to a number with its interval, at the level that its data carry.
+"""Values of expressions with intervals, at the level that their data allow.
 
-Where a part of an expression rests on series that were measured in the same processes, it is
-computed once for each process: drift and placement cancel, and one interval of those results needs
-no splitting.  A process that one of the series lacks is left out of all.  Six runs or more are the
-units themselves; of fewer their processes are, in an interval that holds the median of every run.
+A part whose series were measured in the same processes is computed once per process: drift and
+placement cancel, and the results have one interval.  Processes that one of the series lacks are
+left out.  With six runs or more the runs are the units; with fewer their processes are, in an
+interval that contains the median of every run.
 
 Parts that were measured apart are combined by the extremes of their intervals, each at the share
 of the level that makes all hold together (Bonferroni).
@@ -42,17 +42,16 @@ Look: TypeAlias = Callable[[Sampled], float]
 #: A process of a run, by the names of both.
 Key: TypeAlias = tuple[str, str]
 
-#: From so many runs on the runs are the units, else their processes.
+#: With this many runs or more, the runs are the units, else their processes.
 ENOUGH_RUNS: Final = 6
 
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
     """Compute the value of ``quantity`` with its interval.
 
-    ``confidence`` of the result is the level that was asked for, or the lower one that the data
-    reach; a quantity without measurement has an interval of width 0, or that of its printed
-    digits, and level 1.  Missing where a leaf is, or where there is no result, such as a quotient
-    by an interval that holds 0.
+    The result has the requested ``confidence``, or the lower level that the data reach.  Without
+    measurements the level is 1, and the interval has width 0 or that of the printed digits.  The
+    result is missing if a leaf is, or for a quotient by an interval that contains 0.
     """
     known = quantity.estimates
     if confidence not in known:
@@ -113,8 +112,8 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
 def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
     """Compute an interval for each unit, so that all hold together with ``confidence``.
 
-    Each is given the same share of what may be lost.  Where one cannot do with its share, as six
-    processes cannot with less than 3 %, the others do with what it leaves them.
+    Each has the same share of the error probability.  If one needs more, as six processes need
+    3 %, the others share the rest.
     """
     if not units:
         return {}
@@ -139,7 +138,7 @@ def samples(quantity: Quantity) -> int:
 
 
 def _units(quantity: Quantity) -> Iterator[Quantity]:
-    """The largest parts whose series share processes, at least two; a series is one by itself."""
+    """Yield the largest parts whose series share at least two processes, or single series."""
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
@@ -203,10 +202,10 @@ def _median_of(key: Key, leaf: Sampled) -> float:
 def _holding(medians: Sequence[float], interval: Estimate) -> Estimate:
     """Widen the interval of few runs to contain the median of each.
 
-    Processes of one run share what makes it fast or slow, so that their number says little about
-    the next run; how far apart the runs are that there are is the least that must show.  Where a
-    run lies outside what the processes say, the runs differ, and so few of them bound their median
-    only at ``1 - 2^(1 - n)``.
+    Processes of one run share the causes that make it fast or slow, so that their number says
+    little about the next run; the interval must at least show how far apart the runs are.  If a run
+    lies outside the interval of the processes, the runs differ, and so few of them bound their
+    median only at ``1 - 2^(1 - n)``.
     """
     low, high = min(interval.low, *medians), max(interval.high, *medians)
     if (low, high) == (interval.low, interval.high):
@@ -220,9 +219,9 @@ def _median(leaf: Sampled) -> float:
 
 
 def value(quantity: Quantity, look: Look) -> float:
-    """The value of ``quantity`` where ``look`` gives the values of its series.
+    """Compute ``quantity`` from the values of its series, which ``look`` returns.
 
-    Raises ``ArithmeticError`` where an operation has no result.
+    Raises ``ArithmeticError`` if an operation has no result.
     """
     if isinstance(quantity, Sampled):
         return look(quantity)

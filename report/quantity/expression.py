@@ -1,8 +1,8 @@
 """Expressions over measured series, counts and reported values.
 
 A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
-units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded, and it
-derives its formula, sources and missing parts from its leaves, and keeps what is computed of it.
+units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded.  Its
+formula, sources and missing parts are derived from its leaves, and its estimates are cached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from report.quantity.intervals import Process
 from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
-#: The product's code and, in it, the studies, whose lines are named in messages.
+#: The product's code, and its studies, whose lines are named in messages.
 _PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _PRODUCT_CODE + "studies/"
 
@@ -34,16 +34,16 @@ Bounds: TypeAlias = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """Something with a unit that can be computed from the data, or is missing with its reason.
+    """Expression with a unit, computed from the data or missing with a reason.
 
-    Leaves are equal by their fields; all else is equal to itself alone.
+    Leaves are compared by their fields, other quantities by identity.
     """
 
     unit: Unit
 
     @property
     def formula(self) -> str:
-        """How the quantity is computed, in the names of its leaves."""
+        """The computation in the names of the leaves."""
         raise NotImplementedError
 
     @property
@@ -58,7 +58,7 @@ class Quantity:
 
     @property
     def binding(self) -> int:
-        """Where its symbol needs brackets inside another formula."""
+        """Binding strength of the symbol, which decides about brackets."""
         return NAME
 
     @cached_property
@@ -70,17 +70,17 @@ class Quantity:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The files behind it, records and reported values; none for pure theory."""
+        """Its records and files of reported values; none for pure theory."""
         return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
 
     @cached_property
     def missing(self) -> Missing | None:
-        """Why it cannot be computed, which is why its first missing leaf is."""
+        """The reason of its first missing leaf, if any."""
         return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
 
     @cached_property
     def widened(self) -> bool:
-        """Whether a part has bounds that its values in single processes do not tell."""
+        """True if the bounds of a part are wider than its values in single processes."""
         return any(part.widened for part in self.parts)
 
     @cached_property
@@ -131,9 +131,9 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named.
+    """Statement that ``quantity`` lies in ``range``, on a device of the kind ``about`` if named.
 
-    A kind that no device has, such as one with the base of a comparison, is comparable to none.
+    It is not comparable if ``about`` is no device's kind, such as one with a comparison's base.
     """
 
     quantity: Quantity
@@ -172,7 +172,7 @@ class Leaf(Quantity):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All files that it is from; none for pure theory."""
+        """All its files; none for pure theory."""
         return tuple(filter(None, (self.source, *self.further)))
 
     @property
@@ -189,14 +189,14 @@ class Exact(Leaf):
 
 @dataclass(frozen=True)
 class ReportedNumber(Leaf):
-    """A number that a source printed with ``decimals``: known to half a unit of its last digit."""
+    """A number printed with ``decimals`` by a source, known to half a unit of its last digit."""
 
     value: Number = 0
     decimals: int = 0
 
     @property
     def bounds(self) -> Bounds:
-        """The printed number and the numbers between which it was rounded to it."""
+        """The printed number and the bounds of the numbers that round to it."""
         half = 0.5 * 10.0**-self.decimals
         return self.value, self.value - half, self.value + half
 
@@ -205,7 +205,7 @@ class ReportedNumber(Leaf):
 class Sampled(Leaf):
     """A measured series, process by process; its value is the median.
 
-    ``device`` is what it was measured on, since a claim about a GPU is not decided by a CPU.
+    ``device`` is the kind of its device, since a CPU does not decide a claim about a GPU.
     """
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
@@ -213,30 +213,30 @@ class Sampled(Leaf):
 
     @property
     def disturbed(self) -> bool:
-        """Whether something else ran while any of it was measured."""
+        """True if other programs ran during a measurement."""
         return any(process.disturbed for process in self.processes)
 
     @property
     def alone(self) -> bool:
-        """Whether one process made it, so that its interval speaks of that process alone."""
+        """True if one process measured it, so that its interval is about that process alone."""
         return len(self.processes) == 1
 
     @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """The processes that the series comes from."""
+        """Run and name of each process."""
         return tuple((process.run, process.name) for process in self.processes)
 
     @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
-        """The median of each process, by its key; of two of one key, that of the first."""
+        """Medians by key of the process; the first process counts if two have one key."""
         return {(process.run, process.name): process.median for process in reversed(self.processes)}
 
 
 @dataclass(frozen=True)
 class Inferred(Leaf):
-    """A measured number with a rule of its own for its interval, such as a mean over test images.
+    """A measured number with its own rule for its interval, such as a mean over test images.
 
-    ``interval`` gives the estimate at a level; ``device`` as that of a series.
+    ``interval`` returns the estimate at a level; ``device`` is the kind of its device.
     """
 
     interval: Callable[[float], Estimate] = field(compare=False, kw_only=True)
@@ -245,7 +245,7 @@ class Inferred(Leaf):
 
 @dataclass(frozen=True)
 class Absent(Leaf):
-    """A quantity that is not there, and why."""
+    """A missing quantity with its reason."""
 
     reason: Missing = field(default_factory=lambda: Missing("not measured"))
 
@@ -258,7 +258,7 @@ def measured(
     device: str = "",
     further: tuple[str, ...] = (),
 ) -> Leaf:
-    """A series as a leaf; absent where no process has a sample."""
+    """Return a series as a leaf; absent if no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
         return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
@@ -272,12 +272,12 @@ def exact(
     source: str = "",
     further: tuple[str, ...] = (),
 ) -> Exact:
-    """A number without uncertainty as a leaf."""
+    """Return a number without uncertainty as a leaf."""
     return Exact(unit(unit_name), name, source, value, further=further)
 
 
 def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
-    """A number of a record without uncertainty, or why it is not there."""
+    """Return a record's number without uncertainty, or a leaf that says why it is missing."""
     if isinstance(value, Missing):
         return absent(name, unit_name, value.reason)
     return exact(name, unit_name, value, source)
@@ -286,17 +286,17 @@ def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "
 def reported(
     name: str, unit_name: str, value: Number, decimals: int, source: str
 ) -> ReportedNumber:
-    """A number of a source as a leaf."""
+    """Return a source's number as a leaf."""
     return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
 def absent(name: str, unit_name: str, reason: str) -> Absent:
-    """A missing number as a leaf."""
+    """Return a missing number as a leaf."""
     return Absent(unit(unit_name), name, "", Missing(reason))
 
 
 def as_quantity(thing: Quantity | Number) -> Quantity:
-    """A plain number is an exact one of unit 1."""
+    """Return a plain number as an exact quantity of unit 1."""
     return thing if isinstance(thing, Quantity) else Exact(ONE, f"{thing:g}", "", thing)
 
 
@@ -305,11 +305,11 @@ def as_quantity(thing: Quantity | Number) -> Quantity:
 
 @dataclass(frozen=True)
 class Operation:
-    """A rule that makes one quantity of several.
+    """A rule that combines several quantities into one.
 
-    ``value`` computes it from numbers; ``bounds`` from intervals, so that the result holds wherever
-    all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
-    result.  ``widened`` says that its bounds hold more than its values in single processes tell.
+    ``value`` computes it from numbers, ``bounds`` from intervals, so that the result holds if all
+    intervals hold; both raise ``ArithmeticError`` without a result.  ``text`` writes the formula.
+    ``widened`` says that the bounds are wider than the values in single processes.
     """
 
     name: str
@@ -325,7 +325,7 @@ class Operation:
 class Derived(Quantity):
     """The result of an operation on ``operands``; ``name`` replaces it in other formulas.
 
-    Each is a quantity of its own, since comparing whole trees would take long.
+    Results are compared by identity, since comparing whole trees would take long.
     """
 
     operation: Operation
@@ -338,7 +338,7 @@ class Derived(Quantity):
 
     @cached_property
     def sampled(self) -> bool:
-        """Whether its value depends on measured series."""
+        """True if its value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
     @cached_property
@@ -347,7 +347,7 @@ class Derived(Quantity):
 
     @cached_property
     def constants(self) -> list[float]:
-        """Its value, once it was computed, where it depends on no series."""
+        """Its cached value, if it depends on no series."""
         return []
 
     @property
@@ -363,7 +363,7 @@ class Derived(Quantity):
         return self.written(lambda part: part.symbol)
 
     def written(self, show: Callable[[Quantity], str]) -> str:
-        """The formula with ``show`` of each operand in its place, in brackets where needed."""
+        """Write the formula with ``show`` of each operand, in brackets where needed."""
         return self.operation.text(
             [
                 f"({show(part)})" if _needs_brackets(self, part, index) else show(part)
@@ -373,10 +373,7 @@ class Derived(Quantity):
 
 
 def combine(operation: Operation, *operands: Quantity) -> Derived:
-    """The quantity that ``operation`` makes of ``operands``.
-
-    Raises ``UnitError`` with the place in the study that asked for it.
-    """
+    """Apply ``operation`` to ``operands``; raises ``UnitError`` with the line of the study."""
     try:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
@@ -386,19 +383,19 @@ def combine(operation: Operation, *operands: Quantity) -> Derived:
 
 
 def named(name: str, quantity: Quantity) -> Quantity:
-    """``quantity`` under a name that stands for it in other formulas."""
+    """Name ``quantity`` in other formulas."""
     return replace(quantity, name=name) if isinstance(quantity, Derived) else quantity
 
 
 def product_bounds(intervals: Sequence[Bounds]) -> Bounds:
-    """The bounds of a product of two."""
+    """Compute the bounds of a product of two."""
     (a, a_low, a_high), (b, b_low, b_high) = intervals
     ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
     return a * b, min(ends), max(ends)
 
 
 def quotient_bounds(intervals: Sequence[Bounds]) -> Bounds:
-    """The bounds of a quotient of two; raises ``ZeroDivisionError``."""
+    """Compute the bounds of a quotient of two; raises ``ZeroDivisionError``."""
     above, (value, low, high) = intervals
     if low <= 0 <= high:
         raise ZeroDivisionError("the interval of the divisor holds 0")
@@ -432,7 +429,7 @@ DIVIDE: Final = Operation(
 
 
 def _caller() -> str:
-    """File and line of the study, or other code outside the product, that builds the quantity."""
+    """Find file and line of the study, or code outside the product, that builds the quantity."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _between(frame.f_code.co_filename):
         frame = frame.f_back
@@ -440,12 +437,12 @@ def _caller() -> str:
 
 
 def _between(file: str) -> bool:
-    """Whether ``file`` is code of the product that works for a study."""
+    """Tell whether ``file`` is code of the product outside studies."""
     return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)
 
 
 def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
-    """Also for what stands behind a minus or a slash, which bind what follows."""
+    """Tell whether an operand needs brackets, as a sum behind a minus or a slash does."""
     binding = whole.operation.binding
     if binding == NAME:
         return False

@@ -1,9 +1,8 @@
-"""Intervals of medians at the level that the data can carry.
+"""Intervals of medians at the level that the data allow.
 
-Calls of one process resemble each other, and processes differ by more than their calls show, so
-that the units that count are the processes, or the runs where there are several.  Where only one
-process was measured the calls are all there is; their interval is widened for their
-autocorrelation, and speaks of that process alone.
+Calls of one process resemble each other, and processes differ by more than their calls, so that the
+units are processes, or runs if there are several.  With one process the calls are the units: their
+interval is widened for autocorrelation, and is about that process alone.
 """
 
 from __future__ import annotations
@@ -18,20 +17,19 @@ from typing import Final
 
 from report.core.statistics.estimates import Estimate, binomial_rank, median_interval
 
-#: From so many units on, an autocorrelation can be told from chance.
+#: Fewest units whose autocorrelation can be told from chance.
 _FEWEST: Final = 8
-#: No series is taken to be more alike than this, since its effective length would be nothing.
+#: Largest autocorrelation that is used; beyond it the effective length would vanish.
 _MOST_ALIKE: Final = 0.98
 
 
 def calls_interval(samples: Sequence[float], confidence: float, inflation: float) -> Estimate:
-    """The median of the calls of one process, with an interval for that process.
+    """Compute the median of the calls of one process, with an interval for that process.
 
-    Of n autocorrelated samples only ``m = n / inflation`` count, with the ``inflation`` that the
-    function of that name finds: the ranks of so many independent ones are stretched to the n that
-    there are.  Where so few cannot reach the level, the interval runs between the extremes and
-    states the ``1 - 2^(1 - m)`` that these reach.  Raises ``StudyError`` as ``median_interval``
-    does.
+    Of n autocorrelated samples ``m = n / inflation`` count (see ``inflation``): the ranks of m
+    independent samples are stretched to n.  If m samples cannot reach the level, the interval is
+    the range of the samples, with its level ``1 - 2^(1 - m)``.  Raises ``StudyError`` as
+    ``median_interval`` does.
     """
     plain = median_interval(samples, confidence)
     n, effective = len(samples), len(samples) / inflation
@@ -47,9 +45,9 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
 
 
 def inflation(samples: Sequence[float]) -> float:
-    """How many times the variance of a median's rank is that of independent samples, at least 1.
+    """Return the variance of a median's rank over that of independent samples, at least 1.
 
-    The samples are taken for a stationary first-order process of normal ranks: signs k apart then
+    The model is a stationary first-order process of normal ranks: signs k apart then
     correlate as ``2/π · asin(ρ^k)`` (Kedem 1980), with ρ from Spearman's rank correlation of
     neighbours, less its bias ``(1 + 4ρ)/n`` (Marriott and Pope 1954).
     """
@@ -69,7 +67,7 @@ def inflation(samples: Sequence[float]) -> float:
 
 
 def _ranks(samples: Sequence[float]) -> list[float]:
-    """The rank of each sample; equal ones share the middle of theirs."""
+    """Rank the samples; equal ones share their mean rank."""
     ordered = sorted(samples)
     middle = {
         sample: (bisect_left(ordered, sample) + bisect_right(ordered, sample)) / 2
@@ -80,9 +78,9 @@ def _ranks(samples: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Process:
-    """The samples of one process, in the order in which they were taken, of one run.
+    """Samples of one process of a run, in the order of measurement.
 
-    ``disturbed`` says that something else on the machine ran meanwhile.
+    ``disturbed`` says that other programs ran meanwhile.
     """
 
     run: str
@@ -97,5 +95,5 @@ class Process:
 
     @cached_property
     def inflation(self) -> float:
-        """How many of its samples, which resemble each other, say as much as one by itself."""
+        """Number of its samples that weigh as much as one independent sample."""
         return inflation(self.samples)

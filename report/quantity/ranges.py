@@ -11,7 +11,7 @@ from report.core.statistics.estimates import Estimate
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers for which a claim holds; the ends belong to it where ``closed``."""
+    """Numbers for which a claim holds; includes its ends if ``closed``."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -30,7 +30,7 @@ class Range:
 
 
 def equals(number: float, within: float) -> Range:
-    """The range of equivalence: without a margin no measurement could support it.
+    """Return the range of equivalence; without a margin no measurement could support it.
 
     Raises ``StudyError`` for a margin that is not positive.
     """

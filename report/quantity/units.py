@@ -48,7 +48,7 @@ ONE: Final = Unit()
 
 @lru_cache(maxsize=256)
 def unit(text: str) -> Unit:
-    """The unit that ``text`` writes, such as ``FLOP/s``, ``B/(s·image)`` or ``1``.
+    """Parse a unit such as ``FLOP/s``, ``B/(s·image)`` or ``1``.
 
     Raises ``UnitError`` for a symbol that is not in ``SYMBOLS``.
     """
@@ -57,7 +57,7 @@ def unit(text: str) -> Unit:
 
 
 def same_unit(units: Sequence[Unit]) -> Unit:
-    """The one unit of all ``units``; raises ``UnitError``."""
+    """Return the common unit of ``units``; raises ``UnitError`` if they differ."""
     if len(set(units)) > 1:
         raise UnitError("these units cannot be compared; convert one of them.")
     return units[0]

@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True)
 class Several:
-    """That all of ``statements`` hold, or, with ``every`` false, that any one does."""
+    """Claim that all ``statements`` hold, or that any does if ``every`` is false."""
 
     statements: tuple[Statement | Several, ...]
     every: bool
@@ -88,16 +88,16 @@ def _joint_verdict(several: Several, confidence: float) -> Verdict:
 
 
 def all_of(*statements: Statement | Several) -> Several:
-    """That every one of ``statements`` holds."""
+    """Claim that every one of ``statements`` holds."""
     return Several(statements, every=True)
 
 
 def any_of(*statements: Statement | Several) -> Several:
-    """That at least one of ``statements`` holds."""
+    """Claim that at least one of ``statements`` holds."""
     return Several(statements, every=False)
 
 
 def trend(over: Mapping[int, Quantity], *, rising: bool) -> Several:
-    """That a positive quantity rises, or falls, from each level to the next."""
+    """Claim that a positive quantity rises, or falls, from each level to the next."""
     steps = [after / before for before, after in pairwise(over.values())]
     return all_of(*(step > 1 if rising else step < 1 for step in steps))
