@@ -169,7 +169,7 @@ def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (full, "data", "Used as cpu", build),
         (quick, "data", "Not used", f"{build} --replicate"),
         (older, "data", "Not used", f"{build} --replicate conv_scaling/{record_name(older)}"),
-        (quick, "my data", "Used as cpu", f"{build} --data 'my data'"),
+        (quick, "my data", "Used as cpu", f"{build} --replicate --data 'my data'"),
     ):
         path = write_record(record, Path(data))
         usable, (first, *_, last) = purpose(record, path, Path(data))
