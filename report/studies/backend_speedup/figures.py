@@ -50,21 +50,18 @@ def _over(
     sizes: Sequence[Size], get: Callable[[Size], Quantity], name: str, unit: str, series: int,
     *, joined: bool = False,
 ) -> Iterator[Points]:  # fmt: skip
-    """What was measured at the sizes over their work (GFLOP)."""
-    found = points(name, {s.megaflop: get(s) for s in sizes}, unit, series=series, joined=joined)
-    for each in found:
-        yield replace(each, x=tuple(x / 1e3 for x in each.x))
+    """Draw a quantity at the sizes over their work (GFLOP)."""
+    drawn = points(name, {s.megaflop: get(s) for s in sizes}, unit, series=series, joined=joined)
+    for marks in drawn:
+        yield replace(marks, x=tuple(x / 1e3 for x in marks.x))
 
 
 def _by_width(
     sizes: Sequence[Size], get: Callable[[Size], Quantity], unit: str
 ) -> tuple[Points, ...]:
     """A line over the number of images for each width."""
-    return tuple(
-        each
-        for place, width in enumerate(sorted({size.hidden for size in sizes}))
-        for each in _over(
-            [size for size in sizes if size.hidden == width], get, f"{width:,} neurons", unit,
-            place, joined=True,
-        )
-    )  # fmt: skip
+    drawn: list[Points] = []
+    for place, width in enumerate(sorted({size.hidden for size in sizes})):
+        own = [size for size in sizes if size.hidden == width]
+        drawn += _over(own, get, f"{width:,} neurons", unit, place, joined=True)
+    return tuple(drawn)

@@ -109,6 +109,11 @@ def largest_spread(run: Run, **of: Sequence[str]) -> Quantity:
     return _spread(run, 0, "largest ratio", **of)
 
 
+def rounded_spread(run: Run, **of: Sequence[str]) -> Quantity:
+    """The largest ratio of two processes of one case, to three digits."""
+    return to_digits(largest_spread(run, **of), 3)
+
+
 def compared_pairs(run: Run) -> Quantity:
     """The number of pairs of processes of one case."""
     return _spread(run, 1, "pairs of processes")
@@ -136,23 +141,26 @@ def page_faults(run: Run, size: Size) -> Quantity:
     return to_digits(run.measured("page_faults", size, "numpy"), 2)
 
 
-def floor_excess(run: Run) -> float | Missing:
+def floor_excess(run: Run) -> Quantity:
     """The share by which the floor's longest time exceeds that of the least work."""
-    return max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
+    longest = max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
+    return recorded("largest excess", "1", longest, run.file)
 
 
-def model_error(run: Run, size: Size) -> float | Missing:
+def model_error(run: Run, size: Size) -> Quantity:
     """The share of the modeled time by which CuPy's time exceeds it."""
     time = point(run.time(size, "cupy"))
     if isinstance(time, Missing) or run.model is None:
-        return Missing("no model")
+        return absent("error", "1", "no model")
     floor, rate = run.model
-    return time / max(floor, 2 * size.multiply_adds / rate) - 1
+    error = time / max(floor, 2 * size.multiply_adds / rate) - 1
+    return recorded("error", "1", error, run.file)
 
 
-def iterations(run: Run) -> int:
+def iterations(run: Run) -> Quantity:
     """The iterations of the training; its first loss stands before them."""
-    return max(len(run.of_training("train_loss", "cupy")) - 1, 0)
+    count = max(len(run.of_training("train_loss", "cupy")) - 1, 0)
+    return exact("iterations", "1", count, run.file)
 
 
 def gain_growth(run: Run, size: Size, base: Size) -> Quantity:
@@ -203,3 +211,8 @@ def host_shifts(pair: Pair) -> list[Quantity]:
         if size in cpu.sizes:
             shifts.append(gpu.bounded(cpu.time(size, "numpy") / gpu.time(size, "numpy")))
     return shifts or [absent("time over the host's", "1", "no size was timed on both CPUs")]
+
+
+def extreme_shift(pair: Pair, choose: Callable[..., Quantity]) -> Quantity:
+    """The ``smallest`` or ``largest`` of ``host_shifts``."""
+    return choose(*host_shifts(pair))

@@ -1,4 +1,4 @@
-"""What one run measured of an iteration, by size and library."""
+"""Measurements of one run: iterations, by size and library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from report.core.statistics.estimates import Estimate
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
 from report.quantity.evaluation import point
-from report.quantity.expression import Inferred, Quantity, Sampled, absent
+from report.quantity.expression import Inferred, Quantity, Sampled, absent, exact
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.subject import NAMES, SMALL, WIDEST, Size
 
@@ -29,12 +29,12 @@ class Run(any_study.Run):
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes that were timed, by their work."""
-        found = {
+        sizes = {
             Size(int(case.factors.get("hidden", 10)), int(case.factors["samples"]))
             for case in self.stored.record.cases
             if self._is_meant(case.factors, "scaling", "float32")
         }
-        return tuple(sorted(found, key=lambda size: (size.multiply_adds, size)))
+        return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
     def _is_meant(self, factors: Factors, subject: str, dtype: str) -> bool:
         wanted = {"subject": subject, "dtype": dtype}
@@ -43,12 +43,18 @@ class Run(any_study.Run):
             factors.get(name, level) == level for name, level in older.items()
         )
 
+    def number_of(self, attribute: str) -> Quantity:
+        """Count the items of an attribute, such as ``sizes``."""
+        return exact("sizes", "1", len(getattr(self, attribute)), self.file)
+
     @cached_property
     def libraries(self) -> tuple[str, ...]:
         """The libraries that were timed at any size."""
-        return tuple(
-            name for name in NAMES if any(not self.time(s, name).missing for s in self.sizes)
-        )
+        timed = []
+        for library in NAMES:
+            if not all(self.time(size, library).missing for size in self.sizes):
+                timed.append(library)
+        return tuple(timed)
 
     def factors(
         self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
@@ -82,7 +88,7 @@ class Run(any_study.Run):
         return self.bounded(self.speedup(size, "cupy"))
 
     def gain_over(self, cpu: Run, size: Size) -> Quantity:
-        """The same over NumPy on another machine."""
+        """CuPy's speed-up over NumPy on another machine, with the error of its times."""
         return self.bounded(cpu.time(size, "numpy") / self.time(size, "cupy"))
 
     def rate(self, library: str) -> Quantity:
@@ -95,7 +101,7 @@ class Run(any_study.Run):
 
     @property
     def at_floor(self) -> dict[Size, float]:
-        """By how much longer than that CuPy takes, at the sizes where it is hardly longer."""
+        """CuPy's time over its floor, at the sizes where it is hardly longer."""
         times = {size: point(self.time(size, "cupy") / self.floor_time()) for size in self.sizes}
         return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
 
@@ -112,18 +118,20 @@ class Run(any_study.Run):
         return theory.first_product(size) / self.measured("product_alone_time", size, library)
 
     def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
-        """What was recorded of a training, empty where nothing was."""
-        found = self.samples(quantity, self.factors(None, library, subject="training"))
-        return () if isinstance(found, Missing) else tuple(map(float, found))
+        """Samples of a training; empty without one."""
+        samples = self.samples(quantity, self.factors(None, library, subject="training"))
+        return () if isinstance(samples, Missing) else tuple(map(float, samples))
 
     def spread(
         self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
     ) -> tuple[float, int] | None:
-        """The largest ratio of two processes of one case, of so many pairs; None of none."""
+        """Largest ratio of two processes of one case and the number of pairs, or None."""
         ratios = []
         for quantity, size, library in product(quantities, self.sizes, libraries):
-            found = self.by_process(quantity, self.factors(size, library))
-            medians = [] if isinstance(found, Missing) else [process.median for process in found]
+            processes = self.by_process(quantity, self.factors(size, library))
+            if isinstance(processes, Missing):
+                continue
+            medians = [process.median for process in processes]
             if len(medians) > 1 and min(medians) > 0:
                 ratios.append(max(medians) / min(medians))
         return (max(ratios), len(ratios)) if ratios else None

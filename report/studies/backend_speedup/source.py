@@ -1,4 +1,4 @@
-"""What the source of backend_speedup printed, as quantities and as an audit of them."""
+"""Numbers that the source of backend_speedup printed, and their audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from report.quantity.expression import Quantity
 from report.quantity.expression import exact as leaf
 from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS
 
-#: Rows of the source's tables, by what this study calls them.
+#: Rows of the source's tables by their names in this study.
 PERFORMANCE: Final = {
     "time": "Average time per iteration",
     "forward_time": "Forward pass time",
@@ -63,13 +63,13 @@ class Source:
         """One number of Table 3, 4 or 5 as printed."""
         source = self.reported.table(table)
         names, name = source.column(source.columns[0].key), _TABLES[table][row]
-        for found, printed in zip(names, printed_column(source, column), strict=True):
-            if found == name and printed is not None:
+        for row_name, printed in zip(names, printed_column(source, column), strict=True):
+            if row_name == name and printed is not None:
                 return replace(printed, place=f"{source.place}, {name}, {column}")
         raise self.reported.fault(f"{source.place}: no number for {name}, {column}")
 
     def number(self, table: str, row: str, column: str) -> Quantity:
-        """The same as a quantity, without its rounding, in s, B or without unit."""
+        """One number as a quantity, without its rounding, in s, B or without unit."""
         return self._quantity(self.cell(table, row, column))
 
     def value(self, id: str) -> Quantity:
@@ -82,8 +82,8 @@ class Source:
 
     def images(self) -> int:
         """The training images of MNIST that Table 2 names."""
-        (found,) = self.reported.table("2").column("training")
-        return self.reported.whole(found, "Table 2, training")
+        (cell,) = self.reported.table("2").column("training")
+        return self.reported.whole(cell, "Table 2, training")
 
     # ------------------------------------------------------------------------------------ audit
 
@@ -101,7 +101,7 @@ class Source:
             yield check(
                 self._whole(f"total_time_{side}", side),
                 "iterations · time of an iteration / 10³",
-                lambda n, t: n * t / 1000,
+                _seconds,
                 count,
                 iteration,
             )
@@ -143,18 +143,30 @@ class Source:
             (
                 "activations",
                 "4 B · 2 · (h + k) · training images / 10⁶",
-                lambda *n: 2 * _megabytes(*n),
+                _two_megabytes,
                 (rows, learned),
             ),
             (
                 "gradients",
                 "4 B · (parameters + (h + k) · training images) / 10⁶",
-                lambda p, n, m: _megabytes(p) + _megabytes(n, m),
+                _parameters_and_rows,
                 (parameters, rows, learned),
             ),
         ):
             yield check(self.cell("5", row, "cpu"), formula, compute, *inputs)
 
 
+def _seconds(count: Fraction, milliseconds: Fraction) -> Fraction:
+    return count * milliseconds / 1000
+
+
 def _megabytes(*counts: Fraction) -> Fraction:
     return 4 * times(*counts) / 10**6
+
+
+def _two_megabytes(*counts: Fraction) -> Fraction:
+    return 2 * _megabytes(*counts)
+
+
+def _parameters_and_rows(parameters: Fraction, rows: Fraction, images: Fraction) -> Fraction:
+    return _megabytes(parameters) + _megabytes(rows, images)

@@ -10,11 +10,11 @@ from typing import Final
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
-from report.paper.machines import MachineComparison, setup
+from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact, recorded
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.backend_speedup import figures, results, theory
 from report.studies.backend_speedup.results import PRODUCTS, Pair
@@ -43,7 +43,7 @@ WIDE: Final = Size(2_048, 1_438)
 
 
 class Paper:
-    """The runs in their roles, and the source."""
+    """Runs in their roles, and the source."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -56,7 +56,7 @@ class Paper:
         self.sessions = (self.earlier, self.gpu) if self.earlier and self.gpu else None
 
     def audit(self) -> tuple[Check, ...]:
-        """The checks of what the source printed."""
+        """Return the checks of the source's numbers."""
         return self.source.audit()
 
 
@@ -95,11 +95,7 @@ def host(run: Run) -> str:
     return markdown(run.stored.record.environment.cpu.model)
 
 
-def _cpu_name(run: Run) -> str:
-    return markdown(run.short)
-
-
-cpu.texts(cpu=_cpu_name)
+cpu.texts(cpu=short_name)
 gpu.texts(host_name=results.processor_family)
 cpu.texts(cpu_name=results.processor_family)
 
@@ -121,94 +117,48 @@ def cpu_versions(p: Paper) -> str:
 
 # ------------------------------------------------------------------------------ theory, source
 
-study.constants(
-    pixels=theory.D,
-    hidden=theory.H,
-    classes=theory.K,
-    parameters=theory.PARAMETERS,
-    calls=theory.ALL_CALLS,
-    second_products=exact("products of the second layer", "1", 3),
-    few_images=exact("images, fewest", "1", SMALL.images),
-    many_images=exact("images, most", "1", SOURCE.images),
-    most_neurons=exact("neurons, most", "1", WIDEST.hidden),
-    large_neurons=exact("neurons", "1", LARGE.hidden),
-    fewer_images=exact("images", "1", NARROW.images),
-    shared_images=exact("images", "1", LESS_WIDE.images),
-)
+
+@source.mapping()
+def _counts(source: Source) -> dict[str, Quantity]:
+    checks = source.audit()
+    differing = count_by_verdict(checks)["differs"]
+    return {
+        "pixels": theory.D,
+        "hidden": theory.H,
+        "classes": theory.K,
+        "parameters": theory.PARAMETERS,
+        "calls": theory.ALL_CALLS,
+        "second_products": exact("products of the second layer", "1", 3),
+        "few_images": exact("images, fewest", "1", SMALL.images),
+        "many_images": exact("images, most", "1", SOURCE.images),
+        "most_neurons": exact("neurons, most", "1", WIDEST.hidden),
+        "large_neurons": exact("neurons", "1", LARGE.hidden),
+        "fewer_images": exact("images", "1", NARROW.images),
+        "shared_images": exact("images", "1", LESS_WIDE.images),
+        "learned": source.value("training"),
+        "weights": theory.D * theory.H + theory.H * theory.K,
+        "source_speedup": source.value("total_speedup"),
+        "audited": exact("audited", "1", len(checks), source.file),
+        "differing": exact("that differ", "1", differing, source.file),
+    }
 
 
-@source.value()
-def learned(source: Source) -> Quantity:
-    return source.value("training")
-
-
-study.constants(weights=theory.D * theory.H + theory.H * theory.K)
-
-
-@source.value()
-def source_speedup(source: Source) -> Quantity:
-    return source.value("total_speedup")
-
-
-@source.value()
-def audited(source: Source) -> Quantity:
-    return exact("audited", "1", len(source.audit()), source.file)
-
-
-@source.value()
-def differing(source: Source) -> Quantity:
-    count = count_by_verdict(source.audit())["differs"]
-    return exact("that differ", "1", count, source.file)
-
-
-@source.value("measured")
-def source_cpu(source: Source) -> Quantity:
-    return source.number("3", "time", "cpu")
-
-
-@source.value("measured")
-def source_gpu(source: Source) -> Quantity:
-    return source.number("3", "time", "gpu")
-
-
-study.constants(
-    "measured",
-    source_work=to_digits(theory.work(SOURCE), 2),
-    kaggle_work=to_digits(theory.work(KAGGLE), 2),
-)
-
-
-@source.value("measured")
-def source_held(source: Source) -> Quantity:
-    return source.number("5", "framework", "gpu") / source.number("5", "framework", "cpu")
-
-
-@source.value("measured")
-def source_products(source: Source) -> Quantity:
-    return source.number("4", PRODUCTS, "cpu")
-
-
-@source.value("measured")
-def source_total(source: Source) -> Quantity:
-    return source.value("total_time_cpu")
-
-
-@source.value("measured")
-def source_gradients(source: Source) -> Quantity:
-    return source.number("4", "gradient_time", "gpu")
-
-
-@source.value("measured")
-def source_backward(source: Source) -> Quantity:
-    return source.number("3", "backward_time", "gpu")
-
-
-@source.value("measured")
-def printed_parameters(source: Source) -> Quantity:
-    return source.number("5", "parameters", "cpu")
-
-
-study.constants("measured", byte_input=to_digits(theory.image_bytes(SOURCE) / 4, 2))
+@source.mapping("measured")
+def _printed(source: Source) -> dict[str, Quantity]:
+    framework_on_gpu = source.number("5", "framework", "gpu")
+    return {
+        "source_cpu": source.number("3", "time", "cpu"),
+        "source_gpu": source.number("3", "time", "gpu"),
+        "source_work": to_digits(theory.work(SOURCE), 2),
+        "kaggle_work": to_digits(theory.work(KAGGLE), 2),
+        "source_held": framework_on_gpu / source.number("5", "framework", "cpu"),
+        "source_products": source.number("4", PRODUCTS, "cpu"),
+        "source_total": source.value("total_time_cpu"),
+        "source_gradients": source.number("4", "gradient_time", "gpu"),
+        "source_backward": source.number("3", "backward_time", "gpu"),
+        "printed_parameters": source.number("5", "parameters", "cpu"),
+        "byte_input": to_digits(theory.image_bytes(SOURCE) / 4, 2),
+    }
 
 
 # ------------------------------------------------------------------------------------- the GPU
@@ -244,26 +194,13 @@ def flat_growth(run: Run) -> Quantity:
     return results.flat_work(run) / theory.work(SMALL)
 
 
-@gpu.value("measured")
-def flat_sizes(run: Run) -> Quantity:
-    return exact("sizes", "1", len(run.at_floor), run.file)
-
-
-@gpu.value("measured")
-def sizes(run: Run) -> Quantity:
-    return exact("sizes", "1", len(run.sizes), run.file)
-
-
-@gpu.value("measured")
-def spread(run: Run) -> Quantity:
-    return to_digits(results.largest_spread(run), 3)
-
-
-@gpu.value("measured")
-def spread_gpu(run: Run) -> Quantity:
-    return to_digits(results.largest_spread(run, libraries=["cupy"]), 3)
-
-
+gpu.values(
+    "measured",
+    flat_sizes=partial(Run.number_of, attribute="at_floor"),
+    sizes=partial(Run.number_of, attribute="sizes"),
+    spread=results.rounded_spread,
+    spread_gpu=partial(results.rounded_spread, libraries=["cupy"]),
+)
 gpu.values("measured", spread_parts=results.spread_of_parts, pairs=results.compared_pairs)
 
 
@@ -287,30 +224,16 @@ gpu.values(
 )
 
 
-@gpu.value("measured")
-def iterations(run: Run) -> Quantity:
-    return exact("iterations", "1", results.iterations(run), run.file)
-
-
 gpu.values(
     "measured",
+    iterations=results.iterations,
     faults=partial(results.page_faults, size=LARGE),
     faults_widest=partial(results.page_faults, size=WIDEST),
 )
-
-
-@gpu.value("percent")
-def floor_error(run: Run) -> Quantity:
-    return recorded("largest excess", "1", results.floor_excess(run), run.file)
-
-
-@gpu.value("percent")
-def rate_error(run: Run) -> Quantity:
-    return recorded("error", "1", results.model_error(run, LARGE), run.file)
-
-
 gpu.values(
     "percent",
+    floor_error=results.floor_excess,
+    rate_error=partial(results.model_error, size=LARGE),
     cupy_calls=partial(results.calls_share, library="cupy"),
     torch_calls=partial(results.calls_share, library="torch_cuda"),
     numpy_products=partial(results.products_at_most_work, library="numpy"),
@@ -337,16 +260,17 @@ def image_time(p: Paper) -> Quantity:
     return results.image_time(name, p.inputs.devices)
 
 
-@beside_source.value("measured")
-def source_slower(pair: tuple[Run, Source]) -> Quantity:
+def _source_slower(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
+    """Divide the source's time of an iteration by ours."""
     run, source = pair
-    return source.number("3", "time", "gpu") / run.time(SOURCE, "cupy")
+    return source.number("3", "time", side) / run.time(SOURCE, library)
 
 
-@beside_source.value("measured")
-def source_cpu_slower(pair: tuple[Run, Source]) -> Quantity:
-    run, source = pair
-    return source.number("3", "time", "cpu") / run.time(SOURCE, "numpy")
+beside_source.values(
+    "measured",
+    source_slower=partial(_source_slower, side="gpu", library="cupy"),
+    source_cpu_slower=partial(_source_slower, side="cpu", library="numpy"),
+)
 
 
 @cpu.value()
@@ -363,24 +287,20 @@ def small_over_cpu(pair: Pair) -> Quantity:
     return gpu.gain_over(cpu, SMALL)
 
 
-@both.value()
-def least_shift(pair: Pair) -> Quantity:
-    return smallest(*results.host_shifts(pair))
-
-
-@both.value()
-def most_shift(pair: Pair) -> Quantity:
-    return largest(*results.host_shifts(pair))
+both.values(
+    least_shift=partial(results.extreme_shift, choose=smallest),
+    most_shift=partial(results.extreme_shift, choose=largest),
+)
 
 
 @both.value()
 def least_allowed(pair: Pair) -> Quantity:
-    return smallest(*results.host_shifts(pair)) / results.largest_spread(pair[1])
+    return results.extreme_shift(pair, smallest) / results.largest_spread(pair[1])
 
 
 @both.value()
 def most_allowed(pair: Pair) -> Quantity:
-    return largest(*results.host_shifts(pair)) * results.largest_spread(pair[1])
+    return results.extreme_shift(pair, largest) * results.largest_spread(pair[1])
 
 
 sessions.values(
@@ -392,13 +312,13 @@ sessions.values(
 
 @sessions.value("measured")
 def small_by_sessions(pair: Pair) -> Quantity:
-    """The speed-up at the smallest size that the slower session would leave."""
+    """Scale the speed-up at the smallest size by the slower session."""
     return pair[1].speedup(SMALL, "cupy") * results.products_over_later(pair, max)
 
 
 @sessions.value("measured")
 def neurons_by_sessions(pair: Pair) -> Quantity:
-    """The growth of the gap with the neurons that it would leave; a growth has two speed-ups."""
+    """Scale the growth with the neurons by the slower session, once for each of two speed-ups."""
     slower = results.products_over_later(pair, max)
     return results.gain_growth(pair[1], LARGE, SOURCE) / slower / slower
 
@@ -537,7 +457,7 @@ def times(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield cells
 
 
-#: Every table and figure of the source, what became of it, and what we find.
+#: Tables and figures of the source, with result and finding.
 _ACCOUNT: Final = (
     ("Table 1, literature", "out of reach", "four of five citations are unresolved ([?])"),
     ("Table 2, data set", "audited", "59,000 images to train on; Kaggle's file leaves 41,000"),
@@ -572,7 +492,7 @@ _LEFT_OUT: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    """The runs that sentences are about; of a GPU its model is name enough."""
+    """Tabulate the runs of the sentences; the model names a GPU."""
     gpu = replace(p.gpu, label=results.gpu_name(p.gpu)) if p.gpu else None
     table = setup([run for run in (p.cpu, gpu) if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _LEFT_OUT))

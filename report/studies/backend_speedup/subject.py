@@ -1,4 +1,4 @@
-"""What backend_speedup studies: an iteration of a small network at one of many sizes.
+"""Subject of backend_speedup: an iteration of a small network at one of many sizes.
 
 Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images.
 """

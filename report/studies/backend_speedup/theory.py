@@ -1,4 +1,4 @@
-"""What theory says of the network and of an iteration, in the letters of ``subject``."""
+"""Theory of the network and of an iteration, in the letters of ``subject``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 def work(size: Size) -> Quantity:
     """Work (FLOP) of the products of an iteration, which are nearly all of it."""
     h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
-    each = counted_in("MAC", 2 * D * h + 3 * h * K)
-    return named("work", flops(m * each))
+    image = counted_in("MAC", 2 * D * h + 3 * h * K)
+    return named("work", flops(m * image))
 
 
 def first_product(size: Size) -> Quantity:
