@@ -45,10 +45,10 @@ from report.core.errors import MeasurementError
 from report.core.records.files import gzipped
 
 #: Channels in and out, kernel, extent of the images.
-Shape: TypeAlias = tuple[str, int, int]
+CallShape: TypeAlias = tuple[str, int, int]
 
 #: The example's own shape first.
-KNOWN: Final[tuple[Shape, ...]] = (
+KNOWN: Final[tuple[CallShape, ...]] = (
     ("32-64", 3, 28),
     ("20-40", 3, 28),
     ("16-32", 3, 28),
@@ -59,7 +59,7 @@ KNOWN: Final[tuple[Shape, ...]] = (
     ("32-64", 3, 20),
 )
 #: On a CPU with AVX2 every shape has another path or padding; tests contain the predicted numbers.
-HELD_OUT: Final[tuple[Shape, ...]] = (
+HELD_OUT: Final[tuple[CallShape, ...]] = (
     ("9-19", 3, 21),
     ("17-41", 3, 28),
     ("13-32", 2, 22),
@@ -106,7 +106,7 @@ def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
     return tuple(listed)
 
 
-def _shape(factors: Factors) -> Shape:
+def _shape(factors: Factors) -> CallShape:
     return str(factors["channels"]), int(factors["kernel"]), int(factors["input"])
 
 

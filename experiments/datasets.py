@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from report.core.errors import MeasurementError, RecordError
 from report.core.records.files import LARGEST_UNPACKED, unpacked
 
-Bytes: TypeAlias = NDArray[np.uint8]
+ByteArray: TypeAlias = NDArray[np.uint8]
 
 #: Seed from which held-out parts are drawn.
 SEED: Final = 0
@@ -49,8 +49,8 @@ class Split(NamedTuple):
     counts the classes from 0.
     """
 
-    pixels: Bytes
-    labels: Bytes
+    pixels: ByteArray
+    labels: ByteArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Images:
         return json.dumps(content, sort_keys=True).encode() + b"\n"
 
 
-def held_out(name: str, source: str, pixels: Bytes, labels: Bytes, count: int) -> Images:
+def held_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count: int) -> Images:
     """Draw ``count`` images for testing, regardless of their labels; the others are for training.
 
     Both parts are in the order of the permutation.
@@ -127,7 +127,7 @@ def digits() -> Images:
     return held_out("digits", source, pixels, labels, len(labels) // _HELD_OUT_OF)
 
 
-def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
+def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArray:
     """Scale ``(N, n, n)`` with values from 0 to ``brightest`` to ``(N, size, size)``, 0 to 255.
 
     Interpolation is bilinear between the centres of pixels, with edge pixels continued outwards, as
@@ -142,7 +142,7 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> Bytes:
     weights = np.maximum(0, unit - np.abs(places[:, np.newaxis] - unit * np.arange(old)))
     sums = weights @ images.astype(np.int64) @ weights.T
     whole = unit**2 * brightest
-    scaled: Bytes = ((2 * 255 * sums + whole) // (2 * whole)).astype(np.uint8)
+    scaled: ByteArray = ((2 * 255 * sums + whole) // (2 * whole)).astype(np.uint8)
     return scaled
 
 
@@ -216,7 +216,7 @@ def _read(images: Path, labels: Path) -> Split:
     return split
 
 
-def idx(kind: str, path: Path) -> Bytes:
+def idx(kind: str, path: Path) -> ByteArray:
     """Read images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9, plain or gzipped.
 
     Raises ``MeasurementError`` for a file of another format, an empty, truncated or overlong one,

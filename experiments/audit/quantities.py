@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from experiments.audit.tables import Table
+from experiments.audit.tables import TextTable
 from report.core.errors import UsageError
 from report.theory.rounding import Rounded
 
@@ -92,19 +92,19 @@ class AuditedCell(NamedTuple):
     per_device: bool = False
 
 
-class Column(NamedTuple):
+class QuantityColumn(NamedTuple):
     """A column that holds a quantity."""
 
     position: int
     heading: str
 
 
-def columns(table: Table, named: Mapping[str, str]) -> dict[str, Column]:
+def columns(table: TextTable, named: Mapping[str, str]) -> dict[str, QuantityColumn]:
     """Return the column of each quantity; ``named`` maps quantities to headings.
 
     Raises ``UsageError`` for a heading with two meanings, or two headings with one.
     """
-    result: dict[str, Column] = {}
+    result: dict[str, QuantityColumn] = {}
     for name, heading in named.items():
         if name not in QUANTITIES:
             raise UsageError(f"--column {name}: no such quantity; {_nearest(name, [*QUANTITIES])}.")
@@ -112,7 +112,7 @@ def columns(table: Table, named: Mapping[str, str]) -> dict[str, Column]:
             raise UsageError(
                 f"--column {name}: no such heading; {_nearest(heading, table.headings)}."
             )
-        result[name] = Column(table.headings.index(heading), heading)
+        result[name] = QuantityColumn(table.headings.index(heading), heading)
     for index, heading in enumerate(table.headings):
         if heading in named.values():
             continue
@@ -126,7 +126,7 @@ def columns(table: Table, named: Mapping[str, str]) -> dict[str, Column]:
                     f"The headings {result[name].heading!r} and {heading!r} both mean {name}; "
                     f'give --column {name}="{heading}" or the other one.'
                 )
-            result[name] = Column(index, heading)
+            result[name] = QuantityColumn(index, heading)
     return result
 
 

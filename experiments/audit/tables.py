@@ -20,14 +20,14 @@ _STYLES: Final = re.compile(r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underli
 _TABULAR: Final = re.compile(r"\\begin\{(tabular[x*]?|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Headings, and rows that have a cell for each."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def read_table(path: Path, number: int = 1) -> Table:
+def read_table(path: Path, number: int = 1) -> TextTable:
     """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
     readers = {
         ".csv": _of_csv, ".tsv": _of_csv, ".md": _of_markdown, ".markdown": _of_markdown,
@@ -52,7 +52,7 @@ def read_table(path: Path, number: int = 1) -> Table:
                 f"{path}: row {place} has {len(row)} cells and the heading {len(headings)}; "
                 "write out merged cells."
             )
-    return Table(tuple(headings), tuple(map(tuple, rows)))
+    return TextTable(tuple(headings), tuple(map(tuple, rows)))
 
 
 def _of_csv(text: str) -> list[Rows]:

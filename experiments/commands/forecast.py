@@ -21,7 +21,7 @@ import msgspec
 from experiments.counters.counting import TOOLS, multiply_adds
 from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
-from experiments.harness.progress import Step
+from experiments.harness.progress import Stage
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CeilingSize, Factors, Session, Study
 from experiments.harness.timing import WARMUP_SHARE
@@ -56,7 +56,7 @@ class Calls(NamedTuple):
 Kind = tuple[tuple[str, str], ...]
 
 
-def forecast(request: Request, note: Callable[[str], None]) -> dict[Step, float]:
+def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float]:
     """Say what a run will need; return the expected time of each step (s).
 
     Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
@@ -222,7 +222,7 @@ def _expected(
     start_s: float,
     *,
     noisy: bool,
-) -> dict[Step, float]:
+) -> dict[Stage, float]:
     """Expect the times of memory, with both measurements of ceilings, and of all processes."""
     memory = start_s + 2 * _CEILINGS_S[study.ceilings]
     memory += 2 * start_s if study.ceilings != "none" else 0.0

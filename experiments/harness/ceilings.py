@@ -40,7 +40,7 @@ import msgspec
 from experiments.harness import timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
-from experiments.harness.timing import Duration, Workload
+from experiments.harness.timing import CallTime, Workload
 from experiments.machine import processor as machine
 from experiments.machine import quiet, runtime
 from report.core.records.record import (
@@ -104,12 +104,12 @@ class Program(NamedTuple):
     work_unit: WorkUnit = "FLOP"
     working_set: int | None = None
 
-    def durations(self, device: Device, runs: int) -> list[Duration]:
+    def durations(self, device: Device, runs: int) -> list[CallTime]:
         """Time calls after a warm-up, a sample per call."""
         workload, clock = Workload(self.call), timing.CLOCKS[device]
         return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
 
-    def ceiling(self, moment: Moment, durations: Sequence[Duration]) -> Ceiling:
+    def ceiling(self, moment: Moment, durations: Sequence[CallTime]) -> Ceiling:
         """Combine the facts with samples."""
         facts = self._asdict()
         del facts["call"]

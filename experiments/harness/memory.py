@@ -37,7 +37,7 @@ CALL: Final = "ridgepoint.call"
 _STATISTICS: Final = ("allocated", "requested", "reserved")
 
 #: One entry of the caching allocator's history.
-Entry: TypeAlias = Mapping[str, Any]
+HistoryEntry: TypeAlias = Mapping[str, Any]
 
 
 def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
@@ -124,7 +124,7 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Measu
 
 
 @contextmanager
-def _record_history() -> Iterator[Callable[[], Sequence[Entry]]]:
+def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
     """Record every request to the allocator inside; torch's other allocators have no history."""
     import torch
 
@@ -141,8 +141,8 @@ def _record_history() -> Iterator[Callable[[], Sequence[Entry]]]:
 
 
 def _measure_call(
-    workload: Workload, history: Callable[[], Sequence[Entry]]
-) -> tuple[dict[str, int], Sequence[Entry]]:
+    workload: Workload, history: Callable[[], Sequence[HistoryEntry]]
+) -> tuple[dict[str, int], Sequence[HistoryEntry]]:
     """Return the statistics of one call (B), its result still in memory, and the history so far.
 
     A statistic that this version of torch lacks is missing, never 0.
@@ -167,7 +167,7 @@ def _measure_call(
     return statistics, entries
 
 
-def request_series(entries: Sequence[Entry], start: int, emptied: bool) -> Measured:
+def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> Measured:
     """Derive the series of requests from the allocator's history.
 
     ``start`` entries precede the call.  If the allocator was not ``emptied`` before the first

@@ -14,7 +14,7 @@ from report.core.records.record import Case
 from report.core.text.format import NO_BREAK, quantity_text
 
 #: Steps of a run: the memory of cases, their times, and counts of executed work.
-Step: TypeAlias = Literal["memory", "times", "counts"]
+Stage: TypeAlias = Literal["memory", "times", "counts"]
 #: Time between two lines if the standard error is not a terminal (s).
 _LINE_EVERY_S: Final = 10.0
 #: Largest share that is shown while a run works.
@@ -31,12 +31,12 @@ class Observer:
     def __init__(self, *, debug: bool = False) -> None:
         """With ``debug``, also print the output of worker processes."""
         self._debug = debug
-        self._expected: dict[Step, float] = {}
+        self._expected: dict[Stage, float] = {}
         self._past, self._step, self._done = 0.0, 1.0, 0.0
         self._start = time.monotonic()
         self._printed_at, self._line = -_LINE_EVERY_S, ""
 
-    def expect(self, seconds: Mapping[Step, float]) -> None:
+    def expect(self, seconds: Mapping[Stage, float]) -> None:
         """Set the expected times of all steps (s); from now on, print progress regularly."""
         self._expected = dict(seconds)
         threading.Thread(target=self._show_regularly, daemon=True).start()
@@ -55,7 +55,7 @@ class Observer:
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
-    def begin(self, text: str, step: Step = "memory") -> None:
+    def begin(self, text: str, step: Stage = "memory") -> None:
         """Print the name of a step of the run, and start its clock."""
         if not self._expected:  # then each step has a share of its own
             self._start = time.monotonic()

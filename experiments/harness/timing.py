@@ -42,7 +42,7 @@ class Workload:
         self.call()
 
 
-class Duration(NamedTuple):
+class CallTime(NamedTuple):
     """Wall time of one call in s, and on a CPU the number of page faults.
 
     Memory that the allocator returned to the system faults again, page by page, in the next call.
@@ -53,10 +53,10 @@ class Duration(NamedTuple):
 
 
 #: Function that resets a workload and times one call.
-Clock: TypeAlias = Callable[[Workload], Duration]
+Clock: TypeAlias = Callable[[Workload], CallTime]
 
 
-def cpu_clock(workload: Workload) -> Duration:
+def cpu_clock(workload: Workload) -> CallTime:
     """Time one call that has finished when it returns."""
     workload.reset()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -65,10 +65,10 @@ def cpu_clock(workload: Workload) -> Duration:
     end = time.perf_counter_ns()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     del result  # not earlier: freeing is not timed
-    return Duration((end - start) / 1e9, after - before)
+    return CallTime((end - start) / 1e9, after - before)
 
 
-def cuda_clock(workload: Workload) -> Duration:
+def cuda_clock(workload: Workload) -> CallTime:
     """Time one call by the device's own clock, from before its first to after its last kernel.
 
     The time includes gaps between kernels if the host is slower than the device (small batches).
@@ -84,7 +84,7 @@ def cuda_clock(workload: Workload) -> Duration:
     end.record()
     torch.cuda.synchronize()
     del result
-    return Duration(start.elapsed_time(end) / 1e3)
+    return CallTime(start.elapsed_time(end) / 1e3)
 
 
 CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
@@ -130,7 +130,7 @@ def repeat_calls(
 
     The protocol limits the number of calls from below and above.
     """
-    calls: list[Duration] = []
+    calls: list[CallTime] = []
     deadline = now() + protocol.case_budget_s
     while len(calls) < protocol.minimum_samples or (
         len(calls) < protocol.maximum_samples and now() < deadline
