@@ -15,15 +15,15 @@ from report.core.records.record import Factor
 from report.core.records.store import Stored
 
 #: Levels of a factor: whole numbers from 1 on, any text, or one of several texts.
-Levels: TypeAlias = type[int] | type[str] | Collection[str]
+AllowedLevels: TypeAlias = type[int] | type[str] | Collection[str]
 
 _REMEDY: Final = "run the experiment of this version again"
 
 
 def check_factors(
     stored: Stored,
-    needed: Mapping[str, Mapping[str, Levels]],
-    optional: Mapping[str, Levels] = MappingProxyType({}),
+    needed: Mapping[str, Mapping[str, AllowedLevels]],
+    optional: Mapping[str, AllowedLevels] = MappingProxyType({}),
     closed: Collection[str] = (),
 ) -> None:
     """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
@@ -34,7 +34,7 @@ def check_factors(
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
-        own: Mapping[str, Levels] = {} if "" in needed else {"subject": str}
+        own: Mapping[str, AllowedLevels] = {} if "" in needed else {"subject": str}
         looked_up = {**own, **needed.get(subject, {})}
         present = {name: levels for name, levels in optional.items() if name in case.factors}
         known = looked_up.keys() | optional
@@ -49,7 +49,7 @@ def check_factors(
                 raise StudyError(f"{place}: {fault}; {_REMEDY}.")
 
 
-def _fault(level: Factor | None, levels: Levels) -> str | None:
+def _fault(level: Factor | None, levels: AllowedLevels) -> str | None:
     if level is None:
         return "this factor is missing"
     if levels is int:

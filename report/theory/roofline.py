@@ -22,7 +22,7 @@ from typing import Final
 from report.core.records.layers import Layer
 from report.core.statistics.estimates import Estimate
 from report.theory.work import (
-    Pass,
+    LayerPass,
     compulsory_traffic,
     flops,
     input_bytes,
@@ -83,7 +83,7 @@ def total(loads: Iterable[Load]) -> Load:
 
 
 @lru_cache(maxsize=16_384)
-def load(layer: Layer, passes: tuple[Pass, ...] = ("forward",)) -> Load:
+def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
     """Return work and compulsory traffic of a layer's passes.
 
     Results are cached, since every table of a study needs them again.

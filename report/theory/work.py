@@ -39,9 +39,9 @@ from report.theory.shapes import elements, parameter_count, weight_count
 
 Macs = NewType("Macs", int)
 Flops = NewType("Flops", int)
-Pass: TypeAlias = Literal["forward", "weight_gradient", "input_gradient"]
+LayerPass: TypeAlias = Literal["forward", "weight_gradient", "input_gradient"]
 #: All passes of a layer, the forward one first.
-PASSES: Final[tuple[Pass, ...]] = get_args(Pass)
+PASSES: Final[tuple[LayerPass, ...]] = get_args(LayerPass)
 
 
 def flops(macs: Macs) -> Flops:
@@ -49,7 +49,7 @@ def flops(macs: Macs) -> Flops:
     return Flops(2 * macs)
 
 
-def macs(layer: Layer, pass_: Pass = "forward") -> Macs:
+def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
     """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
 
     A convolution does ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``, a transposed one the
@@ -119,7 +119,7 @@ def training_macs(layers: Iterable[Layer]) -> Macs:
     return Macs(sum(macs(layer, pass_) for layer, needed in passes for pass_ in needed))
 
 
-def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
+def training_passes(layers: Sequence[Layer]) -> tuple[tuple[LayerPass, ...], ...]:
     """Return the passes of each layer in a training step.
 
     No input gradient is needed up to the first layer with parameters: nothing before is trained.
@@ -151,7 +151,7 @@ def parameter_bytes(layer: Layer) -> int:
     return parameter_count(layer) * element_bytes(layer)
 
 
-def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
+def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     """Return the bytes that a pass moves if every tensor crosses the memory bus exactly once.
 
     This is the traffic of compulsory cache misses (Hill and Smith 1989), a lower bound for a layer

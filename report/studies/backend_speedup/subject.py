@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from report.core.errors import StudyError
 from report.core.records.store import Stored
-from report.evidence.case_checks import Levels, check_factors
+from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.work import training_macs
 
 PIXELS: Final = 28**2
@@ -60,14 +60,14 @@ KAGGLE: Final = Size(HIDDEN, 41_000)
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 
-_NEEDED: Final[dict[str, Levels]] = {
+_NEEDED: Final[dict[str, AllowedLevels]] = {
     "dtype": ("float32", "float64"),
     "samples": int,
     "dataset": str,
     "backend": str,
 }
 #: Factors that older records have besides; of their networks the study looks up one.
-_OPTIONAL: Final[dict[str, Levels]] = {
+_OPTIONAL: Final[dict[str, AllowedLevels]] = {
     "hidden": int,
     "network": ("perceptron", "convnet"),
     "execution": ("eager", "compiled", "inductor"),

@@ -12,7 +12,7 @@ from report.core.records.layers import Convolution
 from report.core.records.record import PASSES, Factor, Pass
 from report.core.records.store import Stored
 from report.core.text.format import NO_BREAK
-from report.evidence.case_checks import Levels, check_factors, check_ran
+from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
 
@@ -24,7 +24,7 @@ SUBJECTS: Final = ("layer", "held_out")
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
 _FIRST_KERNEL: Final = 3
 _CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
-_LAYER: Final[dict[str, Levels]] = {
+_LAYER: Final[dict[str, AllowedLevels]] = {
     "channels": str,
     "kernel": int,
     "input": int,
@@ -33,7 +33,7 @@ _LAYER: Final[dict[str, Levels]] = {
     "layout": ("contiguous",),
 }
 #: Subject → the factors that are looked up; ``trace`` and ``training`` stand in older records only.
-_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER),
     "trace": {"scope": str, "batch": int},
     "training": {},

@@ -7,7 +7,7 @@ from typing import Final
 from report.core.records.layers import Convolution
 from report.core.records.record import PASSES, Pass
 from report.core.records.store import Stored
-from report.evidence.case_checks import Levels, check_factors, check_ran
+from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory.conditions import Layout
 from report.theory.shapes import mnist_conv2
 from report.theory.work import Macs, macs
@@ -17,7 +17,7 @@ LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 SHOWN_BATCH: Final = 64
 
 #: Subject → the factors that are looked up; ``avx2`` stands in older records only.
-_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
     "network": {},
     "avx2": {},

@@ -23,7 +23,7 @@ from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey.source import Published
 from report.studies.gpu_survey.subject import Comparison, Setting, is_cnn
-from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, Way
+from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks
 
 #: The image size at which most of the networks were trained (px).
 _USUAL: Final = 224
@@ -32,7 +32,7 @@ _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDED: Final = 5_010
 #: Roofs of the newer card, and the way in which each is computed.
-_ROOFS: Final[Mapping[str, Way]] = {"roof": "operators", "merged_roof": "merged"}
+_ROOFS: Final[Mapping[str, ByteModel]] = {"roof": "operators", "merged_roof": "merged"}
 #: Fewer networks make no distribution.
 FEW: Final = 10
 
@@ -172,12 +172,12 @@ class Pairs:
         # A network of this name and image size may have been captured in another variant.
         close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDED
         if older is None or newer is None or not close.any():
-            predictions = (*get_args(Way), "intensity", "roof", "merged_roof")
+            predictions = (*get_args(ByteModel), "intensity", "roof", "merged_roof")
             return self.rows[:0].reindex(columns=[*self.rows, *predictions])
         known = self.rows[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
         batches[place] = known["batch"]
-        for way in get_args(Way):
+        for way in get_args(ByteModel):
             before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
             known[way] = (before / after)[place]
         known["intensity"] = self._networks.intensities(batches)[place]

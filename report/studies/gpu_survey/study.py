@@ -20,7 +20,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.source import read_tables
 from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS
-from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, Way, cards
+from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks, cards
 
 #: Gains that differ by less are called equal.
 MARGIN: Final = 0.1
@@ -57,7 +57,11 @@ class Survey:
 
 
 #: How the networks of a step ran: a compiler merges some operators into others.
-WAYS: Final[dict[str, Way]] = {"first": "operators", "second": "operators", "compiled": "merged"}
+WAYS: Final[dict[str, ByteModel]] = {
+    "first": "operators",
+    "second": "operators",
+    "compiled": "merged",
+}
 #: Kinds of normalization, by the operator that computes each.
 NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer", GROUP_NORM: "Group"}
 #: The step on which a rule with one number is fitted, for each step on which it is tested.

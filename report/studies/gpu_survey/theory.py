@@ -36,7 +36,7 @@ NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
 #: How a time is predicted: by the roofline of each operator, of each with the last cache, of those
 #: that a compiler keeps, of the whole network.
-Way: TypeAlias = Literal["operators", "cached", "merged", "network"]
+ByteModel: TypeAlias = Literal["operators", "cached", "merged", "network"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 Batches: TypeAlias = Sequence[int] | Vector
 
@@ -103,7 +103,7 @@ class Networks:
         work = 2 * batch * operators["multiply_adds"]
         return (work / card.peak).to_numpy(), (moved / card.bandwidth).to_numpy()
 
-    def seconds(self, batches: Batches, card: Card, way: Way) -> Vector:
+    def seconds(self, batches: Batches, card: Card, way: ByteModel) -> Vector:
         """The time of one batch of each network (s) that the roofline of ``card`` allows."""
         limits = self.limits(batches, card, cached=way == "cached")
         if way == "network":

@@ -8,16 +8,16 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from report.core.errors import StudyError
 from report.core.records.record import Case, Factor
 from report.core.records.store import Stored
-from report.evidence.case_checks import Levels, check_factors
+from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
-Tiled: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
+Tiling: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 #: What is tiled by itself, in words.
-TILED: Final[dict[Tiled, str]] = {
+TILED: Final[dict[Tiling, str]] = {
     "tiled_layers": "Each layer",
     "tiled_blocks": "Each block",
     "tiled_stages": "Each stage",
@@ -35,9 +35,9 @@ NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
 #: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
 LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
-_NAMED: Final[dict[str, Levels]] = {"network": str, "image": int, "layout": LAYOUTS}
+_NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject → the factors that are looked up.
-_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
     "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
     "limit": {**_NAMED, "memory_limit": int},
     "accuracy": {},
@@ -114,7 +114,7 @@ def limit_of(case: Case) -> Limit | None:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a case that is none of this study, or of which other layers ran."""
-    optional: dict[str, Levels] = {"tile": int, "memory_limit": int}
+    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int}
     check_factors(stored, _LOOKED_UP, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from report.core.records.record import Case
 from report.core.records.store import Stored
-from report.evidence.case_checks import Levels, check_factors
+from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.conditions import Layout
 
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
@@ -17,7 +17,7 @@ SMALL, HEAVY, LIGHT = NETWORKS
 #: The side of an image for which the networks are made, and whose work the source prints.
 IMAGE: Final = 224
 
-_STEP: Final[dict[str, Levels]] = {
+_STEP: Final[dict[str, AllowedLevels]] = {
     "network": NETWORKS,
     "image": int,
     "batch": int,
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
-    older: dict[str, Levels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
+    older: dict[str, AllowedLevels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
     check_factors(stored, {"training": _STEP, "profile": _STEP}, older)
 
 
