@@ -16,8 +16,8 @@ from report.theory.allocator import (
     SMALL_SEGMENT,
     Allocate,
     Free,
+    MemoryRequest,
     Options,
-    Request,
     Segment,
     Snapshot,
     after,
@@ -33,7 +33,7 @@ def sums(snapshot: Snapshot) -> tuple[int, int, int]:
 def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
     """The states of a program, in which 0 B of what is there are its end."""
     live: set[str] = set()
-    requests: list[Request] = []
+    requests: list[MemoryRequest] = []
     for owner, size in program:
         requests.append(Free(owner) if owner in live and not size else Allocate(owner, size))
         live ^= {owner}
@@ -136,7 +136,7 @@ def test_sequences_worked_by_hand(options: str) -> None:
     ([Free("a")], "request a: it is freed while it is not allocated"),
     ([Allocate("a", 1), Free("a"), Free("a")], "request a: it is freed while"),
 ])  # fmt: skip
-def test_impossible_requests_are_refused(requests: list[Request], words: str) -> None:
+def test_impossible_requests_are_refused(requests: list[MemoryRequest], words: str) -> None:
     with pytest.raises(StudyError, match=words):
         replay(requests)
 
