@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from experiments.audit.definitions import FORMULAS, INPUTS, LIKELY, LIMITS, UNLIKELY, Change
 from experiments.audit.quantities import AuditedCell
-from experiments.audit.rules import FORMULAS, INPUTS, LIMITS, AuditedRow, NotEnoughError
-from report.theory.rounding import Rounded
+from experiments.audit.rows import AuditedRow, NotEnoughError, known_devices, peak_of
+from report.theory.rounding import Interval, Rounded
 
 ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 
@@ -35,12 +37,6 @@ class ClaimCheck:
         meets = self.printed.number.interval.meets(self.recomputed.interval)
         return "consistent" if meets else "differs"
 
-    @property
-    def factor(self) -> float | None:
-        """Printed over recomputed value."""
-        number = self.recomputed
-        return float(self.printed.number.value / number.value) if number else None
-
     def as_json(self) -> dict[str, Any]:
         """Return the check as an object of JSON, numbers in units without prefix."""
         number = self.recomputed
@@ -50,11 +46,32 @@ class ClaimCheck:
             "verdict": self.verdict,
             "recomputed": float(number.value) if number else None,
             "interval": [float(end) for end in number.interval] if number else None,
-            "factor": self.factor,
+            "factor": float(self.printed.number.value / number.value) if number else None,
             "formulas": self.formulas,
             "missing": self.missing,
-            "explanations": self.explanations if self.verdict != "consistent" else (),
+            "explanations": self.explanations,
         }
+
+    def as_text(self) -> str:
+        """Describe the check in lines: verdict, formulas, and what would explain a difference."""
+        scale = self.printed.scale
+        head = f"{self.claim} {self.printed.text}: {self.verdict}"
+        if self.recomputed is None:
+            if self.limit and self.verdict == "impossible":
+                return f"{head}, at most {float(self.limit.value / scale):.4g} is possible"
+            return f"{head}, missing: {self.missing}"
+        number = self.recomputed
+        value, low, high = (float(end / scale) for end in (number.value, *number.interval))
+        head += f", recomputed {value:.4g} ({low:.4g} to {high:.4g})"
+        formulas = "; ".join(self.formulas)
+        if self.verdict == "consistent":
+            return f"{head}\n  {formulas}"
+        factor = float(self.printed.number.value / number.value)
+        changes = "; ".join(self.explanations) or "nothing that we know"
+        return (
+            f"{head}, printed is {factor:.4g} times that\n  {formulas}\n"
+            f"  would explain it, one alone: {changes}"
+        )
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
@@ -65,18 +82,52 @@ def checks(row: AuditedRow) -> list[ClaimCheck]:
 
 
 def _check(row: AuditedRow, claim: str) -> ClaimCheck:
-    printed, missing, limit = row.numbers[claim], "", None
-    recomputed, explanations = None, []
-    row.used.clear()
+    printed, others = row.numbers[claim], row.without(claim)
+    recomputed, missing, limit = None, "", None
     try:
-        recomputed = row.claimed(claim)
+        recomputed = others.evaluate(claim)
     except NotEnoughError as lack:
         missing = str(lack)
-    formulas = tuple(dict.fromkeys(reversed(row.used)))
+    formulas = tuple(dict.fromkeys(reversed(others.used)))
     with suppress(NotEnoughError):
         limit = row.evaluate(LIMITS[claim]) if claim in LIMITS else None
+    explanations: dict[str, None] = {}
     if recomputed and not printed.number.interval.meets(recomputed.interval):
-        for text, value in row.readings(claim):
-            if printed.number.interval.meets(value.interval) and text not in explanations:
-                explanations.append(text)
+        for text, value in _readings(others, claim, recomputed):
+            if printed.number.interval.meets(value.interval):
+                explanations[text] = None
     return ClaimCheck(claim, printed, recomputed, missing, limit, formulas, tuple(explanations))
+
+
+def _readings(row: AuditedRow, claim: str, base: Rounded) -> Iterator[tuple[str, Rounded]]:
+    """Yield the values of a claim by single changes, the likeliest first."""
+    for change in (*LIKELY, *_peaks_of_others(row, claim), *UNLIKELY):
+        try:
+            if claim in change.of:
+                value = base * row.evaluate(change.formula)
+            elif change.quantity:
+                value = replace(row, swapped={change.quantity: change.formula}).evaluate(claim)
+            else:
+                continue
+        except NotEnoughError:
+            continue
+        if value.value != base.value:
+            yield change.text, value
+    if claim == "speedup" and base.interval.low > 1:
+        gain = Rounded(base.value - 1, Interval(*(end - 1 for end in base.interval)))
+        yield "the gain, a speed-up less 1", gain
+
+
+def _peaks_of_others(row: AuditedRow, claim: str) -> Iterator[Change]:
+    """Yield a change for each peak of other devices that is not the own device's."""
+    quantity = {"mfu": "peak", "bandwidth_use": "memory_peak"}.get(claim)
+    if quantity is None:
+        return
+    operation = row.word("precision") if quantity == "peak" else "memory"
+    known = {peak.value for d in row.named_devices() if (peak := peak_of(d, operation))}
+    for device in known_devices():
+        peak = peak_of(device, operation)
+        if peak and peak.value not in known:
+            known.add(peak.value)
+            text = f"the peak of {device.name}, {peak.value:,g} {peak.unit}"
+            yield Change(text, f"{quantity}:{device.key}", quantity)

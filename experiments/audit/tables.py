@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from report.core.errors import UsageError
+from report.core.system.programs import pandoc_path, run
 
-Rows = list[list[str]]
-
-#: Rules and marks of LaTeX that say nothing about a number.
-_RULES: Final = re.compile(
-    r"\\(?:hline|toprule|midrule|bottomrule|(?:cline|cmidrule)(?:\([a-z]+\))?\{[^}]*\})|(?<!\\)%.*"
+#: Ending of a file → how pandoc names its format; none for CSV, which pandoc cuts to the heading.
+_FORMATS: Final = {
+    ".csv": "", ".md": "gfm", ".html": "html", ".htm": "html", ".tex": "latex+raw_tex",
+}  # fmt: skip
+_TIME_LIMIT_S: Final = 60.0
+#: What pandoc does not understand, and how it does: boxes and rules of LaTeX, commas in numbers;
+#: end tags that HTML allows to leave out, of a cell and of a row.
+_REPAIRS: Final = (
+    (r"\\resizebox\*?\{[^}]*\}\{[^}]*\}|\\(?:cline|cmidrule(?:\(\w+\))?)\{[^}]*\}", ""),
+    (r"\{,\}", ","),
+    (r"(<(t[dh])\b[^>]*>(?:(?!</?t(?:[dhr]|able)\b).)*)(?=<t[dhr]\b|</t(?![dh]\b))", r"\1</\2>"),
+    (r"(</t[dh]>\s*)(?=<tr\b|</t(?![dhr]\b))", r"\1</tr>"),
 )
-_STYLES: Final = re.compile(r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline)\{([^{}]*)\}")
-_TABULAR: Final = re.compile(r"\\begin\{(tabular[x*]?|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
+#: Spaces of LaTeX in mathematics, and commands that change only the style of a number.
+_SPACES: Final = re.compile(r"\\[,;! ]|~")
+_STYLES: Final = re.compile(r"\\(?:mathrm|mathbf|text(?:bf|rm)?)(?![a-z])|[{}]")
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=\d)[\u2006\u2009\u202f\xa0](?=\d{3}\b)")
 
 
 class TextTable(NamedTuple):
@@ -29,20 +40,17 @@ class TextTable(NamedTuple):
 
 def read_table(path: Path, number: int = 1) -> TextTable:
     """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
-    readers = {
-        ".csv": _of_csv, ".tsv": _of_csv, ".md": _of_markdown, ".markdown": _of_markdown,
-        ".html": _of_html, ".htm": _of_html, ".tex": _of_latex,
-    }  # fmt: skip
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise UsageError(f"{path}: tables are read from {', '.join(readers)} files.")
+    file_format = _FORMATS.get(path.suffix.lower())
+    if file_format is None:
+        raise UsageError(f"{path}: tables are read from {', '.join(_FORMATS)} files.")
     try:
         text = path.read_text("utf-8-sig")
-        tables = [table for table in reader(text) if len(table) > 1]
+        tables = _parse(path, text, file_format) if file_format else [_csv_rows(text)]
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8; save it as UTF-8.") from None
     except csv.Error as error:
         raise UsageError(f"{path} is no table of CSV: {error}; save it again.") from None
+    tables = [table for table in tables if len(table) > 1]
     if number > len(tables):
         raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
     headings, *rows = tables[number - 1]
@@ -52,87 +60,63 @@ def read_table(path: Path, number: int = 1) -> TextTable:
                 f"{path}: row {place} has {len(row)} cells and the heading {len(headings)}; "
                 "write out merged cells."
             )
-    return TextTable(tuple(headings), tuple(map(tuple, rows)))
+    return TextTable(headings, tuple(rows))
 
 
-def _of_csv(text: str) -> list[Rows]:
-    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    rows = csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True)
-    return [[[cell.strip() for cell in row] for row in rows if any(row)]]
+def _csv_rows(text: str) -> list[tuple[str, ...]]:
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [tuple(cell.strip() for cell in row) for row in rows if any(row)]
 
 
-def _of_markdown(text: str) -> list[Rows]:
-    tables: list[Rows] = [[]]
-    for line in text.splitlines():
-        inside = line.strip().removeprefix("|").removesuffix("|")
-        if not line.strip().startswith("|"):
-            tables.append([])
-        elif not re.fullmatch(r"[-:| ]+", inside):
-            cells = re.split(r"(?<!\\)\|", inside)
-            tables[-1].append([re.sub(r"[*`]", "", cell).strip() for cell in cells])
-    return tables
+def _parse(path: Path, text: str, file_format: str) -> list[list[tuple[str, ...]]]:
+    """Return the rows of all tables that pandoc reads from a text."""
+    for pattern, repaired in _REPAIRS:
+        text = re.sub(pattern, repaired, text, flags=re.IGNORECASE | re.DOTALL)
+    command: list[str | Path] = [pandoc_path(), "--sandbox", "-f", file_format, "-t", "json"]
+    finished = run(command, path.parent, _TIME_LIMIT_S, stdin=text, place=str(path))
+    if finished.returncode:
+        raise UsageError(f"{path}: pandoc cannot read it: {finished.stderr.strip()}.")
+    return [_rows_of(path, table) for table in _nodes_of_tables(json.loads(finished.stdout))]
 
 
-class _Html(HTMLParser):
-    """Collects the cells of all tables; a table in a cell is refused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: list[Rows] = []
-        self._in_cell = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        spans = [value for name, value in attrs if name in ("colspan", "rowspan")]
-        if tag == "table" and self._in_cell:
-            raise UsageError("A table stands in a cell of another one; give a file of its own.")
-        if tag in ("table", "tr"):
-            self._in_cell = False
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr" and self.tables:
-            self.tables[-1].append([])
-        elif tag in ("td", "th") and self.tables and self.tables[-1]:
-            if any(span != "1" for span in spans):
-                raise UsageError("The table has merged cells (colspan or rowspan); write them out.")
-            self.tables[-1][-1].append("")
-            self._in_cell = True
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th", "tr", "table"):
-            self._in_cell = False
-
-    def handle_data(self, data: str) -> None:
-        if self._in_cell:
-            row = self.tables[-1][-1]
-            row[-1] = " ".join(f"{row[-1]} {data}".split())
+def _nodes_of_tables(node: Any) -> Iterator[list[Any]]:
+    """Yield the content of each table of a document that stands in no other table."""
+    if isinstance(node, dict) and node.get("t") == "Table":
+        yield node["c"]
+    elif isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from _nodes_of_tables(child)
 
 
-def _of_html(text: str) -> list[Rows]:
-    parser = _Html()
-    parser.feed(text)
-    return [[row for row in table if row] for table in parser.tables]
+def _rows_of(path: Path, table: list[Any]) -> list[tuple[str, ...]]:
+    """Return the texts of a table's cells; refuse merged ones."""
+    _, _, _, head, bodies, foot = table
+    rows = list(head[1])
+    for _, _, headings, body in bodies:
+        rows += headings + body
+    rows += foot[1]
+    texts = []
+    for _, cells in rows:
+        for _, _, row_span, column_span, _ in cells:
+            if (row_span, column_span) != (1, 1):
+                raise UsageError(f"{path}: the table has merged cells; write them out.")
+        texts.append(tuple(" ".join(_text(cell[-1]).split()) for cell in cells))
+    return [row for row in texts if any(row)]
 
 
-def _of_latex(text: str) -> list[Rows]:
-    tables = []
-    for tabular in _TABULAR.finditer(text):
-        body = _RULES.sub("", tabular[2])
-        if "\\multi" in body:
-            raise UsageError("The table has merged cells (\\multicolumn); write them out.")
-        # The first group in braces describes the columns.
-        body = re.sub(r"^\s*(?:\[[^]]*\])?\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}\s*)+", "", body)
-        lines = re.split(r"\\\\(?:\[[^]]*\])?|\\tabularnewline", body)
-        cells = [re.split(r"(?<!\\)&", line) for line in lines if line.strip()]
-        tables.append([[_plain(cell) for cell in row] for row in cells])
-    return tables
-
-
-def _plain(cell: str) -> str:
-    """Return the text of a cell of LaTeX without its commands for style and space."""
-    cell, previous = cell.replace("{,}", ","), ""
-    while cell != previous:
-        previous, cell = cell, _STYLES.sub(r"\1", cell)
-    cell = re.sub(r"\\times\s*10\^\{?(-?\d+)\}?", r"e\1", cell)
-    cell = re.sub(r"\\[,;! ]|~|\$|[{}]", " ", cell)
-    cell = re.sub(r"(?<=\d) (?=\d{3}\b)", "", cell)
-    return " ".join(re.sub(r"\\([%&_#])", r"\1", cell).split())
+def _text(node: Any) -> str:
+    """Return the text of a piece of pandoc's document; styled pieces are words of their own."""
+    if isinstance(node, list):
+        return "".join(map(_text, node))
+    if not isinstance(node, dict) or "t" not in node:
+        return ""
+    kind, content = node["t"], node.get("c", [])
+    if kind == "Str":
+        return _BETWEEN_DIGITS.sub("", content)
+    if kind == "Math":
+        spaced = _SPACES.sub("\u2006", content[1].replace(r"\times", "×"))
+        return _BETWEEN_DIGITS.sub("", _STYLES.sub("", spaced)).replace(r"\%", "%")
+    if kind in ("Code", "RawInline"):
+        return str(content[1])
+    mark = "^" if kind == "Superscript" else ""
+    return f" {mark}{_text(content)} "

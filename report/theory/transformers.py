@@ -24,29 +24,15 @@ _MATRICES: Final = {
 
 @dataclass(frozen=True)
 class Transformer:
-    """Extents of a decoder whose layers are alike."""
+    """Forward multiply-adds per token of all matrices, and the width of attention in all layers."""
 
-    layers: int
-    hidden: int
-    heads: int
-    key_heads: int
-    head_size: int
-    inner: int
-    matrices: int
-    vocabulary: int
-
-    @property
-    def matrix_macs(self) -> int:
-        """Forward multiply-adds per token of all matrices, with that of the output layer."""
-        queries = 2 * self.hidden * self.heads * self.head_size
-        keys = 2 * self.hidden * self.key_heads * self.head_size
-        feed_forward = self.matrices * self.hidden * self.inner
-        return self.layers * (queries + keys + feed_forward) + self.hidden * self.vocabulary
+    matrix_macs: int
+    attention_width: int
 
     def attention_macs(self, sequence: Fraction, causal: bool) -> Fraction:
         """Forward multiply-adds per token of scores and of their products with the values."""
         seen = (sequence + 1) / 2 if causal else sequence
-        return 2 * self.layers * self.heads * self.head_size * seen
+        return 2 * self.attention_width * seen
 
 
 def read_transformer(path: Path) -> Transformer:
@@ -57,18 +43,16 @@ def read_transformer(path: Path) -> Transformer:
         if kind not in _MATRICES:
             known = ", ".join(sorted(_MATRICES))
             raise UsageError(f"{path}: model_type {kind!r} is not counted; possible are {known}.")
+        layers = _field(content, "num_hidden_layers", "n_layer")
         hidden = _field(content, "hidden_size", "n_embd")
         heads = _field(content, "num_attention_heads", "n_head")
-        return Transformer(
-            layers=_field(content, "num_hidden_layers", "n_layer"),
-            hidden=hidden,
-            heads=heads,
-            key_heads=content.get("num_key_value_heads") or heads,
-            head_size=content.get("head_dim") or hidden // heads,
-            inner=_field(content, "intermediate_size", "n_inner", "ffn_dim", default=4 * hidden),
-            matrices=_MATRICES[kind],
-            vocabulary=_field(content, "vocab_size"),
-        )
+        head_size = _field(content, "head_dim", default=hidden // heads)
+        key_heads = _field(content, "num_key_value_heads", default=heads)
+        inner = _field(content, "intermediate_size", "n_inner", "ffn_dim", default=4 * hidden)
+        projections = 2 * (heads + key_heads) * head_size
+        layer = hidden * (projections + _MATRICES[kind] * inner)
+        output = hidden * _field(content, "vocab_size")
+        return Transformer(layers * layer + output, layers * heads * head_size)
     except (OSError, ArithmeticError, ValueError, KeyError, TypeError) as error:
         reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path}: no configuration of a transformer: {reason}.") from None

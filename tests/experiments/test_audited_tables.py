@@ -14,7 +14,7 @@ from experiments.__main__ import main
 from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
 from experiments.audit.quantities import columns, read_cell
-from experiments.audit.tables import Table, read_table
+from experiments.audit.tables import TextTable, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.records.devices import read_devices
@@ -32,9 +32,8 @@ LLAMA = {
 def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     """Check the claim of a row such as ``device=H200; flops=420 TFLOP/s; mfu=21.2 %``."""
     cells = dict(cell.strip().split("=") for cell in (*row.split(";"), *given))
-    path = folder / "table.md"
-    lines = ["| " + " | ".join(line) + " |" for line in (cells, ["-"] * len(cells), cells.values())]
-    path.write_text("\n".join(lines))
+    path = folder / "table.csv"
+    path.write_text("\n".join(",".join(line) for line in (cells, cells.values())))
     (table_row,) = read_rows(path, 1, [f"{name}={name}" for name in cells], [])
     return next(check for check in checks(table_row) if check.claim == claim)
 
@@ -175,9 +174,44 @@ FORMATS = {
 def test_four_formats_hold_the_same_table(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"table.{ending}"
     path.write_text(FORMATS[ending])
-    assert read_table(path) == Table(("GPU", "MFU (%)"), (("H200", "21.2"), ("A100, SXM", "50")))
+    assert read_table(path) == TextTable(
+        ("GPU", "MFU (%)"), (("H200", "21.2"), ("A100, SXM", "50"))
+    )
     with pytest.raises(UsageError, match="--table 2 is none"):
         read_table(path, 2)
+
+
+@pytest.mark.parametrize(("ending", "cell", "text"), [
+    ("tex", r"$21.2\pm3$", r"21.2\pm3"),
+    ("tex", r"$1.2\times10^{3}$", "1.2×10^3"),
+    ("tex", r"1\,200", "1200"),
+    ("tex", r"$4{,}200$", "4,200"),
+    ("tex", r"21\unknown 3", r"21\unknown 3"),
+    ("html", "1.2×10<sup>3</sup>", "1.2×10 ^3"),
+    ("html", "<s>21</s>30", "21 30"),
+    ("md", "21<br>30", "21<br>30"),
+    ("html", "<table><tr><td>21</td><td>30</td></tr></table>", "21 30"),
+])  # fmt: skip
+def test_no_mark_joins_digits_of_two_numbers(
+    tmp_path: Path, ending: str, cell: str, text: str
+) -> None:
+    path = tmp_path / f"table.{ending}"
+    path.write_text(FORMATS[ending].replace("50", cell))
+    assert read_table(path).rows[1][1].strip("`") == text
+
+
+@pytest.mark.parametrize(("ending", "cells", "reason"), [
+    ("csv", "H200", "row 1 has 1 cells and the heading 2"),
+    ("html", "<td colspan=2>H200", "merged cells; write them out"),
+    ("tex", r"\multicolumn{2}{c}{H200}", "merged cells; write them out"),
+])  # fmt: skip
+def test_merged_cells_are_refused(tmp_path: Path, ending: str, cells: str, reason: str) -> None:
+    path = tmp_path / f"table.{ending}"
+    first = {"csv": "H200,21.2", "html": "<td>H200</td><td><b>21.2</b></td>",
+             "tex": "H200 & $21.2$"}  # fmt: skip
+    path.write_text(FORMATS[ending].replace(first[ending], cells))
+    with pytest.raises(UsageError, match=reason):
+        read_table(path)
 
 
 @pytest.mark.parametrize(("name", "text", "heading", "value", "half"), [
@@ -187,6 +221,7 @@ def test_four_formats_hold_the_same_table(tmp_path: Path, ending: str) -> None:
     ("mfu", "0.46", "MFU", 0.46, 0.005),
     ("rate", "9,600", "Tokens/s", 9600, 0.5),
     ("rate", "9.6k", "tok/s/GPU", None, None),
+    ("rate", "1.2×10 ^3", "", 1200, 50),
     ("parameters", "6.74B", "", 6.74e9, 5e6),
     ("batch", "64", "Batch", 64, 0),
     ("memory", "15.8 GiB", "", 15.8 * 2**30, 0.05 * 2**30),
@@ -220,7 +255,7 @@ def test_an_ambiguous_heading_is_refused(
     headings: tuple[str, ...], named: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        columns(Table(headings, ()), named)
+        columns(TextTable(headings, ()), named)
 
 
 def test_the_command_prints_verdicts_and_json(
