@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
-from experiments.theory.operators import DEFAULT, Input, Policy, Step
+from experiments.theory.operators import DEFAULT, CapturePolicy, Input, Step
 from report.theory.allocator import Options
 from report.theory.fits import least, search
 from report.theory.network import PROBE, Theory
@@ -92,7 +92,7 @@ def call(step: Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
 
 
 def prepared(
-    name: str, mode: str, policy: Policy = DEFAULT, allocator: Options | None = None
+    name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
 ) -> tuple[Step, int, Theory, Callable[[int], Theory]]:
     """A network's step, the channels of its images, and its theory, also by batch."""
     named, train = network(name), mode == "training"

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from benchmarks.fits import MODES, SIDE, filled, held, prepared
-from experiments.theory.captures import Policy
+from experiments.theory.captures import CapturePolicy
 from report.theory.allocator import Options
 from report.theory.fits import PROBE, least, searched
 
@@ -31,7 +31,7 @@ ROOM: Final = (1_000_000_000, 4_000_000_000)
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     """A row for each limit: what was predicted, and the largest batch that ran with its peak."""
     torch.set_num_threads(1)
-    step, channels, _, at = prepared(name, mode, Policy(update="foreach"), Options())
+    step, channels, _, at = prepared(name, mode, CapturePolicy(update="foreach"), Options())
     shape, rows = (channels, SIDE, SIDE), []
     step.prepare((torch.randn(PROBE, *shape, device="cuda"),))
     gc.collect()

@@ -28,7 +28,7 @@ from experiments.harness.journal import (
     read_journal,
     unfinished_journals,
 )
-from experiments.harness.progress import Observer, Step
+from experiments.harness.progress import Observer, Stage
 from experiments.harness.run import close
 from experiments.machine import environment, runtime
 from report.core.errors import MeasurementError
@@ -57,7 +57,7 @@ class Stopping(Observer):
         super().__init__(debug=debug)
         self.stop, self.ended = stop, 0
 
-    def begin(self, text: str, step: Step = "memory") -> None:
+    def begin(self, text: str, step: Stage = "memory") -> None:
         super().begin(text, step)
         if self.ended == self.stop:
             raise KeyboardInterrupt

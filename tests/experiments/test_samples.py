@@ -34,7 +34,7 @@ from experiments.harness.measure import training_step
 from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_turns, shuffle_cases
 from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
-from experiments.harness.timing import Duration, Workload
+from experiments.harness.timing import CallTime, Workload
 from experiments.machine import limits
 from report.core.records.layers import Linear
 from report.core.records.pooling import merged_ceilings, outcome
@@ -54,9 +54,9 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
     """With a fake clock: a call lasts 1 s and the budget is worth ``calls`` of them."""
     taken: list[Workload] = []
 
-    def clock(workload: Workload) -> Duration:
+    def clock(workload: Workload) -> CallTime:
         taken.append(workload)
-        return Duration(1.0, None)
+        return CallTime(1.0, None)
 
     plan = protocol(minimum, minimum + extra, float(calls))
     series = timing.repeat_calls(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
@@ -97,7 +97,7 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = SimpleNamespace(Event=event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     duration = timing.cuda_clock(Workload(call=lambda: order.append("call")))
-    assert duration == Duration(0.0025)
+    assert duration == CallTime(0.0025)
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
 
 
