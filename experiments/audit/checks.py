@@ -123,7 +123,7 @@ def _peaks_of_others(row: AuditedRow, claim: str) -> Iterator[Change]:
     quantity = {"mfu": "peak", "bandwidth_use": "memory_peak"}.get(claim)
     if quantity is None:
         return
-    operation = row.word("precision") if quantity == "peak" else "memory"
+    operation = row.text("precision") if quantity == "peak" else "memory"
     known = {peak.value for d in row.named_devices() if (peak := peak_of(d, operation))}
     for device in known_devices():
         peak = peak_of(device, operation)

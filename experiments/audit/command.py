@@ -6,6 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,20 +77,14 @@ def read_rows(file: Path, number: int, named: list[str], given: list[str]) -> It
 
 def _numbers(texts: Mapping[str, str], headings: Mapping[str, str]) -> dict[str, AuditedCell]:
     """Read the numbers of a row, those of one device multiplied by the number of devices."""
+    count = read_cell("devices", texts.get("devices", ""), headings.get("devices", ""))
+    devices = count.number.value if count else Fraction(1)
     numbers = {}
     for name, text in texts.items():
         if QUANTITIES[name][0] == "text":
             continue
-        if cell := read_cell(name, text, headings.get(name, "")):
+        if cell := read_cell(name, text, headings.get(name, ""), devices):
             numbers[name] = cell
-    if "devices" not in numbers:
-        return numbers
-    count = numbers["devices"].number.value
-    for name, cell in numbers.items():
-        if cell.per_device:
-            numbers[name] = cell._replace(
-                number=cell.number.scaled(count), scale=cell.scale * count
-            )
     return numbers
 
 

@@ -73,8 +73,9 @@ WHOLE_UNITS: Final = {
 #: Quantity → words of a table, and what they mean.
 WORDS: Final[dict[str, dict[str, str]]] = {
     "precision": {
-        "fp32": "float32", "tf32": "tfloat32", "tfloat32": "tfloat32", "bf16": "bfloat16",
-        "fp16": "float16", "half": "float16", **{name: name for name in ITEM_BYTES},
+        "fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16",
+        "float32": "float32", "tfloat32": "tfloat32", "bfloat16": "bfloat16",
+        "float16": "float16", "half": "float16",
     },
     "direction": {"training": "3", "train": "3", "forward": "1", "inference": "1"},
 }  # fmt: skip

@@ -33,7 +33,6 @@ class AuditedCell(NamedTuple):
     number: Rounded
     scale: Fraction
     text: str
-    per_device: bool = False
 
 
 def columns(table: TextTable, named: Mapping[str, str]) -> dict[str, int]:
@@ -81,8 +80,13 @@ def _meanings(heading: str) -> list[str]:
     return by_unit if len(by_unit) == 1 else names
 
 
-def read_cell(name: str, text: str, heading: str = "") -> AuditedCell | None:
-    """Read a number with its unit, from the heading if the cell has none; None without either."""
+def read_cell(
+    name: str, text: str, heading: str = "", devices: Fraction = Fraction(1)
+) -> AuditedCell | None:
+    """Read a number with its unit, from the heading if the cell has none; None without either.
+
+    A number per device is multiplied by the number of ``devices``.
+    """
     matched = _NUMBER.fullmatch(text.strip())
     if matched is None:
         return None
@@ -99,8 +103,9 @@ def read_cell(name: str, text: str, heading: str = "") -> AuditedCell | None:
         return None
     if kind == "count" and not own and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
-    factor = scale * Fraction(10) ** int(exponent or 0)
-    return AuditedCell(number.scaled(factor), scale, text, bool(_PER_DEVICE.search(heading + unit)))
+    if _PER_DEVICE.search(heading + unit):
+        scale *= devices
+    return AuditedCell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
 
 
 def _unit_of_heading(heading: str, kind: str) -> Fraction | None:

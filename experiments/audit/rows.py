@@ -85,7 +85,7 @@ class AuditedRow:
 
     def named_devices(self) -> list[DataSheet]:
         """Return the devices that the row's name fits: one by its own name, or by first words."""
-        name = self._text("device")
+        name = self.text("device")
         key = "-".join(name.casefold().removeprefix("nvidia ").split())
         named = [d for d in known_devices() if d.is_named(name) or d.is_named(f"NVIDIA {name}")]
         return named or [d for d in known_devices() if f"{d.key}-".startswith(f"{key}-")]
@@ -122,25 +122,23 @@ class AuditedRow:
             case "devices" | "baseline_devices":
                 return 1
             case "passes":
-                return int(self.word("direction"))
+                return int(self.text("direction"))
             case "item_bytes":
-                return {**ITEM_BYTES, "tfloat32": 4}[self.word("precision")]
+                return {**ITEM_BYTES, "tfloat32": 4}[self.text("precision")]
             case "macs":
-                return _macs_of(self._text("network"))
+                return _macs_of(self.text("network"))
             case "image" if "network" in self.texts:
                 return 1
         text = f" ({self.texts[name]!r} is not understood)" if name in self.texts else ""
         raise NotEnoughError(f"{name if name != 'image' else 'network'}{text}")
 
-    def _text(self, name: str) -> str:
-        """Return a text; raise ``NotEnoughError`` without it."""
+    def text(self, name: str) -> str:
+        """Return a text, or what it means; raise ``NotEnoughError`` for none or an unknown one."""
         if name not in self.texts:
             raise NotEnoughError(name)
-        return self.texts[name]
-
-    def word(self, name: str) -> str:
-        """Return what a word means; raise ``NotEnoughError`` for an unknown one."""
-        word = self._text(name).casefold()
+        if name not in WORDS:
+            return self.texts[name]
+        word = self.texts[name].casefold()
         if word not in WORDS[name]:
             raise NotEnoughError(f"{name} ({word!r} is none of {', '.join(WORDS[name])})")
         return WORDS[name][word]
@@ -163,7 +161,7 @@ class AuditedRow:
         """Return a peak of the row's device, or of the one with a ``key``."""
         operation = name.removesuffix("_peak")
         if name in ("peak", "sparse_peak"):
-            operation = self.word("precision")
+            operation = self.text("precision")
         devices = [d for d in known_devices() if d.key == key] if key else self.named_devices()
         peaks: dict[float, tuple[DataSheet, RatedPeak]] = {}
         lacking = []
@@ -185,7 +183,7 @@ class AuditedRow:
             # Vendors print the capacity of memory in GiB as GB.
             unit *= Fraction(1024, 1000) ** 3 if name == "capacity" else 1
             return Rounded.printed(f"{number:.12g}").scaled(unit)
-        raise NotEnoughError(f"data sheet of {self._text('device')} with {operation}")
+        raise NotEnoughError(f"data sheet of {self.text('device')} with {operation}")
 
 
 def peak_of(device: DataSheet, operation: str) -> RatedPeak | None:
