@@ -117,13 +117,16 @@ class Pairs:
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
         same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
-        rows = _in_both(before.rows, after.rows, same)
+        #: The pairs at every image size; ``rows`` has one a network.
+        self.every = _in_both(before.rows, after.rows, same).set_index("network")
+        rows = _nearest_to_usual(self.every.reset_index())
         captured = networks.captured.drop(columns="norm")
         rows = rows.merge(captured, how="left", on=["network", "image"])
         self.rows = rows.set_index("network")
         # Layers of a kind are the same at every image size.
         kinds = networks.captured.drop_duplicates("network").set_index("network")["norm"]
         self.rows["norm"] = kinds.reindex(self.rows.index)
+        self.every["norm"] = kinds.reindex(self.every.index)
 
     @property
     def gain(self) -> Distribution:
@@ -217,13 +220,13 @@ class Pairs:
     def excess(self) -> pd.DataFrame:
         """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.
 
-        It lost what it takes longer on the newer card than if it gained as the median CNN without
-        group normalization.  Bytes of a network that was captured at another image size are scaled
-        by its pixels.
+        A row is a pair at any image size.  It lost what it takes longer on the newer card than if
+        it gained as the median CNN without group normalization.  Bytes of a network that was
+        captured at another image size are scaled by its pixels.
         """
         captured = self._networks.captured.drop_duplicates("network").set_index("network")
         moved = pd.Series(self._networks.traffic(GROUP_NORM)[captured["place"]], captured.index)
-        rows = self.rows[self.grouped]
+        rows = self.every[self.every["norm"] == GROUP_NORM]
         captured, usual = captured.loc[rows.index], self.gain.numbers[~self.grouped].median()
         pixels = (rows["image"] / captured["image"]) ** 2
         expected = 1 / (rows["rate_before"] * usual)
@@ -280,17 +283,22 @@ class Pairs:
 
 
 def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
-    """The CNNs that two tables have in common, each once, at the image size nearest to the usual.
+    """The CNNs that two tables have in common, at each image size once.
 
-    Rows are compared whose columns ``same`` are equal.  Of rows at one distance the first has the
-    smaller images, and then the larger batch, which is that of ``before``.
+    Rows are compared whose columns ``same`` are equal.  Of several the last one of ``after`` and the
+    larger batch of ``before`` count.
     """
     others = after.drop_duplicates(same, keep="last")
     rows = before.merge(others, on=[*same], suffixes=("_before", "_after"))
     if "batch" not in rows:
         rows = rows.rename(columns={"batch_before": "batch"})
-    rows["distance"] = (rows["image"] - _USUAL).abs()
-    order = {"distance": True, "image": True, "batch": False}
-    rows = rows.sort_values([*order], ascending=[*order.values()], kind="stable")
-    once = rows.drop_duplicates("network")
+    rows = rows.sort_values("batch", ascending=False, kind="stable")
+    once = rows.drop_duplicates(["network", "image"])
     return once[once["network"].map(is_cnn).eq(True)]
+
+
+def _nearest_to_usual(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each network once, at the image size nearest to the usual one, the smaller of two as near."""
+    ordered = rows.assign(distance=(rows["image"] - _USUAL).abs())
+    ordered = ordered.sort_values(["distance", "image"], kind="stable")
+    return ordered.drop_duplicates("network")

@@ -61,6 +61,11 @@ COMPARISONS: Final = {
     "instead": Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
     # A card of the newest generation with the same versions of PyTorch and CUDA as the newest one.
     "workstation": Comparison("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
+    "after_newest": Comparison("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
+    # Both steps at once, with the versions of PyTorch of each table.
+    "both": Comparison("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
+    # The second step without the condition of equal batches.
+    "any_batch": Comparison("4090 to 5090, eager, any batch", _AFTER, _NEWEST, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": Comparison("RTX 4090, two versions", _BEFORE, _AFTER),
 }
