@@ -285,8 +285,8 @@ class Pairs:
 def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
     """The CNNs that two tables have in common, at each image size once.
 
-    Rows are compared whose columns ``same`` are equal.  Of several the last one of ``after`` and the
-    larger batch of ``before`` count.
+    Rows are compared whose columns ``same`` are equal.  Of several, the last one of ``after`` and
+    the larger batch of ``before`` count.
     """
     others = after.drop_duplicates(same, keep="last")
     rows = before.merge(others, on=[*same], suffixes=("_before", "_after"))
