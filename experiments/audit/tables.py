@@ -70,6 +70,8 @@ def _csv_rows(text: str) -> list[tuple[str, ...]]:
 
 def _parse(path: Path, text: str, file_format: str) -> list[list[tuple[str, ...]]]:
     """Return the rows of all tables that pandoc reads from a text."""
+    if file_format == "gfm":
+        _refuse_ragged_rows(path, text)
     for pattern, repaired in _REPAIRS:
         text = re.sub(pattern, repaired, text, flags=re.IGNORECASE | re.DOTALL)
     command: list[str | Path] = [pandoc_path(), "--sandbox", "-f", file_format, "-t", "json"]
@@ -77,6 +79,21 @@ def _parse(path: Path, text: str, file_format: str) -> list[list[tuple[str, ...]
     if finished.returncode:
         raise UsageError(f"{path}: pandoc cannot read it: {finished.stderr.strip()}.")
     return [_rows_of(path, table) for table in _nodes_of_tables(json.loads(finished.stdout))]
+
+
+def _refuse_ragged_rows(path: Path, text: str) -> None:
+    """Refuse a row of Markdown with more or fewer cells than the one above, which pandoc hides."""
+    above = 0
+    for place, line in enumerate(text.splitlines(), start=1):
+        row = line.strip()
+        inside = row.removeprefix("|").removesuffix("|")
+        cells = len(re.findall(r"(?<!\\)\|", inside)) + 1 if row.startswith("|") else 0
+        if above and cells and cells != above:
+            raise UsageError(
+                f"{path}: line {place} has {cells} cells and the line above {above}; "
+                "write out all cells."
+            )
+        above = cells
 
 
 def _nodes_of_tables(node: Any) -> Iterator[list[Any]]:

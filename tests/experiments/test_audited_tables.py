@@ -202,13 +202,19 @@ def test_no_mark_joins_digits_of_two_numbers(
 
 @pytest.mark.parametrize(("ending", "cells", "reason"), [
     ("csv", "H200", "row 1 has 1 cells and the heading 2"),
+    ("md", "| H200 | 21.2 | 5 |", "line 5 has 3 cells and the line above 2"),
+    ("md", "| H200 |", "line 5 has 1 cells and the line above 2"),
     ("html", "<td colspan=2>H200", "merged cells; write them out"),
     ("tex", r"\multicolumn{2}{c}{H200}", "merged cells; write them out"),
 ])  # fmt: skip
-def test_merged_cells_are_refused(tmp_path: Path, ending: str, cells: str, reason: str) -> None:
+def test_merged_and_missing_cells_are_refused(
+    tmp_path: Path, ending: str, cells: str, reason: str
+) -> None:
     path = tmp_path / f"table.{ending}"
-    first = {"csv": "H200,21.2", "html": "<td>H200</td><td><b>21.2</b></td>",
-             "tex": "H200 & $21.2$"}  # fmt: skip
+    first = {
+        "csv": "H200,21.2", "md": "| H200 | 21.2 |", "tex": "H200 & $21.2$",
+        "html": "<td>H200</td><td><b>21.2</b></td>",
+    }  # fmt: skip
     path.write_text(FORMATS[ending].replace(first[ending], cells))
     with pytest.raises(UsageError, match=reason):
         read_table(path)
