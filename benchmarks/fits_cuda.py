@@ -19,7 +19,8 @@ import torch
 from benchmarks.fits import MODES, SIDE, filled, held, prepared
 from experiments.theory.captures import CapturePolicy
 from report.theory.allocator import Options
-from report.theory.fits import PROBE, least, searched
+from report.theory.fits import least, search
+from report.theory.network import PROBE
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = HERE.with_suffix(".csv")
@@ -55,7 +56,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
 
     for room in ROOM:
         limit = least(at(PROBE)) + room
-        predicted = searched(at, limit).largest
+        predicted = search(at, limit).largest
         # One image is no batch to some networks in training, and two had room before any limit.
         found = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
         ran = max(batch for batch in found if found[batch] is not None)

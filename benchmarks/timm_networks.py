@@ -27,7 +27,7 @@ from report.core.records.network_operators import (
     read_operators,
     write_operators,
 )
-from report.theory.operators import load, operands
+from report.theory.operators import operands, operator_work
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "benchmarks" / "networks-of-timm.md"
@@ -99,7 +99,7 @@ def operators_of(name: str) -> NetworkOperators:
     touched: dict[int, int] = {}
     moves = []
     for each in found.operators:
-        known = load(each)
+        known = operator_work(each)
         if known is None or not known.bytes:
             continue
         reads, writes = operands(each)
