@@ -32,7 +32,6 @@ _COMMANDS: Final = {
     "list": "summary.list_studies",
     "check": "check.check",
     "accept": "check.accept",
-    "claims": "claims.decide",
     "diff": "difference.diff",
     "verify": "verify.verify",
     "verify_against": "against.verify_against",
@@ -42,7 +41,7 @@ _COMMANDS: Final = {
     "watch": "serve.watch",
 }
 #: Commands whose result is their output, so that they fail if it cannot be written.
-_PRINTING: Final = ("list", "dry_run", "check", "claims", "diff", "verify", "verify_against")
+_PRINTING: Final = ("list", "dry_run", "check", "diff", "verify", "verify_against")
 
 
 def make(options: Namespace) -> int:

@@ -115,7 +115,7 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
 def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
     claim = judge_in_detail("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
-    assert (claim.measured, claim.expected) == ("2 of 4 hold", "0.98 to 1.02, all")
+    assert (claim.measured, claim.expected) == ("2 of 4 hold", "0.98 to 1.02 in all comparisons")
     assert claim.reasons == ("pages at 16 is 0.9785, expected 0.98 to 1.02",)
     assert claim.files == ("file",) and claim.effect is None
 

@@ -1,4 +1,4 @@
-"""Say at the end of a run what its record serves: the next build and the claims that it decides."""
+"""Say at the end of a run what its record serves: the next build, and claims of the paper."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str,
         again = shlex.join((*record.command, "--wait-quiet", "10"))
         return False, (f"No paper can use this record: {judgement.words}", f"Next: {again}")
     words = f"{judgement.words[:1].upper()}{judgement.words[1:]}"
-    claims = decided_claims(record.study, path, records)
+    agreement = agreement_with_paper(record.study, path, records)
     build = shlex.join(build_command(record.study, path, records, used=judgement.used))
-    return True, (f"{words}.", *claims, f"Next: {build}")
+    return True, (f"{words}.", *agreement, f"Next: {build}")
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
@@ -59,11 +59,13 @@ def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple
     return ("python", "build.py", study, *(() if used else ("--replicate", *named)))
 
 
-def decided_claims(study: str, path: Path, records: Path) -> list[str]:
-    """Ask the builder which claims a record decides by itself; nothing if it has no such study."""
+def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
+    """Ask the builder how many claims a record confirms; nothing if it has no such study."""
     if not (ROOT / "report" / "studies" / study / "study.py").is_file():
         return []
-    words = (study, "--claims", os.fspath(path.resolve()), "--data", os.fspath(records.resolve()))
-    program = (sys.executable, os.fspath(ROOT / "build.py"), *words)
-    build = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    program = (sys.executable, os.fspath(ROOT / "build.py"), study, "--list")
+    record = ("--replicate", os.fspath(path.resolve()), "--data", os.fspath(records.resolve()))
+    build = subprocess.run(
+        (*program, *record), cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return (build.stdout or build.stderr).splitlines()

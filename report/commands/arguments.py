@@ -37,13 +37,13 @@ examples:
 """
 #: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
-    *("list", "dry_run", "check", "claims", "accept", "verify", "verify_against", "artifact"),
+    *("list", "dry_run", "check", "accept", "verify", "verify_against", "artifact"),
     *("diff", "new", "watch", "serve"),
 )
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
 #: Commands that --replicate applies to.
-_REPLICATING: Final = ("build", "dry_run", "accept", "check")
+_REPLICATING: Final = ("build", "dry_run", "accept", "check", "list")
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
@@ -147,7 +147,11 @@ def _add_messages(parser: Parser) -> None:
 def _add_commands(parser: Parser) -> None:
     group = parser.add_argument_group("commands", "Each replaces the build; use one of them.")
     add = group.add_argument
-    add("--list", action="store_true", help="List the studies.")
+    add(
+        "--list",
+        action="store_true",
+        help="List the studies, or with --replicate the first lines of their reports.",
+    )
     add(
         "--dry-run",
         action="store_true",
@@ -165,11 +169,6 @@ def _add_commands(parser: Parser) -> None:
         action="store_true",
         help="Pin the present numbers in expected/STUDY.json of the data directory, and write the "
         "records of --use to editions.yaml.",
-    )
-    add(
-        "--claims",
-        metavar="RECORD",
-        help="Print the claims that this record decides alone, with their verdicts.",
     )
     add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
     add(

@@ -7,7 +7,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator
 
-from report.commands.arguments import TEMPLATE
+from report.commands.arguments import TEMPLATE, request_of
 from report.commands.console import counted, shown
 from report.engine.pipeline import Summary
 from report.engine.steps import (
@@ -92,7 +92,15 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
 
 
 def list_studies(options: Namespace) -> int:
-    """Print each study with the title of its paper."""
+    """Print each study with the title of its paper, or the first lines of --replicate."""
+    if options.replicate is not None:
+        from report.engine.replicate import compute_report  # imports NumPy
+
+        request = request_of(options)
+        for room in request.studies:
+            _, findings = compute_report(room, request.data, request.use[room])
+            print(findings.facts["summary"])
+        return 0
     width = max(map(len, STUDIES))
     for study in STUDIES:
         template = ROOT / "templates" / "papers" / f"{study}{TEMPLATE}"

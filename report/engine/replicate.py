@@ -18,7 +18,15 @@ from report.engine.steps import is_report, study_of
 from report.evidence.runs import labels
 from report.paper.comparisons import judge_in_detail
 from report.paper.findings import Findings, Inputs
-from report.paper.replication import Original, Replica, agreeing, letters_of, report
+from report.paper.replication import (
+    Original,
+    Replica,
+    compare,
+    confirmed,
+    contradicted,
+    letters_of,
+    report,
+)
 from report.paper.study import Study
 from report.studies import module_of
 
@@ -46,10 +54,7 @@ def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen,
         raise RidgepointError(next(iter(refused.values())))
     listing, notices, left_out = chosen.listing, chosen.notices, list[str]()
     if asked:
-        used: set[str] = set()
-        for replica in replicas:
-            for run in replica.stored.runs:
-                used |= {*run.files}
+        used = {file for replica in replicas for file in replica.files}
         listing = [record for record in listing if record["file"] in used]
         notices = tuple(notice for notice in notices if any(map(notice.__contains__, used)))
     else:
@@ -71,21 +76,23 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
         replicas, _ = replicas_of(study, choose_for_report(study, data).inputs)
     except RidgepointError:
         return {}  # without a usable record
-    rows = letters_of(replicas, findings)
     own = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in own and r.claims]
-    decided = letters_of(others, findings)
-    contrary = sum("C" in row for row in decided.values())
-    holding = len(agreeing(decided))
+    decided = compare(others, findings)
+    contrary = sum(map(contradicted, decided.values()))
+    holding = sum(map(confirmed, decided.values()))
     line = (
         f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}: {holding} of "
         f"{len(decided)} claims hold on all that decide them, {contrary} fail on some, and "
         f"{len(decided) - holding - contrary} are decided on none."
     )
-    titles = {id: claim.title for replica in replicas for id, claim in replica.claims.items()}
+    claims = [
+        {"title": results[0].claim.title, "letters": letters_of(results, replicas)}
+        for results in compare(replicas, findings).values()
+    ]
     return {
         "machines": [replica.label for replica in replicas],
-        "claims": [{"title": titles[id], "letters": row} for id, row in rows.items()],
+        "claims": claims,
         "line": line if others else "",
     }
 

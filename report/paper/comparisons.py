@@ -104,10 +104,10 @@ def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
     texts = [
         expected_text(comparison.low, comparison.high, comparison.closed) for comparison in ranges
     ]
-    several = ("all" if every else "any") if len(comparisons) > _FEW else ""
-    if len(texts) == 1:
-        return f"{texts[0]}, {several}" if several else texts[0]
-    return several or "; ".join(texts)
+    if len(comparisons) <= _FEW:
+        return "; ".join(texts)
+    several = "all comparisons" if every else "any comparison"
+    return f"{texts[0]} in {several}" if len(texts) == 1 else several
 
 
 def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> Iterator[str]:

@@ -154,7 +154,7 @@ class MachineComparison(Generic[AnyRun]):
     reference: float | None = None
 
 
-class _Machine(NamedTuple):
+class MeasuredMachine(NamedTuple):
     """A machine: its record, its cells by heading, and the measure that is compared."""
 
     name: str
@@ -174,9 +174,9 @@ def with_all_machines(
 ) -> Findings:
     """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``."""
     labelled = zip(everything.records, labels(everything.records), strict=True)
-    machines = [_machine(stored, label, comparison) for stored, label in labelled]
+    machines = [measure(stored, label, comparison) for stored, label in labelled]
     machines.sort(key=_by_height, reverse=True)
-    known = [machine for machine in machines if machine.height > _UNKNOWN]
+    known = rank(machines)
     in_roles = {stored.file for stored in detailed.records}
     few = [machine for machine in machines if machine.file in in_roles]
     file, *files = (machine.file for machine in machines)
@@ -205,11 +205,17 @@ def with_all_machines(
     )
 
 
-def _by_height(machine: _Machine) -> float:
+def rank(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
+    """Machines whose measure is known, the largest first."""
+    known = (machine for machine in machines if machine.height > _UNKNOWN)
+    return sorted(known, key=_by_height, reverse=True)
+
+
+def _by_height(machine: MeasuredMachine) -> float:
     return machine.height
 
 
-def _machine(stored: Stored, name: str, comparison: MachineComparison[Any]) -> _Machine:
+def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> MeasuredMachine:
     """Evaluate one machine; its measure is missing if its record does not fit the study."""
     # One name for all machines, so that equal reasons share one note of the table.
     run, environment = comparison.run(stored, "this machine"), stored.record.environment
@@ -230,12 +236,12 @@ def _machine(stored: Stored, name: str, comparison: MachineComparison[Any]) -> _
         content, measured = Missing(str(error)), absent("measure", "1", str(error))
     if comparison.heading:
         cells[comparison.heading] = content
-    return _Machine(name, stored.file, cells, measured)
+    return MeasuredMachine(name, stored.file, cells, measured)
 
 
 def _figure(
-    known: Sequence[_Machine],
-    few: Sequence[_Machine],
+    known: Sequence[MeasuredMachine],
+    few: Sequence[MeasuredMachine],
     comparison: MachineComparison[Any],
     unit: str,
 ) -> Figure:
@@ -245,12 +251,19 @@ def _figure(
         ranked += pair
     names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]
     drawn = [machine for machine in known if machine.name in names]
-    panel = Dots(
-        tuple(machine.name for machine in drawn),
-        (dot_series("", [machine.measured for machine in drawn], unit),),
-        comparison.heading,
-        reference=comparison.reference,
-        log=all(machine.height > 0 for machine in known),
-    )
+    panel = dots(drawn, comparison, unit)
     place = f"{__name__}._figure"
     return Figure("fig-machines", Drawing((panel,), height=panel.height, place=place))
+
+
+def dots(
+    machines: Sequence[MeasuredMachine], comparison: MachineComparison[Any], unit: str
+) -> Dots:
+    """Draw the compared measure of each machine."""
+    return Dots(
+        tuple(machine.name for machine in machines),
+        (dot_series("", [machine.measured for machine in machines], unit),),
+        comparison.heading,
+        reference=comparison.reference,
+        log=all(machine.height > 0 for machine in machines),
+    )
