@@ -176,7 +176,7 @@ def check_records(options: Namespace) -> int:
     """
     refused, files = 0, options.files
     for path in files:
-        stored, checks = _check_file(path)
+        stored, checks = check_file(path)
         problem = any(check.level == "problem" for check in checks)
         refused += problem
         verdict = f"{'cannot' if problem else 'can'} be handed in"
@@ -195,7 +195,7 @@ def check_records(options: Namespace) -> int:
     return int(refused > 0)
 
 
-def _check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
+def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
     """Read a record and check it."""
     # The target of a link, since attachments lie in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
@@ -205,9 +205,11 @@ def _check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
         stored = read_record(folder / path.name, folder)
         checks = list(checks_of(stored, folder))
     except OSError as error:
-        checks.append(RecordCheck("format", str(error), "problem"))
+        reason = f"cannot be read ({error.strerror}); give its path, and permission to read it"
+        checks.append(RecordCheck("format", reason, "problem"))
     except Exception as error:  # so that the other files are checked
-        checks.append(RecordCheck("format", reason_of(error), "problem"))
+        reason = reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: ")
+        checks.append(RecordCheck("format", reason, "problem"))
     return stored, checks
 
 

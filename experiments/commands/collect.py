@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from experiments import registry
-from experiments.commands.checks import RecordCheck, checks_of
-from report.core.errors import RecordError, reason_of
+from experiments.commands.checks import RecordCheck, check_file
+from report.core.errors import RecordError
 from report.core.records import ENDING
 from report.core.records.record import Record
 from report.core.records.store import (
@@ -21,7 +21,6 @@ from report.core.records.store import (
     attachments_folder,
     digest,
     read_attachments,
-    read_record,
     write_attachments,
     write_files,
 )
@@ -136,15 +135,9 @@ def _check(file: HandedIn) -> None:
         file.refuse("is packed; unpack it into the folder and collect again")
     if file.faults:
         return
-    try:
-        folder = path.parent.resolve()
-        file.stored = read_record(folder / path.name, folder)
-        file.checks += checks_of(file.stored, folder)
+    file.stored, file.checks = check_file(path)
+    if file.stored:
         _check_study(file, file.stored.record)
-    except OSError as error:
-        file.refuse(f"cannot be read ({error.strerror}); give read permission")
-    except Exception as error:
-        file.refuse(reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: "))
 
 
 def _check_study(file: HandedIn, record: Record) -> None:
