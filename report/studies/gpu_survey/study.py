@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -108,60 +107,11 @@ def _normalized(p: Survey, id: str, grouped: bool) -> Distribution:
     return pair.gain.among(pair.grouped == grouped, name)
 
 
-def _normalized_gain(p: Survey, id: str, grouped: bool) -> Quantity:
-    return _normalized(p, id, grouped).median
-
-
 def _error_of(p: Survey, id: str, way: str) -> Distribution:
     """The errors of a way of predicting, fitted on another step where it has a number to fit."""
     pair = p.pairs[id]
     fitted = pair.fitted(p.pairs[FITTED_ON[id]])
     return pair.error(fitted.get(way, way))
-
-
-def _tail(p: Survey, id: str, way: str) -> Quantity:
-    """The error that nine CNNs in ten do not exceed."""
-    return _error_of(p, id, way).quantile(90)
-
-
-@survey.value()
-def tables(p: Survey) -> Quantity:
-    return exact("tables", "1", len(p.tables))
-
-
-@survey.value()
-def batch(p: Survey) -> Quantity:
-    return exact("usual batch", "1", p.batch)
-
-
-@survey.value()
-def captured(p: Survey) -> Quantity:
-    return exact("CNNs captured", "1", len(p.networks.captured))
-
-
-@survey.value()
-def first_count(p: Survey) -> Quantity:
-    return p.pairs["first"].over(WAYS["first"]).count
-
-
-@survey.value()
-def first_pairs(p: Survey) -> Quantity:
-    return p.pairs["first"].gain.count
-
-
-@survey.value()
-def compile_last_count(p: Survey) -> Quantity:
-    return p.pairs["compile_last"].gain.count
-
-
-@survey.value()
-def grouped(p: Survey) -> Quantity:
-    return _normalized(p, "second", True).count
-
-
-@survey.value()
-def ungrouped(p: Survey) -> Quantity:
-    return _normalized(p, "second", False).count
 
 
 def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
@@ -174,143 +124,90 @@ def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
     return pair.gain.absent or exact(name, "1", len(rows), OPERATORS, pair.gain.files)
 
 
-survey.values(
-    grouped_pairs=partial(_grouped_pairs, id="second"),
-    any_batch_pairs=partial(_grouped_pairs, id="any_batch"),
-    any_batch_slower=partial(_grouped_pairs, id="any_batch", slower=True),
-    slower_grouped=partial(_slower, grouped=True),
-    slower_ungrouped=partial(_slower, grouped=False),
-)
+@survey.mapping()
+def counts(p: Survey) -> dict[str, Quantity]:
+    return {
+        "tables": exact("tables", "1", len(p.tables)),
+        "batch": exact("usual batch", "1", p.batch),
+        "captured": exact("CNNs captured", "1", len(p.networks.captured)),
+        "first_count": p.pairs["first"].over(WAYS["first"]).count,
+        "first_pairs": p.pairs["first"].gain.count,
+        "compile_last_count": p.pairs["compile_last"].gain.count,
+        "grouped": _normalized(p, "second", True).count,
+        "ungrouped": _normalized(p, "second", False).count,
+        "grouped_pairs": _grouped_pairs(p, "second"),
+        "any_batch_pairs": _grouped_pairs(p, "any_batch"),
+        "any_batch_slower": _grouped_pairs(p, "any_batch", slower=True),
+        "slower_grouped": _slower(p, grouped=True),
+        "slower_ungrouped": _slower(p, grouped=False),
+    }
 
 
-def _gain(p: Survey, id: str) -> Quantity:
-    pair = p.pairs[id]
-    return pair.known_gain.median if id in STEPS else pair.gain.median
+@survey.mapping("measured")
+def gains(p: Survey) -> dict[str, Quantity]:
+    """Median gains, how well predictions rank them, and how far two versions agree."""
+    values: dict[str, Quantity] = {}
+    for id in STEPS:
+        values[f"{id}_gain"] = p.pairs[id].known_gain.median
+    for id in ("compile_last", "instead", "unchanged", "workstation", "after_newest", "both"):
+        values[f"{id}_gain"] = p.pairs[id].gain.median
+    for id in ("first", "compiled"):
+        values[f"{id}_order"] = p.pairs[id].order(p.pairs[id].predicted(WAYS[id]))
+    for id in ("first", "compiled"):
+        values[f"{id}_intensity_order"] = p.pairs[id].order(p.pairs[id].intensity)
+    return values | {
+        "second_over": p.pairs["second"].over(WAYS["second"]).median,
+        "first_bandwidth": p.growth("first", "bandwidth"),
+        "first_peak": p.growth("first", "peak"),
+        "unchanged_q5": p.pairs["unchanged"].gain.quantile(5),
+        "unchanged_q95": p.pairs["unchanged"].gain.quantile(95),
+    }
 
 
-def _order(p: Survey, id: str) -> Quantity:
-    """The rank correlation of measured gains with those of the roofline of operators."""
-    pair = p.pairs[id]
-    return pair.order(pair.predicted(WAYS[id]))
+@survey.mapping("percent")
+def errors_of_steps(p: Survey) -> dict[str, Quantity]:
+    """Median errors of predictors, those that nine CNNs in ten keep to, and the example's roofs."""
+    values: dict[str, Quantity] = {}
+    for id in ("first", "compiled"):
+        values[f"{id}_error"] = _error_of(p, id, WAYS[id]).median
+    for id in ("first", "second"):
+        values[f"{id}_network_error"] = _error_of(p, id, "network").median
+    for id in ("first", "second"):
+        values[f"{id}_reached"] = p.pairs[id].reached(EXAMPLE[0])
+    for way in ("half", "constant"):
+        for id in STEPS:
+            values[f"{id}_{way}_error"] = _error_of(p, id, way).median
+    for id in STEPS:
+        values[f"{id}_half_tail"] = _error_of(p, id, "half").quantile(90)
+    for id in ("first", "compiled"):
+        values[f"{id}_tail"] = _error_of(p, id, WAYS[id]).quantile(90)
+    return values
 
 
-def _intensity_order(p: Survey, id: str) -> Quantity:
-    """The rank correlation of measured gains with arithmetic intensity."""
-    pair = p.pairs[id]
-    return pair.order(pair.intensity)
+@survey.mapping("measured")
+def gains_by_norm(p: Survey) -> dict[str, Quantity]:
+    values: dict[str, Quantity] = {}
+    for id in ("second", "compiled", "workstation"):
+        values[f"{id}_grouped_gain"] = _normalized(p, id, True).median
+        values[f"{id}_ungrouped_gain"] = _normalized(p, id, False).median
+    return values
 
 
-def _error(p: Survey, id: str, way: str) -> Quantity:
-    """The median error of one way of predicting."""
-    return _error_of(p, id, way).median
-
-
-def _reached(p: Survey, id: str) -> Quantity:
-    """The share of its roofline that the example reaches."""
-    return p.pairs[id].reached(EXAMPLE[0])
-
-
-_BESIDE: Final = ("compile_last", "instead", "unchanged", "workstation", "after_newest", "both")
-for _id in (*STEPS, *_BESIDE):
-    survey.values("measured", **{f"{_id}_gain": partial(_gain, id=_id)})
-for _id in ("first", "compiled"):
-    survey.values("measured", **{f"{_id}_order": partial(_order, id=_id)})
-for _id in ("first", "compiled"):
-    survey.values("measured", **{f"{_id}_intensity_order": partial(_intensity_order, id=_id)})
-
-
-@survey.value("measured")
-def second_over(p: Survey) -> Quantity:
-    return p.pairs["second"].over(WAYS["second"]).median
-
-
-@survey.value("measured")
-def first_bandwidth(p: Survey) -> Quantity:
-    return p.growth("first", "bandwidth")
-
-
-@survey.value("measured")
-def first_peak(p: Survey) -> Quantity:
-    return p.growth("first", "peak")
-
-
-@survey.value("measured")
-def unchanged_q5(p: Survey) -> Quantity:
-    return p.pairs["unchanged"].gain.quantile(5)
-
-
-@survey.value("measured")
-def unchanged_q95(p: Survey) -> Quantity:
-    return p.pairs["unchanged"].gain.quantile(95)
-
-
-for _id in ("first", "compiled"):
-    survey.values("percent", **{f"{_id}_error": partial(_error, id=_id, way=WAYS[_id])})
-for _id in ("first", "second"):
-    survey.values("percent", **{f"{_id}_network_error": partial(_error, id=_id, way="network")})
-for _id in ("first", "second"):
-    survey.values("percent", **{f"{_id}_reached": partial(_reached, id=_id)})
-for _id in STEPS:
-    survey.values("percent", **{f"{_id}_half_error": partial(_error, id=_id, way="half")})
-for _id in STEPS:
-    survey.values("percent", **{f"{_id}_constant_error": partial(_error, id=_id, way="constant")})
-for _id in STEPS:
-    survey.values("percent", **{f"{_id}_half_tail": partial(_tail, id=_id, way="half")})
-for _id in ("first", "compiled"):
-    survey.values("percent", **{f"{_id}_tail": partial(_tail, id=_id, way=WAYS[_id])})
-for _id in ("second", "compiled", "workstation"):
-    survey.values(
-        "measured",
-        **{
-            f"{_id}_grouped_gain": partial(_normalized_gain, id=_id, grouped=True),
-            f"{_id}_ungrouped_gain": partial(_normalized_gain, id=_id, grouped=False),
-        },
-    )
-
-
-@survey.value("percent")
-def both_half_error(p: Survey) -> Quantity:
-    return p.pairs["both"].error("half").median
-
-
-@survey.value("percent")
-def both_bandwidth_error(p: Survey) -> Quantity:
-    return p.pairs["both"].error("bandwidth").median
-
-
-@survey.value("percent")
-def second_error(p: Survey) -> Quantity:
-    return p.pairs["second"].error("operators").median
-
-
-@survey.value("percent")
-def norm_share(p: Survey) -> Quantity:
-    return p.pairs["second"].bandwidth_share.median
-
-
-@survey.value("percent")
-def norm_share_least(p: Survey) -> Quantity:
-    return p.pairs["second"].bandwidth_share.smallest
-
-
-@survey.value("percent")
-def norm_share_most(p: Survey) -> Quantity:
-    return p.pairs["second"].bandwidth_share.largest
-
-
-@survey.value("percent")
-def roof_median(p: Survey) -> Quantity:
-    return p.pairs["compiled"].reached_roofs.median
-
-
-@survey.value("percent")
-def roof_q5(p: Survey) -> Quantity:
-    return p.pairs["compiled"].reached_roofs.quantile(5)
-
-
-@survey.value("percent")
-def roof_q95(p: Survey) -> Quantity:
-    return p.pairs["compiled"].reached_roofs.quantile(95)
+@survey.mapping("percent")
+def shares(p: Survey) -> dict[str, Quantity]:
+    both, rate = p.pairs["both"], p.pairs["second"].bandwidth_share
+    roofs = p.pairs["compiled"].reached_roofs
+    return {
+        "both_half_error": both.error("half").median,
+        "both_bandwidth_error": both.error("bandwidth").median,
+        "second_error": p.pairs["second"].error("operators").median,
+        "norm_share": rate.median,
+        "norm_share_least": rate.smallest,
+        "norm_share_most": rate.largest,
+        "roof_median": roofs.median,
+        "roof_q5": roofs.quantile(5),
+        "roof_q95": roofs.quantile(95),
+    }
 
 
 study.constants(
@@ -320,16 +217,13 @@ study.constants(
 )
 
 
-@survey.value("percent")
-def compiled_unmerged_error(p: Survey) -> Quantity:
-    """The error of compiled networks without the rule of merged operators."""
-    return p.pairs["compiled"].error("operators").median
-
-
-@survey.value("percent")
-def cached_change(p: Survey) -> Quantity:
-    """The share by which the last cache changes a median gain."""
-    return p.pairs["first"].cached_change.median
+@survey.mapping("percent")
+def unused_rules(p: Survey) -> dict[str, Quantity]:
+    """The error of compiled networks without merging, and what the last cache would change."""
+    return {
+        "compiled_unmerged_error": p.pairs["compiled"].error("operators").median,
+        "cached_change": p.pairs["first"].cached_change.median,
+    }
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -337,7 +231,7 @@ def cached_change(p: Survey) -> Quantity:
 
 @survey.claim("The median gain follows neither bandwidth nor peak within a tenth")
 def neither_number(p: Survey) -> Iterator[Statement]:
-    first, second = (p.pairs[id].known_gain.median for id in ("first", "second"))
+    first, second = p.pairs["first"].known_gain.median, p.pairs["second"].known_gain.median
     yield first / p.growth("first", "bandwidth") > 1 + MARGIN
     yield first / p.growth("first", "peak") < 1 - MARGIN
     yield second / p.growth("second", "bandwidth") < 1 - MARGIN
@@ -444,7 +338,7 @@ def lost(p: Survey) -> Iterator[Scaling]:
     x, y = excess["bytes"] / 1e6, excess["seconds"] * MICRO
     ends = float(x.min()) / 1.5, float(x.max()) * 1.5
     scale = MICRO * 1e6 / (card.bandwidth * share)
-    line = Curve("one rate", ends, tuple(end * scale for end in ends))
+    line = Curve("one rate", ends, (ends[0] * scale, ends[1] * scale))
     points = Points("CNNs with group normalization", tuple(x), tuple(y))
     yield Scaling(
         "Bytes of group normalization, an image (MB)",
@@ -557,7 +451,7 @@ def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
 @survey.table()
 def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Gains by the rarest kind of normalization in a network."""
-    pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
+    pairs = p.pairs["second"], p.pairs["compiled"], p.pairs["workstation"]
     for norm in () if pairs[0].gain.absent else NORMS:
         gains = [pair.gain.among(pair.rows["norm"] == norm) for pair in pairs]
         eager, compiled, workstation = gains
