@@ -1,1 +1,1 @@
-"""inference_memory: what CNN inference takes in time and memory, and what saves it."""
+"""inference_memory: the batch of an inference that fits into memory, and ways to fit more."""

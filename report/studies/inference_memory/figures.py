@@ -23,7 +23,7 @@ from report.studies.inference_memory.subject import (
 )
 
 _X: Final = "Batch size (images)"
-#: What the lines of tensors are called.
+#: Labels of the lines of tensors.
 _TENSORS: Final[dict[Precision, str]] = {"float32": "Tensors, 32 bits", "bfloat16": "16 bits"}
 #: The networks whose workspaces are drawn: of small maps, and of large ones.
 _DRAWN: Final = (SHOWN, "VGG-16")
@@ -39,23 +39,22 @@ def peaks(run: Run) -> Iterator[Scaling]:
         calls = [c for n in range(11) if (c := small(SHOWN, 2**n, layout=layout)) in run.calls]
         measured = {c.batch: run.per_image(c) for c in calls}
         drawn += points(layout.replace("_", " "), measured, "MB", series=series)
-        theory = {c.batch: run.predicted_peak(c) - run.held(c, "before") for c in calls}
-        if calls and not any(each.missing for each in theory.values()):
-            an_image = {batch: size / batch for batch, size in theory.items()}
-            curves.append(theory_line("", an_image, "MB"))
+        theory = {c.batch: (run.predicted_peak(c) - run.held(c, "before")) / c.batch for c in calls}
+        if calls and not any(size.missing for size in theory.values()):
+            curves.append(theory_line("", theory, "MB"))
     ticks = tuple(float(4**n) for n in range(6))
     yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
 
 
 def workspace(allocated: Allocated) -> Iterator[Scaling]:
-    """What a call allocates on a GPU over what its tensors need in float32, by network."""
+    """Allocated bytes of a call on a GPU over its tensors in float32, by network."""
     for network in _DRAWN:
-        found = {p: _over(allocated.by_call, network, p) for p in PRECISIONS}
-        if not any(found.values()):
+        by_precision = {p: _over(allocated.by_call, network, p) for p in PRECISIONS}
+        if not any(by_precision.values()):
             continue
         drawn: tuple[Points, ...] = ()
         curves = []
-        for series, (precision, runs) in enumerate(found.items()):
+        for series, (precision, runs) in enumerate(by_precision.items()):
             full = {
                 call: run.needed_per_image(replace(call, precision="float32"))
                 for call, run in runs.items()
@@ -65,9 +64,10 @@ def workspace(allocated: Allocated) -> Iterator[Scaling]:
             hollow = precision == "bfloat16"
             drawn += points(precision, over, "1", series=series, hollow=hollow, joined=True)
             needed = {c.batch: run.needed_per_image(c) / full[c] for c, run in runs.items()}
-            if precision in _TENSORS and needed and not any(e.missing for e in needed.values()):
+            known = needed and not any(size.missing for size in needed.values())
+            if precision in _TENSORS and known:
                 curves.append(theory_line(_TENSORS[precision], needed, "1", part=hollow))
-        most = max(call.batch for runs in found.values() for call in runs)
+        most = max(call.batch for runs in by_precision.values() for call in runs)
         powers = range(3, 10, 2) if most > _TICKS else range(3, 7)
         yield Scaling(
             _X, "Over float32 tensors", drawn, tuple(curves), title=network,
@@ -76,7 +76,7 @@ def workspace(allocated: Allocated) -> Iterator[Scaling]:
 
 
 def _over(allocated: Mapping[Call, Run], network: str, precision: Precision) -> dict[Call, Run]:
-    """The contiguous calls of a network from the first tick on, by batch."""
+    """Sort the contiguous calls of a network from the first tick on by batch."""
     shown = sorted(
         (c for c in allocated if c == small(network, c.batch, precision) and c.batch >= 4**3),
         key=lambda call: call.batch,
@@ -95,8 +95,8 @@ def tiling(run: Run) -> Iterator[Scaling]:
             if not isinstance(size, Missing):
                 times[call.tile or 0] = run.time(call) / run.time(whole)
                 sizes[call.tile or 0] = 100 * size
-        for each in points(name, times, "1", series=series, joined=True) if times else ():
-            drawn.append(replace(each, x=tuple(sizes[int(tile)] for tile in each.x)))
+        for line in points(name, times, "1", series=series, joined=True) if times else ():
+            drawn.append(replace(line, x=tuple(sizes[int(tile)] for tile in line.x)))
     if drawn:
         yield Scaling(
             "Peak (% of whole maps)", "Time over whole maps", tuple(drawn), x_scale="linear",

@@ -1,10 +1,11 @@
-"""What follows from the runs: peaks that theory explains, limits, requests of GPUs, and tiles."""
+"""Results of the runs: peaks beside theory, limits, requests to GPUs' allocators, and tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from operator import add
+from typing import NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.evidence.cached import cached
@@ -25,6 +26,9 @@ from report.theory.fits import Fits, least
 from report.theory.network import Theory
 from report.theory.reconciliation import Reconciliation, Term
 
+#: A number of a call (of a run).
+Of: TypeAlias = Callable[[Run, Call], Quantity]
+
 NO_BYTES = absent("bytes", "B", "no such call was measured")
 NO_RATIO = absent("ratio", "1", "no such call was measured")
 
@@ -33,67 +37,65 @@ class Peaks(NamedTuple):
     """The float32 peaks of a CPU that are both predicted and measured."""
 
     run: Run
-    found: Mapping[Call, Reconciliation]
+    by_call: Mapping[Call, Reconciliation]
 
-    def of(self, *networks: str) -> Peaks:
-        """Those of some networks."""
-        return Peaks(self.run, {c: r for c, r in self.found.items() if c.network in networks})
-
-    @property
     def held_out(self) -> Peaks:
-        """Those of networks on which no rule was found."""
-        return self.of(*{call.network for call in self.found} - {*LEARNED})
+        """Select the networks from which no rule was derived."""
+        held_out = {c: r for c, r in self.by_call.items() if c.network not in LEARNED}
+        return Peaks(self.run, held_out)
+
+    def of_vgg(self) -> Peaks:
+        """Select VGG-16, which shares no block with the networks of the rules."""
+        return Peaks(self.run, {c: r for c, r in self.by_call.items() if c.network == "VGG-16"})
 
     @property
     def misses(self) -> list[Call]:
-        """The calls whose prediction is not met."""
-        return [call for call, r in self.found.items() if r.residual != 0]
+        """Calls whose peak is not the predicted one."""
+        return [call for call, row in self.by_call.items() if row.residual != 0]
 
-    @property
     def compared(self) -> Quantity:
-        """How many there are."""
-        return exact("peaks compared", "1", len(self.found), self.run.file)
+        """Count the peaks."""
+        return exact("peaks compared", "1", len(self.by_call), self.run.file)
 
-    @property
     def exact(self) -> Quantity:
-        """How many theory predicts to the byte."""
-        met = len(self.found) - len(self.misses)
+        """Count the peaks that theory predicts to the byte."""
+        met = len(self.by_call) - len(self.misses)
         return exact("peaks predicted to the byte", "1", met, self.run.file)
 
-    @property
     def bounds(self) -> Quantity:
-        """How many predictions are bounds, as some operator has no rule."""
-        found = sum(not getattr(self.run.predicted(call), "complete", True) for call in self.found)
-        return exact("bounds", "1", found, self.run.file)
+        """Count the predictions that are lower bounds, since some operator has no rule."""
+        predictions = map(self.run.predicted, self.by_call)
+        bounds = sum(not getattr(peak, "complete", True) for peak in predictions)
+        return exact("bounds", "1", bounds, self.run.file)
 
     def rests(self, *, bounded: bool) -> list[Quantity]:
-        """What a prediction lacks: of bounds, where a layer has no rule, or of all others."""
-        found: list[Quantity] = []
-        for call, each in self.found.items():
-            at = self.run.predicted(call)
-            if isinstance(at, Missing) or isinstance(each.residual, Missing):
+        """Subtract predictions from peaks, either of lower bounds or of all others."""
+        rests: list[Quantity] = []
+        for call, row in self.by_call.items():
+            peak = self.run.predicted(call)
+            if isinstance(peak, Missing) or isinstance(row.residual, Missing):
                 continue
-            if at.complete != bounded:
-                found.append(exact("residual", "B", each.residual, self.run.file))
-        return found or [NO_BYTES]
+            if peak.complete != bounded:
+                rests.append(exact("residual", "B", row.residual, self.run.file))
+        return rests or [NO_BYTES]
 
 
 @cached
 def peaks_of(run: Run) -> Peaks:
-    """The float32 peaks of a CPU."""
+    """Compare the float32 peaks of a CPU with theory."""
     return Peaks(run, reconciled(run, "float32"))
 
 
 def reconciled(run: Run, *precisions: Precision) -> dict[Call, Reconciliation]:
-    """Theory led to the peak of calls that is both predicted and measured, term by term."""
-    found = {}
+    """Lead theory to the peak of every call that is both predicted and measured, term by term."""
+    rows = {}
     for call in (call for call in run.calls if call.precision in precisions):
         size, predicted = run.fixed("allocated_peak", call.factors), run.predicted(call)
         if isinstance(size, Missing) or isinstance(predicted, Missing):
             continue
         start, *terms = predicted.terms
         words = f"{call.image}-{call.batch}-{call.layout}-{call.precision}"
-        found[call] = Reconciliation(
+        rows[call] = Reconciliation(
             f"peak-{run.key}-{call.network}-{words}",
             f"Peak memory of {call.network} on {call.batch:,} images, {call.layout}, "
             f"{call.precision}, {run.label}",
@@ -102,18 +104,21 @@ def reconciled(run: Run, *precisions: Precision) -> dict[Call, Reconciliation]:
             tuple(terms),
             Term("Measured", size, "most bytes in live blocks", "the allocator's events"),
         )
-    return found
+    return rows
 
 
 def limits(run: Run) -> list[tuple[Limit, Fits[Theory]]]:
-    """What ran under limits of memory, with what ``--fits`` predicts."""
-    conditions = conditions_of(run.stored.record.environment)
-    found = ((limit, theory.fits(limit, conditions)) for limit in run.limits)
-    return [(limit, fits) for limit, fits in found if not isinstance(fits, Missing)]
+    """Return the outcomes under limits of memory with the predictions of ``--fits``."""
+    conditions, rows = conditions_of(run.stored.record.environment), []
+    for limit in run.limits:
+        fits = theory.fits(limit, conditions)
+        if not isinstance(fits, Missing):
+            rows.append((limit, fits))
+    return rows
 
 
 def beyond(run: Run) -> list[Quantity]:
-    """By how much what ran exceeds the limit by theory, where more ran than was predicted."""
+    """Return the predicted bytes above the limit where a larger batch than predicted ran."""
     return [
         exact("excess", "B", least(fits.predicted[limit.ran]) - limit.bytes, run.file)
         for limit, fits in limits(run)
@@ -122,7 +127,7 @@ def beyond(run: Run) -> list[Quantity]:
 
 
 class Copies(NamedTuple):
-    """Convolutions on a GPU, those with a workspace, and those whose workspace is just copies."""
+    """Counts of calls on a GPU, their convolutions, workspaces, and workspaces of just copies."""
 
     calls: int
     convolutions: int
@@ -131,10 +136,10 @@ class Copies(NamedTuple):
 
 
 class Allocated:
-    """The calls on GPUs whose peak is known, each with the first run that measured it."""
+    """Calls on GPUs whose peak is known, with the first run that measured them."""
 
     def __init__(self, runs: list[Run]) -> None:
-        """``runs`` are those of GPUs, the first one's peaks before those of others."""
+        """Set the runs; of a call in several of them the first one's peak is used."""
         self.runs, self.by_call = runs, dict[Call, Run]()
         for run in runs:
             for call in run.chosen(tile=None):
@@ -143,7 +148,7 @@ class Allocated:
 
     @property
     def file(self) -> str:
-        """The record of the first run."""
+        """Return the record of the first run."""
         return self.runs[0].file if self.runs else ""
 
     def peak(
@@ -153,45 +158,46 @@ class Allocated:
         network: str = SHOWN,
         layout: Layout = "contiguous",
     ) -> Quantity:
-        """The peak of a call."""
+        """Return the peak of a call (B)."""
         call = small(network, batch, precision, layout)
         return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
 
     def history(self, batch: int, precision: Precision = "float32") -> History | Missing:
-        """What the allocator was asked for in a call of ResNet-20."""
+        """Return the requests to the allocator in a call of ResNet-20."""
         call = small(SHOWN, batch, precision)
         if call not in self.by_call:
             return Missing("no such call was measured")
         return self.by_call[call].history(call)
 
     def saved(self, batch: int, precision: Precision = REDUCED, network: str = SHOWN) -> Quantity:
-        """The share of the float32 peak that reduced precision saves."""
+        """Return the share of the float32 peak that half precision saves."""
         new, old = (self.peak(batch, p, network) for p in (precision, "float32"))
         return named("saved share", 1 - new / old)
 
     def histories(self) -> list[History | Missing]:
-        """What was asked for in every call."""
+        """Return the requests of every call."""
         return [run.history(call) for call, run in self.by_call.items()]
 
     def copies(self, halved: bool, layout: Layout, *networks: str) -> Copies:
-        """Of calls in float32 or in half precision, in one layout, of some networks or of all."""
-        found = [
-            (1, *run.copies(call))
-            for call, run in self.by_call.items()
-            if call.layout == layout and (call.precision != "float32") == halved
-            if not networks or call.network in networks
-        ]
-        return Copies(*(sum(column) for column in zip((0, 0, 0, 0), *found, strict=True)))
+        """Count in float32 or in half precision, in one layout, of some networks or of all."""
+        total = Copies(0, 0, 0, 0)
+        for call, run in self.by_call.items():
+            chosen = call.network in networks or not networks
+            if chosen and call.layout == layout and (call.precision != "float32") == halved:
+                counts = (1, *run.copies(call))
+                total = Copies(*map(add, total, counts))
+        return total
 
     @property
     def split(self) -> list[tuple[int, int]]:
-        """Of half precision where maps outgrow an index: the workspace, and that of a part."""
-        found = (run.split(c) for c, run in self.by_call.items() if c.precision != "float32")
-        return list(filter(None, found))
+        """Workspaces of half precision where maps outgrow an index, beside copies of a part."""
+        halved = [call for call in self.by_call if call.precision != "float32"]
+        splits = (self.by_call[call].split(call) for call in halved)
+        return list(filter(None, splits))
 
 
 def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Call]:
-    """The tiled calls of a run, of one form, or with tiles of one size."""
+    """Return the tiled calls of a run, of one form, or with tiles of one size."""
     return [
         call
         for call in run.chosen(network=SHOWN)
@@ -200,8 +206,8 @@ def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Ca
 
 
 def over_whole(
-    run: Run, of: Callable[[Run, Call], Quantity], form: str | None = None, tile: int | None = None
+    run: Run, of: Of, form: str | None = None, tile: int | None = None
 ) -> list[Quantity]:
-    """A number of tiled calls over that of whole maps."""
+    """Divide a number of tiled calls by that of whole maps."""
     calls = [(call, replace(call, execution="eager", tile=None)) for call in tiled(run, form, tile)]
     return [of(run, call) / of(run, whole) for call, whole in calls] or [NO_RATIO]

@@ -1,4 +1,4 @@
-"""What one run measured of each call, and what its GPU's allocator held at the peak."""
+"""One run of inference_memory: peaks and times of calls, and requests to a GPU's allocator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from report.theory import peaks
 from report.theory.conditions import conditions_of
 from report.theory.networks import CapturedNetwork
 
-#: What is beside the copies in a workspace is below this share of them.
+#: A workspace of copies differs from their sizes by less than this share.
 _SMALL: Final = 1e-3
 #: The axes of maps and of a convolution's weights.
 _MAP_AXES: Final = 4
@@ -38,10 +38,10 @@ _INDEXED: Final = 2**31
 
 
 class History(NamedTuple):
-    """What a GPU's allocator was asked for in a call.
+    """Requests to a GPU's allocator in a call.
 
-    ``tensors`` and ``workspace`` are alive at the peak beyond what was there before the call (B);
-    ``workspaces`` are all of them, each with the number of its operator.
+    ``tensors`` and ``workspace`` are the bytes of the call that are alive at its peak;
+    ``workspaces`` are all workspaces: the number of the operator, and the bytes.
     """
 
     tensors: int
@@ -56,18 +56,17 @@ class Run(any_study.Run):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call with any outcome, by network, then by batch."""
-        found = filter(None, map(call_of, self.stored.record.cases))
-        return tuple(sorted(found, key=lambda call: (NETWORKS.index(call.network), call.batch)))
+        calls = filter(None, map(call_of, self.stored.record.cases))
+        return tuple(sorted(calls, key=lambda call: (NETWORKS.index(call.network), call.batch)))
 
     @cached
     def chosen(self, /, **where: object) -> tuple[Call, ...]:
-        """The calls with these attributes."""
-        wanted = where.items()
-        return tuple(c for c in self.calls if all(getattr(c, n) == level for n, level in wanted))
+        """Select the calls with these attributes."""
+        return tuple(call for call in self.calls if where.items() <= vars(call).items())
 
     @cached_property
     def limits(self) -> tuple[Limit, ...]:
-        """What ran under limits of memory."""
+        """Outcomes under limits of memory."""
         return tuple(filter(None, map(limit_of, self.stored.record.cases)))
 
     def time(self, call: Call) -> Quantity:
@@ -100,7 +99,7 @@ class Run(any_study.Run):
 
     @cached
     def predicted(self, call: Call) -> peaks.Peak | Missing:
-        """What theory says is alive at the peak of a call."""
+        """Predict the live bytes at the peak of a call."""
         if self.on_gpu or call.tile is not None:
             return Missing("workspaces are known for calls of whole maps on a CPU only")
         network = self.network(call)
@@ -109,36 +108,36 @@ class Run(any_study.Run):
         return peaks.peak(network, call.batch, conditions_of(self.stored.record.environment))
 
     def predicted_peak(self, call: Call) -> Quantity:
-        """Its bytes."""
-        found = self.predicted(call)
-        if isinstance(found, Missing):
-            return absent("predicted peak", "B", found.reason)
-        return exact("predicted peak", "B", found.total, self.file)
+        """Predict the peak of a call (B)."""
+        peak = self.predicted(call)
+        if isinstance(peak, Missing):
+            return absent("predicted peak", "B", peak.reason)
+        return exact("predicted peak", "B", peak.total, self.file)
 
     def per_image(self, call: Call) -> Quantity:
-        """What a call allocates at its peak beyond all that was there before it, an image (B)."""
+        """Divide the bytes that a call allocates up to its peak by its images."""
         grown = self.held(call, "peak") - self.held(call, "before")
         return named("bytes an image", grown / call.batch)
 
     def needed_per_image(self, call: Call) -> Quantity:
-        """What tensors alone need of it (B)."""
+        """Predict the bytes an image of a call's tensors alone."""
         network, name = self.network(call), "needed bytes an image"
         if isinstance(network, Missing):
             return absent(name, "B", network.reason)
         size = peaks.needed(network, call.batch) - peaks.before(network, call.batch)
         return exact(name, "B", size / call.batch, self.file)
 
-    def kept(self, call: Call) -> Quantity:
+    def persistent(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor images."""
         before, network = self.held(call, "before"), self.network(call)
         if isinstance(network, Missing):
             return absent("kept bytes", "B", network.reason)
-        there = exact("parameters and images", "B", peaks.before(network, call.batch))
-        return named("kept bytes", before - there)
+        inputs = exact("parameters and images", "B", peaks.before(network, call.batch))
+        return named("kept bytes", before - inputs)
 
     @cached
     def history(self, call: Call) -> History | Missing:
-        """What a GPU's allocator was asked for in a call.
+        """Split the requests to a GPU's allocator in a call into tensors and workspaces.
 
         Requests that are the tensors of theory, in its order, are tensors; others are workspaces.
         """
@@ -147,46 +146,39 @@ class Run(any_study.Run):
         owners = self.samples("memory_owners", call.factors)
         if isinstance(network, Missing):
             return network
-        for each in (events, before, owners):
-            if isinstance(each, Missing):
-                return each
+        for series in (events, before, owners):
+            if isinstance(series, Missing):
+                return series
         of_call = owners[len(before) :]  # type: ignore[index, arg-type]
         return _history(zip(events, of_call, strict=True), network, call.batch)  # type: ignore[arg-type]
 
     @cached
     def copies(self, call: Call) -> tuple[int, int, int]:
-        """The convolutions of a call, those that took a workspace on a GPU, and just copies.
+        """Count the convolutions of a call, those with a workspace, and those with just copies.
 
-        Copies are those of input, output and weights, as a change of their layout takes; what is
-        beside them is below a thousandth.
+        A workspace of just copies has the size of input, output and weights together.
         """
         network, history = self.network(call), self.history(call)
         if isinstance(network, Missing) or isinstance(history, Missing):
             return 0, 0, 0
-        operators = network.network.operators
-        taken = [
-            (size, _copied(network.operator(number, call.batch)))
-            for number, size in history.workspaces
-            if operators[number].base == "convolution"
-        ]
-        large = [(size, copied) for size, copied in taken if size > _SMALL * copied]
-        return (
-            sum(each.base == "convolution" for each in operators),
-            len(large),
-            sum(abs(size - copied) < _SMALL * copied for size, copied in large),
-        )
+        convolutions = _convolutions(network)
+        taken = copies = 0
+        for number, size in history.workspaces:
+            if number in convolutions:
+                copied = _copied(network.operator(number, call.batch))
+                taken += size > _SMALL * copied
+                copies += abs(size - copied) < _SMALL * copied
+        return len(convolutions), taken, copies
 
     def split(self, call: Call) -> tuple[int, int] | None:
-        """The workspace at the peak of a call whose widest map has too many elements for an index.
+        """Compare the workspace at the peak with copies of the most images that an index can name.
 
-        Beside it what copies take of as many whole images as have 2³¹ elements; None of other
-        calls.
+        Returns both sizes (B); None unless the call's widest map has more than 2³¹ elements.
         """
         network, history = self.network(call), self.history(call)
         if isinstance(network, Missing) or isinstance(history, Missing):
             return None
-        operators = enumerate(network.network.operators)
-        convolutions = [n for n, each in operators if each.base == "convolution"]
+        convolutions = _convolutions(network)
         widest = max(prod(network.operator(n, 1).writes[0].shape) for n in convolutions)
         if call.batch * widest <= _INDEXED:
             return None
@@ -195,26 +187,28 @@ class Run(any_study.Run):
         return history.workspace, copied
 
     def correct(self, precision: Precision) -> Sequence[Any]:
-        """Of each of the digits whether ResNet-20 recognized it (0 or 1); nothing if not scored."""
+        """Return 1 for each digit that ResNet-20 recognized, else 0; nothing if not scored."""
         factors: dict[str, Factor] = {"subject": "accuracy", "dataset": "digits", "network": SHOWN}
-        found = self.samples("image_correct", {**factors, "precision": precision})
-        return () if isinstance(found, Missing) else found
+        scores = self.samples("image_correct", {**factors, "precision": precision})
+        return () if isinstance(scores, Missing) else scores
 
 
 def _history(
     events: Iterable[tuple[int, int]], captured: CapturedNetwork, batch: int
 ) -> History | Missing:
-    """The events of a call, each with the number of its request, beside the tensors of theory."""
-    sizes, operators = captured.sizes(batch), captured.network.operators
-    made = [(sizes[s], n) for n, o in enumerate(operators) for s in o.allocated if sizes[s]]
+    """Match the events of a call, which name their request, with the tensors of theory."""
+    sizes = captured.sizes(batch)
+    predicted: list[tuple[int, int]] = []
+    for number, allocating in enumerate(captured.network.operators):
+        predicted += [(sizes[s], number) for s in allocating.allocated if sizes[s]]
     alive: dict[int, tuple[int, int]] = {}
     workspaces: list[tuple[int, int]] = []
     tensors = workspace = seen = operator = 0
     most = (0, 0)
     for change, owner in events:
         if change > 0:
-            if seen < len(made) and change == made[seen][0]:
-                operator = made[seen][1]
+            if seen < len(predicted) and change == predicted[seen][0]:
+                operator = predicted[seen][1]
                 alive[owner], seen = (change, 0), seen + 1
             else:
                 alive[owner] = (0, change)
@@ -223,12 +217,18 @@ def _history(
         sign = 1 if change > 0 else -1
         tensors, workspace = tensors + sign * of_tensor, workspace + sign * of_workspace
         most = max(most, (tensors, workspace), key=sum)
-    if seen < len(made):
+    if seen < len(predicted):
         return Missing("the allocator's history lacks tensors of theory")
     return History(*most, tuple(workspaces))
 
 
 def _copied(operator: Operator) -> int:
-    """The bytes of an operator's maps and weights (B)."""
+    """Return the bytes of an operator's maps and weights."""
     tensors = (*operator.read, *operator.writes)
-    return sum(each.bytes for each in tensors if len(each.shape) == _MAP_AXES)
+    return sum(tensor.bytes for tensor in tensors if len(tensor.shape) == _MAP_AXES)
+
+
+def _convolutions(captured: CapturedNetwork) -> list[int]:
+    """Return the numbers of the operators that are convolutions."""
+    operators = enumerate(captured.network.operators)
+    return [number for number, operator in operators if operator.base == "convolution"]

@@ -1,4 +1,4 @@
-"""What the source printed: the audit of its numbers, and what became of everything in it."""
+"""Audit of the numbers that the source printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MILLI: Final = 1000
 
 
 def checks(reported: Reported) -> tuple[Check, ...]:
-    """Every number of the source that others determine, computed again."""
+    """Recompute every number of the source that other numbers determine."""
     images = [printed_value(reported, f"cifar_{which}") for which in ("training", "test")]
     budget = printed_value(reported, "frame_budget")
     rates = {which: printed_value(reported, f"frame_rate_{which}") for which in ("low", "high")}
@@ -31,5 +31,5 @@ def _same(side: Fraction) -> Fraction:
 
 
 def _period(rate: Fraction) -> Fraction:
-    """Milliseconds of a frame."""
+    """Return the milliseconds of a frame."""
     return _MILLI / rate

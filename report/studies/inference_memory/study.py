@@ -23,6 +23,8 @@ from report.studies.inference_memory.results import (
     NO_BYTES,
     NO_RATIO,
     Allocated,
+    Of,
+    Peaks,
     beyond,
     limits,
     over_whole,
@@ -41,7 +43,6 @@ from report.studies.inference_memory.subject import (
     RESNETS,
     SHOWN,
     TILED,
-    Call,
     Precision,
     check_subject,
     small,
@@ -95,14 +96,18 @@ gpu: Part[Run] = study.part("gpu")
 allocated: Part[Allocated] = study.part("allocated", "gpu")
 
 
-@printed.text()
-def source_device(p: Paper) -> str:
-    return markdown(p.inputs.reported.device)
+def _device(run: Run) -> str:
+    """Name the device, without the key that tells two machines with one GPU apart."""
+    return markdown(run.short.partition(" (")[0] if run.on_gpu else run.short)
 
 
-@printed.text()
-def source_software(p: Paper) -> str:
-    return markdown(p.inputs.reported.software)
+def _missed(run: Run) -> str:
+    """List the networks, layouts and batches whose peak exceeds its bound."""
+    batches: dict[str, list[str]] = {}
+    for call in peaks_of(run).misses:
+        name = f"{call.network} in {call.layout.replace('_', ' ')}"
+        batches.setdefault(name, []).append(str(call.batch))
+    return "; ".join(f"{name} (batch {', '.join(own)})" for name, own in batches.items())
 
 
 @study.text()
@@ -116,103 +121,66 @@ def held_out(p: Paper) -> str:
 
 
 @printed.text()
+def source_device(p: Paper) -> str:
+    return markdown(p.inputs.reported.device)
+
+
+@printed.text()
+def source_software(p: Paper) -> str:
+    return markdown(p.inputs.reported.software)
+
+
+@printed.text()
 def source_saved(p: Paper) -> str:
-    return "–".join(
-        f"{p.inputs.reported.value(f'amc_saving_{end}').number:g}" for end in ("low", "high")
-    )
+    low, high = (p.inputs.reported.value(f"amc_saving_{end}").number for end in ("low", "high"))
+    return f"{low:g}–{high:g}"
 
 
-def _device(run: Run) -> str:
-    # Without the key of the device, which tells two machines with one GPU apart.
-    return markdown(run.short.partition(" (")[0] if run.on_gpu else run.short)
-
-
-cpu.texts(cpu=_device)
+cpu.texts(cpu=_device, missed=_missed)
 second.texts(second=_device)
 gpu.texts(gpu=_device)
-
-
-@cpu.text()
-def missed(run: Run) -> str:
-    """The networks, layouts and batches whose prediction is a bound that was not met."""
-    batches: dict[str, list[str]] = {}
-    for call in peaks_of(run).misses:
-        name = f"{call.network} in {call.layout.replace('_', ' ')}"
-        batches.setdefault(name, []).append(str(call.batch))
-    return "; ".join(f"{name} (batch {', '.join(of)})" for name, of in batches.items())
 
 
 # ------------------------------------------------------------------------------- peaks on a CPU
 
 
-def _at(batch: int) -> Quantity:
-    return exact("batch size", "1", batch)
+def _peaks(
+    run: Run, count: Callable[[Peaks], Quantity], subset: Callable[[Peaks], Peaks] | None = None
+) -> Quantity:
+    """Count float32 peaks of a CPU, or those of a subset of networks."""
+    peaks = peaks_of(run)
+    return count(subset(peaks) if subset else peaks)
 
 
-def _exact_peaks(run: Run) -> Quantity:
-    return peaks_of(run).exact
-
-
-cpu.values(exact=_exact_peaks)
-
-
-@cpu.value()
-def compared(run: Run) -> Quantity:
-    return peaks_of(run).compared
-
-
-@cpu.value()
-def bounds(run: Run) -> Quantity:
-    return peaks_of(run).bounds
-
-
-@cpu.value()
-def held_exact(run: Run) -> Quantity:
-    return peaks_of(run).held_out.exact
-
-
-@cpu.value()
-def held_compared(run: Run) -> Quantity:
-    return peaks_of(run).held_out.compared
-
-
-@cpu.value()
-def vgg_exact(run: Run) -> Quantity:
-    return peaks_of(run).of("VGG-16").exact
-
-
-@cpu.value()
-def vgg_compared(run: Run) -> Quantity:
-    return peaks_of(run).of("VGG-16").compared
-
-
-@cpu.value()
-def fall(run: Run) -> Quantity:
+def _fall(run: Run) -> Quantity:
+    """Divide the peak of one image by that of two."""
     return run.peak(small(SHOWN, 1)) / run.peak(small(SHOWN, 2))
 
 
-@cpu.value("percent")
-def layout_saved(run: Run) -> Quantity:
+def _layout_saved(run: Run) -> Quantity:
     return _settings(run, "float32, channels last")[0]
 
 
-@second.value()
-def second_exact(run: Run) -> Quantity:
-    return peaks_of(run).exact
-
-
-@second.value()
-def second_compared(run: Run) -> Quantity:
-    return peaks_of(run).compared
-
-
+cpu.values(
+    exact=partial(_peaks, count=Peaks.exact),
+    compared=partial(_peaks, count=Peaks.compared),
+    bounds=partial(_peaks, count=Peaks.bounds),
+    held_exact=partial(_peaks, count=Peaks.exact, subset=Peaks.held_out),
+    held_compared=partial(_peaks, count=Peaks.compared, subset=Peaks.held_out),
+    vgg_exact=partial(_peaks, count=Peaks.exact, subset=Peaks.of_vgg),
+    vgg_compared=partial(_peaks, count=Peaks.compared, subset=Peaks.of_vgg),
+    fall=_fall,
+)
+cpu.values("percent", layout_saved=_layout_saved)
+second.values(
+    second_exact=partial(_peaks, count=Peaks.exact),
+    second_compared=partial(_peaks, count=Peaks.compared),
+)
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
-
-
-study.constants(shown_batch=_at(SHOWN_BATCH))
-
-
-study.constants(**{f"at_{n}": _at(n) for n in TABLED})
+study.constants(
+    shown_batch=exact("batch size", "1", SHOWN_BATCH),
+    **{f"at_{batch}": exact("batch size", "1", batch) for batch in TABLED},
+)
 
 
 @cpu.claim("Peaks of memory on a CPU are the predicted ones to the byte")
@@ -230,28 +198,21 @@ def bounds_hold(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------- limits of memory
 
 
-def _limits_met(run: Run) -> Quantity:
-    met = sum(limit.ran == fits.largest for limit, fits in limits(run))
-    return exact("limits met", "1", met, run.file)
-
-
 def _limits(run: Run) -> Quantity:
     return exact("limits", "1", len(limits(run)), run.file)
 
 
-limited.values(limits=_limits)
-
-
-limited.values(limits_met=_limits_met)
+def _limits_met(run: Run) -> Quantity:
+    met = sum(limit.ran == fits.largest for limit, fits in limits(run))
+    return exact("limits met", "1", met, run.file)
 
 
 def _beyond(run: Run) -> Quantity:
     return to_digits(largest(*beyond(run) or [NO_BYTES]), 2)
 
 
+limited.values(limits=_limits, limits_met=_limits_met)
 limited.values("measured", beyond=_beyond)
-
-
 study.constants(room=exact("slack (KiB)", "1", theory.ROOM >> 10))
 
 
@@ -283,109 +244,90 @@ def limits_of_memory(run: Run) -> Iterator[Mapping[str, Content]]:
 # ----------------------------------------------------------------------------------- on a GPU
 
 
-def _copies(p: Paper, halved: bool, layout: Layout, part: str) -> Quantity:
-    copies = p.allocated.copies(halved, layout)
-    if not copies.convolutions:
-        return absent("workspaces", "1", "no history of a GPU's allocator was recorded")
-    return exact("workspaces", "1", getattr(copies, part), p.allocated.file)
+@on_gpu.mapping("percent")
+def _saved(p: Paper) -> dict[str, Quantity]:
+    saved = {f"saved_{batch}": p.allocated.saved(batch) for batch in TABLED if batch >= SHOWN_BATCH}
+    return saved | {"saved_vgg": p.allocated.saved(2048, network="VGG-16")}
+
+
+@on_gpu.mapping()
+def _copy_counts(p: Paper) -> dict[str, Quantity]:
+    """Count workspaces, and those of the size of copies, where kernels want another layout."""
+    counts: dict[str, Quantity] = {}
+    for prefix, halved, layout in (("", True, LAYOUTS[0]), ("last_", False, COALESCED)):
+        copies = p.allocated.copies(halved, layout)
+        for id, count in (("workspaces", copies.taken), ("copies", copies.copies)):
+            counts[f"{prefix}{id}"] = (
+                exact("workspaces", "1", count, p.allocated.file)
+                if copies.convolutions
+                else absent("workspaces", "1", "no history of a GPU's allocator was recorded")
+            )
+    return counts
+
+
+@on_gpu.mapping()
+def _ratios(p: Paper) -> dict[str, Quantity]:
+    """Compare peaks of ResNet-20: by layout, by precision, and from batch to batch."""
+    peak = p.allocated.peak
+    return {
+        "last_peak": peak(64, layout=COALESCED) / peak(64),
+        "more_128": peak(128, REDUCED) / peak(128),
+        "most_128": peak(128, "float16") / peak(128),
+        "spike": peak(256) / peak(128),
+        "spike_most": peak(16_384) / peak(4096),
+    }
+
+
+study.constants(
+    kept_large=exact("workspace of cuBLAS", "1", theory.PERSISTENT[0] >> 20),
+    kept_small=exact("workspace of cuBLASLt", "1", theory.PERSISTENT[1] >> 20),
+)
+
+
+def _split(p: Paper) -> Quantity:
+    return exact("calls with a map of more", "1", len(p.allocated.split))
 
 
 def _right(run: Run, precision: Precision) -> Quantity:
     return exact("recognized", "1", sum(run.correct(precision)), run.file)
 
 
-allocated.values(
-    "percent",
-    saved_256=partial(Allocated.saved, batch=256),
-    saved_512=partial(Allocated.saved, batch=512),
-    saved_1024=partial(Allocated.saved, batch=1024),
-    saved_4096=partial(Allocated.saved, batch=4096),
-    saved_16384=partial(Allocated.saved, batch=16_384),
-    saved_vgg=partial(Allocated.saved, batch=2048, network="VGG-16"),
-)
-
-
-on_gpu.values(
-    workspaces=partial(_copies, halved=True, layout="contiguous", part="taken"),
-    copies=partial(_copies, halved=True, layout="contiguous", part="copies"),
-    last_workspaces=partial(_copies, halved=False, layout=COALESCED, part="taken"),
-    last_copies=partial(_copies, halved=False, layout=COALESCED, part="copies"),
-)
-
-
-@on_gpu.value()
-def last_peak(p: Paper) -> Quantity:
-    return p.allocated.peak(64, layout=COALESCED) / p.allocated.peak(64)
-
-
-@on_gpu.value()
-def more_128(p: Paper) -> Quantity:
-    return p.allocated.peak(128, REDUCED) / p.allocated.peak(128)
-
-
-@on_gpu.value()
-def most_128(p: Paper) -> Quantity:
-    return p.allocated.peak(128, "float16") / p.allocated.peak(128)
-
-
-@on_gpu.value()
-def spike(p: Paper) -> Quantity:
-    return p.allocated.peak(256) / p.allocated.peak(128)
-
-
-@on_gpu.value()
-def spike_most(p: Paper) -> Quantity:
-    return p.allocated.peak(16_384) / p.allocated.peak(4096)
-
-
-study.constants(kept_large=exact("workspace of cuBLAS", "1", theory.KEPT[0] >> 20))
-
-
-study.constants(kept_small=exact("workspace of cuBLASLt", "1", theory.KEPT[1] >> 20))
-
-
-@on_gpu.value()
-def split(p: Paper) -> Quantity:
-    return exact("calls with a map of more", "1", len(p.allocated.split))
-
-
-@gpu.value()
-def digits(run: Run) -> Quantity:
+def _digits(run: Run) -> Quantity:
     return exact("digits", "1", len(run.correct("float32")), run.file)
 
 
-gpu.values(**{f"right_{p}": partial(_right, precision=p) for p in PRECISIONS})
+def _persistent(run: Run) -> Quantity:
+    return smallest(*(run.persistent(small(SHOWN, batch)) for batch in (64, 1024)))
 
 
-@gpu.value("measured")
-def kept(run: Run) -> Quantity:
-    return smallest(*(run.kept(small(SHOWN, batch)) for batch in (64, 1024)))
+on_gpu.values(split=_split)
+gpu.values(digits=_digits, **{f"right_{p}": partial(_right, precision=p) for p in PRECISIONS})
+gpu.values("measured", kept=_persistent)
 
 
 @on_gpu.claim("Every allocator history of a GPU holds the tensors of theory, in order")
 def tensors_requested(p: Paper) -> Iterator[Statement]:
-    """That every history holds the tensors of theory, in order."""
-    for each in p.allocated.histories():
-        yield exact("found", "1", not isinstance(each, Missing)).exactly(1)
+    for history in p.allocated.histories():
+        yield exact("found", "1", not isinstance(history, Missing)).exactly(1)
 
 
 @on_gpu.claim(
     "Most workspaces of a GPU copy tensors into its layout, and none do where they lie so"
 )
 def layout_copies(p: Paper) -> Iterator[Statement]:
-    """Most workspaces are copies where the layout is not the kernels', and none where it is."""
-    strange = [p.allocated.copies(*each) for each in ((True, LAYOUTS[0]), (False, COALESCED))]
+    copied = (p.allocated.copies(True, LAYOUTS[0]), p.allocated.copies(False, COALESCED))
     plain = p.allocated.copies(False, LAYOUTS[0])
-    if not all(each.taken for each in strange) or not plain.convolutions:
+    if not plain.convolutions or not all(copies.taken for copies in copied):
         return
-    yield from (exact("share of copies", "1", n.copies / n.taken) > _MOST for n in strange)
+    for copies in copied:
+        yield exact("share of copies", "1", copies.copies / copies.taken) > _MOST
     yield exact("copies", "1", plain.copies).exactly(0)
 
 
 @on_gpu.claim("Half precision costs more than a tenth of memory at batch 128 on a GPU")
 def precision_costs(p: Paper) -> Iterator[Statement]:
-    base = p.allocated.peak(128)
-    return (p.allocated.peak(128, each) / base > 1 + MARGIN for each in (REDUCED, "float16"))
+    for precision in (REDUCED, "float16"):
+        yield p.allocated.peak(128, precision) / p.allocated.peak(128) > 1 + MARGIN
 
 
 @on_gpu.claim("A large batch copies as many images as an index can name, within a thousandth")
@@ -401,23 +343,18 @@ def memory_monotone(p: Paper) -> Several:
 
 @on_gpu.table()
 def copies(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for row in [
-        (network, *each)
-        for network in NETWORKS
-        for each in product((False, True), LAYOUTS)
-        if p.allocated.copies(*each, network).convolutions
-    ]:
-        network, halved, layout = row
-        found = p.allocated.copies(halved, layout, network)
-        yield {
-            "Network": network,
-            "Precision": "half" if halved else "float32",
-            "Layout": layout.replace("_", " "),
-            "Calls": found.calls,
-            "Convolutions": found.convolutions,
-            "Workspace": found.taken,
-            "Copies": found.copies,
-        }
+    for network, halved, layout in product(NETWORKS, (False, True), LAYOUTS):
+        copies = p.allocated.copies(halved, layout, network)
+        if copies.convolutions:
+            yield {
+                "Network": network,
+                "Precision": "half" if halved else "float32",
+                "Layout": layout.replace("_", " "),
+                "Calls": copies.calls,
+                "Convolutions": copies.convolutions,
+                "Workspace": copies.taken,
+                "Copies": copies.copies,
+            }
 
 
 @on_gpu.table(wide=True)
@@ -425,12 +362,12 @@ def workspace(p: Paper) -> Iterator[Mapping[str, Content]]:
     for batch in TABLED if p.allocated.runs else ():
         row: dict[str, Content] = {"Batch": batch}
         for precision in PRECISIONS:
-            found = p.allocated.history(batch, precision)
+            history = p.allocated.history(batch, precision)
             for name in ("tensors", "workspace"):
                 row[f"{precision}, {name} (MB)"] = (
-                    absent(name, "B", found.reason)
-                    if isinstance(found, Missing)
-                    else exact(name, "B", getattr(found, name), p.allocated.file)
+                    absent(name, "B", history.reason)
+                    if isinstance(history, Missing)
+                    else exact(name, "B", getattr(history, name), p.allocated.file)
                 )
             if precision != "float32":
                 row[f"{precision}, saved (%)"] = p.allocated.saved(batch, precision)
@@ -448,7 +385,7 @@ _SETTINGS: Final[dict[str, tuple[Precision, Layout]]] = {
 
 
 def _settings(run: Run, name: str, predicted: bool = False) -> list[Quantity]:
-    """What a setting saves of the peak of each residual network at the batch described."""
+    """Compute the share of each residual network's peak that a setting saves."""
     of = run.predicted_peak if predicted else run.peak
     calls = [small(network, SHOWN_BATCH, *_SETTINGS[name]) for network in RESNETS]
     return [1 - of(call) / of(small(call.network, SHOWN_BATCH)) for call in calls]
@@ -468,7 +405,6 @@ def layout(run: Run) -> Iterator[Mapping[str, Content]]:
 
 @varied.claim("Peaks of every layout and precision on a CPU are the predicted ones to the byte")
 def layout_predicted(run: Run) -> Iterator[Statement]:
-    """That every peak behind the table is the predicted one, to the byte."""
     for network, how in product(RESNETS, _SETTINGS.values()):
         call = small(network, SHOWN_BATCH, *how)
         yield (run.peak(call) - run.predicted_peak(call)).exactly(0)
@@ -476,7 +412,6 @@ def layout_predicted(run: Run) -> Iterator[Statement]:
 
 @varied.claim("Layout and precision together save over a tenth more than either, of every network")
 def both_save(run: Run) -> Iterator[Statement]:
-    """That layout and precision together save more than either, of every network."""
     *others, both = (_settings(run, name) for name in _SETTINGS)
     for other in reversed(others):
         yield from (new / old > 1 + MARGIN for new, old in zip(both, other, strict=True))
@@ -485,99 +420,62 @@ def both_save(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------------------- tiles
 
 
-def _of_tile(
-    run: Run, of: Callable[[Run, Call], Quantity], tile: int, form: str = "tiled_stages"
-) -> Quantity:
-    """A tiled call over the whole one, through a whole stage where no other form is named."""
+def _of_tile(run: Run, of: Of, tile: int, form: str = "tiled_stages") -> Quantity:
+    """Divide a number of a tiled call by that of the whole one."""
     return over_whole(run, of, form, tile)[0]
 
 
 def _of_tiled(run: Run, name: str) -> Quantity:
-    """What all tiled calls have in common."""
+    """Return an attribute that all tiled calls share."""
     calls = tiled(run)
     return exact(name, "1", getattr(calls[0], name), run.file) if calls else NO_RATIO
 
 
+def _tile(run: Run, side: int) -> Quantity:
+    return exact("tile", "1", side, run.file)
+
+
+def _extreme(
+    run: Run, of: Of, most: bool, form: str | None = None, saved: bool = False
+) -> Quantity:
+    """Return the extreme ratio of tiled calls to whole ones, or of the share that they save."""
+    ratios = over_whole(run, of, form)
+    extreme = largest(*ratios) if most != saved else smallest(*ratios)
+    return 1 - extreme if saved else extreme
+
+
+_layers = partial(_extreme, of=Run.peak, form="tiled_layers", saved=True)
+_stages = partial(_extreme, of=Run.peak, form="tiled_stages", saved=True)
 varied.values(
     "percent",
     tile_small_peak=partial(_of_tile, of=Run.peak, tile=8),
     tile_large_peak=partial(_of_tile, of=Run.peak, tile=64),
+    layers_least=partial(_layers, most=False),
+    layers_most=partial(_layers, most=True),
 )
-
-
-@varied.value("percent")
-def layers_least(run: Run) -> Quantity:
-    return 1 - largest(*over_whole(run, Run.peak, "tiled_layers"))
-
-
-@varied.value("percent")
-def layers_most(run: Run) -> Quantity:
-    return 1 - smallest(*over_whole(run, Run.peak, "tiled_layers"))
-
-
-@varied.value()
-def tile_side(run: Run) -> Quantity:
-    return _of_tiled(run, "image")
-
-
-@varied.value()
-def tile_batch(run: Run) -> Quantity:
-    return _of_tiled(run, "batch")
-
-
-@varied.value()
-def tile_least(run: Run) -> Quantity:
-    return exact("tile", "1", 8, run.file)
-
-
-@varied.value()
-def tile_most(run: Run) -> Quantity:
-    return exact("tile", "1", 64, run.file)
-
-
 varied.values(
+    tile_side=partial(_of_tiled, name="image"),
+    tile_batch=partial(_of_tiled, name="batch"),
+    tile_least=partial(_tile, side=8),
+    tile_most=partial(_tile, side=64),
     tile_layer_time=partial(_of_tile, of=Run.time, tile=8, form="tiled_layers"),
     tile_small_time=partial(_of_tile, of=Run.time, tile=8),
     tile_large_time=partial(_of_tile, of=Run.time, tile=64),
 )
-
-
-def _gpu_tile_times(run: Run) -> list[Quantity]:
-    return over_whole(run, Run.time)
-
-
-def _gpu_stage_peaks(run: Run) -> list[Quantity]:
-    return over_whole(run, Run.peak, "tiled_stages")
-
-
-@gpu.value()
-def gpu_tile_least(run: Run) -> Quantity:
-    return smallest(*_gpu_tile_times(run))
-
-
-@gpu.value()
-def gpu_tile_most(run: Run) -> Quantity:
-    return largest(*_gpu_tile_times(run))
-
-
-@gpu.value()
-def gpu_tile_batch(run: Run) -> Quantity:
-    return _of_tiled(run, "batch")
-
-
-@gpu.value("percent")
-def gpu_stages_least(run: Run) -> Quantity:
-    return 1 - largest(*_gpu_stage_peaks(run))
-
-
-@gpu.value("percent")
-def gpu_stages_most(run: Run) -> Quantity:
-    return 1 - smallest(*_gpu_stage_peaks(run))
+gpu.values(
+    gpu_tile_least=partial(_extreme, of=Run.time, most=False),
+    gpu_tile_most=partial(_extreme, of=Run.time, most=True),
+    gpu_tile_batch=partial(_of_tiled, name="batch"),
+)
+gpu.values(
+    "percent",
+    gpu_stages_least=partial(_stages, most=False),
+    gpu_stages_most=partial(_stages, most=True),
+)
 
 
 @varied.claim("In all forms of tiling a larger tile is faster")
 def tile_time(run: Run) -> Iterator[Statement | Several]:
-    """That in all forms of tiling a larger tile is faster."""
     for form in TILED:
         over = {call.tile: run.time(call) for call in tiled(run, form) if call.tile}
         if len(over) > 1:
@@ -599,11 +497,7 @@ def tile_trades(run: Run) -> Iterator[Statement]:
 
 
 cpu.figure(height=1.9)(figures.peaks)
-
-
 allocated.figure(key=True, height=2.2, wide=True)(figures.workspace)
-
-
 varied.figure(height=2.0)(figures.tiling)
 
 
@@ -613,14 +507,14 @@ varied.figure(height=2.0)(figures.tiling)
 @study.table(wide=True)
 def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
     for name in NETWORKS:
-        found = theory.network(small(name, 1))
-        assert not isinstance(found, Missing)
+        captured = theory.network(small(name, 1))
+        assert not isinstance(captured, Missing)
         yield {
             "Network": name,
             "Image (pixels a side)": small(name, 1).image,
             "Channels": layers_of(name, small(name, 1).image)[0].input_shape[1],
-            "Parameters": found.network.parameter_count,
-            "Multiply-adds": exact("multiply-adds", "MAC", found.per_image),
+            "Parameters": captured.network.parameter_count,
+            "Multiply-adds": exact("multiply-adds", "MAC", captured.per_image),
             "Rules found on it": "yes" if name in LEARNED else "no, held out",
         }
 
@@ -631,7 +525,7 @@ def audit(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield audit_row(p, row)
 
 
-#: Everything that the source shows, what we did with it, and what we found.
+#: Everything that the source shows, what we did with it, and the result.
 _ACCOUNT: Final = (
     ("Fig. 1, top; total time over batch", "prints no values, times its GPUs", "out of reach"),
     ("Fig. 1, bottom; peak grows with the batch", "another GPU and cuDNN", "not general"),

@@ -1,4 +1,4 @@
-"""What inference_memory varies: a call of a network, and a limit of memory."""
+"""Subjects of inference_memory: a call of a network, and a limit of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tiling: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
-#: What is tiled by itself, in words.
+#: Form of tiling → the part of a network that is tiled by itself, in words.
 TILED: Final[dict[Tiling, str]] = {
     "tiled_layers": "Each layer",
     "tiled_blocks": "Each block",
@@ -58,21 +58,23 @@ class Call:
 
     @property
     def factors(self) -> dict[str, Factor]:
-        """The case as a record names it."""
-        found: dict[str, Factor] = {"subject": "inference", **vars(self)}
-        return {name: level for name, level in found.items() if level is not None}
+        """Return the factors of the call's case in a record."""
+        factors: dict[str, Factor] = {"subject": "inference", **vars(self)}
+        if self.tile is None:
+            del factors["tile"]
+        return factors
 
 
 def small(
     network: str, batch: int, precision: Precision = "float32", layout: Layout = "contiguous"
 ) -> Call:
-    """A call of whole maps on images of the network's own size."""
+    """Return a call of whole maps on images of the network's own size."""
     side = 224 if network in ("AlexNet", "VGG-16") else 32
     return Call(network, side, batch, layout, precision)
 
 
 class Limit(NamedTuple):
-    """What ran under a limit of ``mebibytes``: the largest batch that did, the least that did not.
+    """Outcome under a limit of ``mebibytes``: the largest batch that ran, the least that did not.
 
     No batch ran where ``ran`` is 0.
     """
@@ -86,12 +88,12 @@ class Limit(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The limit (B)."""
+        """Return the limit in bytes."""
         return self.mebibytes * 2**20
 
 
 def call_of(case: Case) -> Call | None:
-    """The call of a case whose factors were checked; None of a case that this paper leaves out."""
+    """Return the call of a checked case, or None for a case that this paper leaves out."""
     factors = {name: level for name, level in case.factors.items() if name != "subject"}
     known = case.factors.get("execution") in ("eager", *TILED) and "memory_limit" not in factors
     if case.factors.get("subject") != "inference" or not known:
@@ -100,7 +102,7 @@ def call_of(case: Case) -> Call | None:
 
 
 def limit_of(case: Case) -> Limit | None:
-    """The outcome of a case under a limit; None of others, and where the search found no end."""
+    """Return the outcome of a case under a limit; None for others, and for a search without end."""
     tried = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
     if case.factors.get("subject") != "limit" or 0 not in tried.values():
         return None
@@ -113,7 +115,7 @@ def limit_of(case: Case) -> Limit | None:
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for a case that is none of this study, or of which other layers ran."""
+    """Raise ``StudyError`` for a case of another study, or with layers of another input."""
     optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int}
     check_factors(stored, _LOOKED_UP, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
