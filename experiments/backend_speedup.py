@@ -20,6 +20,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -46,6 +47,7 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Plan,
     Policies,
     Session,
     Study,
@@ -319,7 +321,7 @@ def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]
         return repeat_calls(Workload(once), protocol, cpu_clock)["time"]
 
 
-_PLAN: Final[dict[str, Any]] = {
+_CALLS_OF: Final[dict[str, Any]] = {
     "warmup_calls": 1,
     "minimum_samples": 5,
     "maximum_samples": 20,
@@ -349,20 +351,25 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return (libraries.namespace(str(factors["backend"])),) if session.process else ()
 
 
-STUDY: Final = Study(
-    name="backend_speedup",
-    question="How does the speed-up of one library over another depend on the work?",
+_ON_CPU: Final = Study(
+    subject=None,
     factors=_factors(ON_CPU),
     cases=cases,
-    layers=layers,
-    memory=memory,
-    times=times,
-    files=files,
-    timed_under=timed_under,
-    imports=imports,
-    images="mnist",
-    full=msgspec.structs.replace(FULL, **_PLAN, processes={"retained": 9}, budget_s=600.0),
-    quick=msgspec.structs.replace(QUICK, **_PLAN, processes={"retained": 2}, budget_s=120.0),
-    ceilings="small",
-    on_gpu={"factors": _factors(("numpy", *ON_GPU))},
+    name="backend_speedup",
+    question="How does the speed-up of one library over another depend on the work?",
+    plan=Plan(
+        full=msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=600.0),
+        quick=msgspec.structs.replace(
+            QUICK, **_CALLS_OF, processes={"retained": 2}, budget_s=120.0
+        ),
+        ceilings="small",
+        timed_under=timed_under,
+        memory=memory,
+        times=times,
+        layers=layers,
+        files=files,
+        imports=imports,
+        images="mnist",
+    ),
 )
+STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, factors=_factors(("numpy", *ON_GPU))))

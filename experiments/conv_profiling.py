@@ -21,6 +21,7 @@ The trace of torch's profiler of a warm call of the example's layer, forward and
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -35,6 +36,7 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Plan,
     Session,
     Study,
     Subject,
@@ -169,22 +171,21 @@ def _traced(workload: Workload, device: Device) -> bytes:
         return path.read_bytes()
 
 
-_FACTORS: Final = (
-    Factor("subject", levels=("layer", "held_out")),
-    Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
-    Factor("pass", levels=("forward", "forward_backward")),
-)
-STUDY: Final = Study(
+_ON_CPU: Final = Study(
+    subject=subject,
+    factors=(
+        Factor("subject", levels=("layer", "held_out")),
+        Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
+        Factor("pass", levels=("forward", "forward_backward")),
+    ),
+    cases=cases,
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
-    factors=_FACTORS,
-    subject=subject,
-    cases=cases,
-    files=files,
-    timed_under=no_policy,
-    ceilings="none",
-    on_gpu={
-        "cases": cases_on_gpu,
-        "factors": (*_FACTORS, Factor("precision", levels=("float32", "tfloat32"))),
-    },
+    plan=Plan(ceilings="none", timed_under=no_policy, files=files),
 )
+_ON_GPU: Final = replace(
+    _ON_CPU,
+    factors=(*_ON_CPU.factors, Factor("precision", levels=("float32", "tfloat32"))),
+    cases=cases_on_gpu,
+)
+STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -21,6 +21,7 @@ return it by both thresholds or by one of them, and return it while a library re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Plan,
     Policies,
     Study,
     Subject,
@@ -119,9 +121,8 @@ def is_counted(factors: Factors) -> bool:
     return factors["subject"] == "variant"
 
 
-STUDY: Final = Study(
-    name="conv_scaling",
-    question="How do the time and the memory of one convolution scale with the batch size?",
+_ON_CPU: Final = Study(
+    subject=subject,
     factors=(
         Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
         Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
@@ -129,24 +130,28 @@ STUDY: Final = Study(
         Factor("layout", levels=("contiguous", "channels_last")),
         Factor("variant", levels=tuple(_VARIED)),
     ),
-    subject=subject,
     cases=cases,
-    timed_under=timed_under,
-    is_counted=is_counted,
-    full=msgspec.structs.replace(
-        FULL,
-        processes={
-            "retained": 8,
-            "default": 8,
-            "mmap_threshold": 6,
-            "trim_threshold": 6,
-            "thresholds": 6,
-            "jemalloc": 2,
-            "traced": 6,
-        },
+    name="conv_scaling",
+    question="How do the time and the memory of one convolution scale with the batch size?",
+    plan=Plan(
+        quick_claims=("Returning freed memory slows a call by more than a tenth",),
+        full=msgspec.structs.replace(
+            FULL,
+            processes={
+                "retained": 8,
+                "default": 8,
+                "mmap_threshold": 6,
+                "trim_threshold": 6,
+                "thresholds": 6,
+                "jemalloc": 2,
+                "traced": 6,
+            },
+        ),
+        quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
+        timed_under=timed_under,
+        is_counted=is_counted,
     ),
-    quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
-    quick_claims=("Returning freed memory slows a call by more than a tenth",),
-    # A GPU's counters only replay kernels, so that every case can be counted.
-    on_gpu={"full": FULL, "is_counted": None, "quick_claims": ()},
 )
+# A GPU's counters only replay kernels, so that every case can be counted.
+_PLAN_ON_GPU: Final = Plan(quick=_ON_CPU.plan.quick, timed_under=timed_under)
+STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, plan=_PLAN_ON_GPU))

@@ -23,6 +23,7 @@ import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
@@ -37,11 +38,12 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Plan,
     Policies,
     Session,
     Study,
     Subject,
-    not_counted,
+    no_case,
 )
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
@@ -300,29 +302,33 @@ def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:
     )
 
 
-STUDY: Final = Study(
+_ON_CPU: Final = Study(
+    subject=subject,
+    factors=_factors(BATCHES),
+    cases=cases,
     name="inference_memory",
     question="Does a batch fit into memory, and what makes it fit?",
-    factors=_factors(BATCHES),
-    subject=subject,
-    cases=cases,
-    memory=memory,
-    times=times,
-    timed_under=timed_under,
-    is_counted=not_counted,
-    full=msgspec.structs.replace(
-        FULL,
-        warmup_calls=1,
-        minimum_samples=2,
-        maximum_samples=15,
-        case_budget_s=0.2,
-        processes={"retained": 8},
-        budget_s=450.0,
+    plan=Plan(
+        full=msgspec.structs.replace(
+            FULL,
+            warmup_calls=1,
+            minimum_samples=2,
+            maximum_samples=15,
+            case_budget_s=0.2,
+            processes={"retained": 8},
+            budget_s=450.0,
+        ),
+        quick=msgspec.structs.replace(QUICK, minimum_samples=3, warmup_calls=1),
+        timed_under=timed_under,
+        is_counted=no_case,
+        memory=memory,
+        times=times,
     ),
-    quick=msgspec.structs.replace(QUICK, minimum_samples=3, warmup_calls=1),
-    on_gpu={
-        "factors": _factors(BATCHES_ON_GPU),
-        "cases": partial(cases, gpu=True),
-        "timed_under": partial(timed_under, gpu=True),
-    },
 )
+_ON_GPU: Final = replace(
+    _ON_CPU,
+    factors=_factors(BATCHES_ON_GPU),
+    cases=partial(cases, gpu=True),
+    plan=replace(_ON_CPU.plan, timed_under=partial(timed_under, gpu=True)),
+)
+STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -48,7 +48,8 @@ def list_studies(options: Namespace) -> int:
     print(f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION")
     for study in map(load, STUDIES):
         cases = len(study.cases(study.levels(quick=False)))
-        limit = period_text(study.full.budget_s) if study.full.budget_s else "–"
+        budget = study.plan.full.budget_s
+        limit = period_text(budget) if budget else "–"
         print(f"{study.name:<18} {cases:>5}  {limit:>10}  {study.question}")
     print("\nThe limit is for times; memory and counters come on top. For plans: list STUDY.")
     return 0
@@ -62,9 +63,10 @@ def _describe(study: Study) -> str:
         lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
     for device in ("cpu", "cuda") if study.on_gpu else ("cpu",):
         variant = study.on(device)
-        for option, plan in (("", variant.full), (" --quick", variant.quick)):
+        plan = variant.plan
+        for option, protocol in (("", plan.full), (" --quick", plan.quick)):
             cases = len(variant.cases(variant.levels(quick=bool(option))))
-            processes = ", ".join(f"{n} {policy}" for policy, n in plan.processes.items())
+            processes = ", ".join(f"{n} {policy}" for policy, n in protocol.processes.items())
             on_gpu = " --device cuda" if device == "cuda" else ""
             lines.append(f"  run {study.name}{option}{on_gpu}: {cases} cases by {processes}")
     return "\n".join(lines)

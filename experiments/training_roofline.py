@@ -28,6 +28,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -47,10 +48,11 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
+    Plan,
     Session,
     Study,
     Subject,
-    not_counted,
+    no_case,
 )
 from experiments.networks import catalogue
 from report.core.errors import MeasurementError
@@ -192,9 +194,8 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return ("torch", "torch._dynamo")
 
 
-STUDY: Final = Study(
-    name="training_roofline",
-    question="How near does the training of a network come to what the machine can do?",
+_ON_CPU: Final = Study(
+    subject=subject,
     factors=(
         Factor("subject", levels=("profile", "training")),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
@@ -203,33 +204,38 @@ STUDY: Final = Study(
         Factor("precision", levels=("float32", "bfloat16")),
         Factor("layout", levels=("contiguous", "channels_last")),
     ),
-    subject=subject,
     cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
-    memory=memory,
-    times=times,
-    is_counted=not_counted,
-    imports=imports,
-    # A step takes up to seconds; few steps per process allow more processes.
-    full=msgspec.structs.replace(
-        FULL,
-        warmup_calls=1,
-        minimum_samples=2,
-        maximum_samples=10,
-        processes={"retained": 8},
-        budget_s=600.0,
-    ),
-    quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
-    on_gpu={
-        "factors": (
-            Factor("subject", levels=("training",)),
-            Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
-            Factor("image", levels=(224,), any_count=True),
-            Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
-            Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
-            Factor("layout", levels=("contiguous",)),
+    name="training_roofline",
+    question="How near does the training of a network come to what the machine can do?",
+    plan=Plan(
+        # A step takes up to seconds; few steps per process allow more processes.
+        full=msgspec.structs.replace(
+            FULL,
+            warmup_calls=1,
+            minimum_samples=2,
+            maximum_samples=10,
+            processes={"retained": 8},
+            budget_s=600.0,
         ),
-        "cases": partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
-        "memory": None,  # the harness measures it
-        "full": msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8}),
-    },
+        quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
+        is_counted=no_case,
+        memory=memory,
+        times=times,
+        imports=imports,
+    ),
 )
+_FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})
+_ON_GPU: Final = replace(
+    _ON_CPU,
+    factors=(
+        Factor("subject", levels=("training",)),
+        Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
+        Factor("image", levels=(224,), any_count=True),
+        Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
+        Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
+        Factor("layout", levels=("contiguous",)),
+    ),
+    cases=partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
+    plan=replace(_ON_CPU.plan, full=_FULL_ON_GPU, memory=None),  # the harness measures memory
+)
+STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

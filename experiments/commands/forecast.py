@@ -69,7 +69,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
     start_s = time.monotonic() - started + _START_S
     protocol = available_policies(planned, request.device)[0]
     if request.quick:
-        claims = "; ".join(study.quick_claims) or "none that its study names"
+        claims = "; ".join(study.plan.quick_claims) or "none that its study names"
         note(f"Claims that this quick run can decide: {claims}.")
     kinds = _by_kind(cases)
     _check_cases(study, kinds, note)
@@ -224,15 +224,15 @@ def _expected(
     noisy: bool,
 ) -> dict[Stage, float]:
     """Expect the times of memory, with both measurements of ceilings, and of all processes."""
-    memory = start_s + 2 * _CEILINGS_S[study.ceilings]
-    memory += 2 * start_s if study.ceilings != "none" else 0.0
+    memory = start_s + 2 * _CEILINGS_S[study.plan.ceilings]
+    memory += 2 * start_s if study.plan.ceilings != "none" else 0.0
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
     one_round = defaultdict[str, float](float)
     for factors in cases:
         calls = _interpolated(timed, factors)
-        if study.subject or study.memory:
+        if study.subject or study.plan.memory:
             memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
-        policies = study.timed_under(factors) if study.has_times else "none"
+        policies = study.plan.timed_under(factors) if study.has_times else "none"
         for policy in protocol.processes:
             if policies == "every" or (policies == "main" and policy == main):
                 one_round[policy] += _case_time(calls, protocol)
@@ -255,7 +255,7 @@ def _counting_time(study: Study, cases: Sequence[Factors], request: Request) -> 
         return 0.0
     total = 0.0
     for factors in cases:
-        if study.is_counted is None or study.is_counted(factors):
+        if study.plan.is_counted(factors):
             with suppress(Exception):  # what cannot be built is not counted
                 total += tool.seconds(multiply_adds(study, factors))
         if request.counter_choice != "all" and total > tool.BUDGET_S:

@@ -83,8 +83,7 @@ def counting_task(
         case = journal.finished.get(index)
         if case is None or case.status != "ok" or index in journal.counts:
             continue
-        selected = study.is_counted is None or study.is_counted(factors)
-        if header.counters != "none" and study.subject and selected:
+        if header.counters != "none" and study.subject and study.plan.is_counted(factors):
             size = multiply_adds(study, factors)
             if size:  # unknown for layers without a description
                 work.append((size, index))

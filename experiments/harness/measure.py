@@ -49,8 +49,8 @@ def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
 
     Empty if one of them has no description.
     """
-    if study.layers is not None:
-        return study.layers(factors)
+    if study.plan.layers is not None:
+        return study.plan.layers(factors)
     if study.subject is None:
         return ()
     from experiments.harness.capture import UndescribedError, capture_layers

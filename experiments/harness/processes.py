@@ -18,7 +18,7 @@ import msgspec
 from experiments import registry
 from experiments.harness import policies, worker
 from experiments.harness.journal import Ceilings, Message, Result
-from experiments.harness.study import CeilingSize, Factors, Session, Study
+from experiments.harness.study import Factors, Session, Study
 from experiments.harness.worker import Task, WorkerRole
 from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
@@ -148,10 +148,10 @@ def run_cases(
 
 def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Task:
     """Select the cases that share a worker with the first one that waits."""
-    imports = study.imports(next(iter(waiting.values())), task.session)
+    imports = study.plan.imports(next(iter(waiting.values())), task.session)
     batch = []
     for case, factors in waiting.items():
-        if study.imports(factors, task.session) == imports:
+        if study.plan.imports(factors, task.session) == imports:
             batch.append((case, factors))
         if not (imports or task.forks):
             break
@@ -159,9 +159,10 @@ def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Tas
 
 
 def measure_ceilings(
-    session: Session, size: CeilingSize, moment: Moment, note: Callable[[str], None]
+    study: Study, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
     """Measure all ceilings in a new process, with freed memory kept as in the studies."""
+    size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")
     again = " again, since a case was faster" if moment == "during" else f" {moment} the series"

@@ -84,21 +84,23 @@ class Request:
         study's.  Raises ``UsageError``.
         """
         study = registry.load(self.study).on(self.device)
-        if self.images and study.images is None:
+        plan = study.plan
+        if self.images and plan.images is None:
             raise UsageError(f"--data: {self.study} reads no images; drop the option.")
         settings = _parse_settings(study, self.settings)
-        protocol = study.quick if self.quick else study.full
+        protocol = plan.quick if self.quick else plan.full
         if settings or self.changes:
             protocol = msgspec.structs.replace(protocol, plan="custom", **self.changes)
-        data: Levels = {"dataset": (study.images,)} if self.images and study.images else {}
+        data: Levels = {"dataset": (plan.images,)} if self.images and plan.images else {}
         cases = study.cases({**study.levels(quick=self.quick), **data, **settings})
         if not cases:
             raise UsageError(
                 f"--set: {self.study} has no case with this combination of levels; python -m "
                 f"experiments list {self.study} lists all factors."
             )
-        size: CeilingSize = "small" if self.quick and study.ceilings == "large" else study.ceilings
-        return replace(study, ceilings=self.ceilings or size), protocol, cases
+        size: CeilingSize = "small" if self.quick and plan.ceilings == "large" else plan.ceilings
+        plan = replace(plan, ceilings=self.ceilings or size)
+        return replace(study, plan=plan), protocol, cases
 
     def select_shard(self) -> Shard | None:
         """Name the shard and its sweep; raises ``UsageError`` for too many shards.

@@ -117,7 +117,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     full_budget = inf if protocol.budget_s is None else protocol.budget_s
     budget = full_budget * len(own) / len(planned)
     main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
-    every_policy = [case for case in cases if study.timed_under(cases[case]) == "every"]
+    every_policy = [case for case in cases if study.plan.timed_under(cases[case]) == "every"]
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
 
     def seconds_left(share: float = 1.0) -> float:
@@ -167,7 +167,7 @@ def recheck_ceilings(
             timed = msgspec.structs.replace(case, rounds=(result.round,))
             fastest = max(fastest, gates.forward_rate(timed))
     if fastest > best:
-        journal.append(measure_ceilings(session, study.ceilings, "during", observer.note))
+        journal.append(measure_ceilings(study, session, "during", observer.note))
 
 
 def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:
@@ -175,7 +175,7 @@ def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:
     cases = {}
     for index, factors in enumerate(journal.header.factors):
         measured = journal.finished.get(index)  # None for a case of another shard
-        timed = study.has_times and study.timed_under(factors) != "none"
+        timed = study.has_times and study.plan.timed_under(factors) != "none"
         if timed and (measured is None or measured.status == "ok"):
             cases[index] = factors
     return cases

@@ -73,10 +73,10 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             if request.wait_quiet is not None:
                 quiet.wait_quiet(request.wait_quiet, observer.note, threads)
             if journal.ceilings is None:
-                journal.append(measure_ceilings(session, study.ceilings, "before", observer.note))
+                journal.append(measure_ceilings(study, session, "before", observer.note))
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
-            after = measure_ceilings(session, study.ceilings, "after", observer.note)
+            after = measure_ceilings(study, session, "after", observer.note)
             journal.header = conditions.with_throttling(journal.header, throttled)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
@@ -213,7 +213,7 @@ def _measure_cases(study: Study, session: Session, journal: Journal, observer: O
                     f"{file.name}: {name} writes another file of this name than an earlier case; "
                     "give files different names in the study."
                 )
-        if study.subject and not (study.layers or result.outcome.layers):
+        if study.subject and not (study.plan.layers or result.outcome.layers):
             from experiments.theory.subjects import with_operators
 
             journal.append(with_operators(study, result))

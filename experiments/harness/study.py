@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -145,7 +145,12 @@ def no_policy(factors: Factors) -> Policies:
     return "none"
 
 
-def not_counted(factors: Factors) -> bool:
+def every_case(factors: Factors) -> bool:
+    """Count the executed work of a case."""
+    return True
+
+
+def no_case(factors: Factors) -> bool:
     """Do not count the executed work of a case."""
     return False
 
@@ -156,57 +161,64 @@ def torch_only(factors: Factors, session: Session) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How the cases of a study are measured, where the defaults do not fit.
+
+    - ``quick_claims`` are the titles of the claims that a quick run can decide.
+    - ``full`` and ``quick`` are the protocols of both kinds of run; ``ceilings`` is the size of the
+      ceilings that a full run measures (a quick run measures small ones).
+    - ``timed_under`` selects the memory policies for the times of a case, and ``is_counted`` the
+      cases whose executed work is counted.
+    - ``memory`` and ``times`` replace the harness's measurements, once per case or in each of
+      several processes; their exceptions become the case's outcome.
+    - ``layers`` describes the layers of cases without a module.
+    - ``files`` returns files of a case for the record's folder.
+    - ``imports`` lists the modules that a process imports before its first case; cases with the
+      same list share a process.
+    - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
+    """
+
+    quick_claims: tuple[str, ...] = ()
+    full: Protocol = FULL
+    quick: Protocol = QUICK
+    ceilings: CeilingSize = "large"
+    timed_under: Callable[[Factors], Policies] = every_policy
+    is_counted: Callable[[Factors], bool] = every_case
+    memory: Callable[[Factors, Session], Measured] | None = None
+    times: Callable[[Factors, Session], Measured] | None = None
+    layers: Callable[[Factors], tuple[Layer, ...]] | None = None
+    files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
+    imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
+    images: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A question with the cases that answer it.
 
     ``subject`` builds the computation of a case; it is called with torch's seed set and with
     tensors on the device by default, and on the meta device to capture layers.  ``cases`` selects
-    the combinations of levels to measure, in order; by default all.  The other fields serve studies
-    whose cases differ:
-
-    - ``memory`` and ``times`` replace the harness's measurements, once per case or in each of
-      several processes; their exceptions become the case's outcome.  ``timed_under`` selects the
-      memory policies for the times of a case.
-    - ``files`` returns files of a case for the record's folder.
-    - ``is_counted`` selects the cases whose executed work is counted; by default all.
-    - ``imports`` lists the modules that a process imports before its first case; cases with the
-      same list share a process.
-    - ``layers`` describes the layers of cases without a module.
-    - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
-    - ``quick_claims`` are the titles of the claims that a quick run can decide.
-    - ``full`` and ``quick`` are the protocols of the two plans; ``ceilings`` is the size of the
-      ceilings that a full run measures (a quick run measures small ones).
-    - ``on_gpu`` replaces other fields if a GPU measures.
+    the combinations of levels to measure, in order; by default all.  ``on_gpu`` is the study as a
+    GPU measures it, if that differs.
     """
 
+    subject: Callable[[Factors], Subject] | None
+    factors: tuple[Factor, ...]
+    cases: Callable[[Levels], tuple[Factors, ...]] = all_combinations
     name: str
     question: str
-    factors: tuple[Factor, ...]
-    subject: Callable[[Factors], Subject] | None = None
-    cases: Callable[[Levels], tuple[Factors, ...]] = all_combinations
-    layers: Callable[[Factors], tuple[Layer, ...]] | None = None
-    memory: Callable[[Factors, Session], Measured] | None = None
-    times: Callable[[Factors, Session], Measured] | None = None
-    files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
-    timed_under: Callable[[Factors], Policies] = every_policy
-    is_counted: Callable[[Factors], bool] | None = None
-    imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
-    images: str | None = None
-    quick_claims: tuple[str, ...] = ()
-    full: Protocol = FULL
-    quick: Protocol = QUICK
-    ceilings: CeilingSize = "large"
-    on_gpu: Mapping[str, Any] = field(default_factory=dict)
+    plan: Plan = Plan()
+    on_gpu: Study | None = None
 
     @property
     def has_times(self) -> bool:
         """Return whether the study measures times."""
-        return self.subject is not None or self.times is not None
+        return self.subject is not None or self.plan.times is not None
 
     def levels(self, *, quick: bool) -> Levels:
         """Levels of a plan without ``--set``."""
         return {f.name: (quick and f.quick) or f.levels for f in self.factors}
 
     def on(self, device: Device) -> Study:
-        """Return the study with its fields for ``device``."""
-        return replace(self, **self.on_gpu) if device == "cuda" else self
+        """Return the study as ``device`` measures it."""
+        return self.on_gpu or self if device == "cuda" else self

@@ -192,7 +192,7 @@ def unmeasured(
 def _prepare(study: Study, task: Task) -> None:
     """Import the libraries of all cases, so that their children share them."""
     session = task.session
-    imports = study.imports(task.cases[0][1], session)
+    imports = study.plan.imports(task.cases[0][1], session)
     if "torch" in imports:
         runtime.start_torch(session.device, session.threads)
     for module in imports:
@@ -248,12 +248,12 @@ def _measure_memory(study: Study, task: Task, index: int, factors: Factors) -> C
     if study.subject:
         measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
     series: Measured = {}
-    if study.memory or study.subject:  # other studies measure only times
-        series = (study.memory or partial(measure.measure_memory, study))(factors, session)
+    if study.plan.memory or study.subject:  # other studies measure only times
+        series = (study.plan.memory or partial(measure.measure_memory, study))(factors, session)
     files: tuple[CaseFile, ...] = ()
     unfiled = None
     try:
-        files = study.files(factors, session) if study.files else ()
+        files = study.plan.files(factors, session) if study.plan.files else ()
     except Exception as error:  # the series are valid without the files
         traceback.print_exc()
         unfiled = classify(error)[1]
@@ -268,7 +268,7 @@ def _measure_time(study: Study, task: Task, index: int, factors: Factors) -> Rou
     if task.policy == "traced":
         series = policies.trace_blocks(measure.build_workload(study, factors, session.device))
     else:
-        series = (study.times or partial(measure.measure_time, study))(factors, session)
+        series = (study.plan.times or partial(measure.measure_time, study))(factors, session)
     round_ = Round(
         process=session.process,
         policy=task.policy,

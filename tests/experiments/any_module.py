@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from experiments.harness.study import QUICK, Factor, Factors, Study, Subject
+from experiments.harness.study import QUICK, Factor, Factors, Plan, Study, Subject
 
 
 def subject(factors: Factors) -> Subject:
@@ -49,11 +49,11 @@ def subject(factors: Factors) -> Subject:
     return Subject(module.eval(), torch.randn(shape))
 
 
+QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01)
 STUDY = Study(
+    subject=subject,
+    factors=(Factor("module", levels=("gru", "conv1d", "block", "own")),),
     name="any_module",
     question="Can any module be measured?",
-    factors=(Factor("module", levels=("gru", "conv1d", "block", "own")),),
-    subject=subject,
-    quick=msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01),
-    ceilings="none",
+    plan=Plan(quick=QUICKER, ceilings="none"),
 )

@@ -77,7 +77,7 @@ def make_header(study: Study, **changes: object) -> Header:
         "finished": "2026-11-20T10:00:00Z",
         "command": ("python", "-m", "experiments", "run", study.name),
         "code": Code(commit=None, tree_clean=None, measuring_code="0" * 64),
-        "protocol": study.full,
+        "protocol": study.plan.full,
         "environment": make_environment(),
         "attachments": (),
         "cases": study.cases({f.name: f.levels for f in study.factors}),
@@ -111,8 +111,9 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 def _small(load: Callable[[str], Study], ceilings: bool, name: str) -> Study:
     study = load(name)
-    quick = msgspec.structs.replace(study.quick, processes={"retained": 1}, case_budget_s=0.02)
-    return replace(study, quick=quick, ceilings="small" if ceilings else "none")
+    quick = msgspec.structs.replace(study.plan.quick, processes={"retained": 1}, case_budget_s=0.02)
+    plan = replace(study.plan, quick=quick, ceilings="small" if ceilings else "none")
+    return replace(study, plan=plan)
 
 
 class Driver:

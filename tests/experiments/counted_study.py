@@ -51,9 +51,7 @@ def layers(factors: Factors) -> tuple[Linear]:
     return (Linear(input_shape=shape, output_shape=(1, 1), dtype="float32", bias=False),)
 
 
-STUDY = replace(
-    TINY,
-    subject=subject,
-    layers=layers,
-    on_gpu={"subject": subject_on_gpu, "is_counted": lambda factors: int(factors["size"]) < 4},
-)
+PLAN = replace(TINY.plan, layers=layers)
+ON_CPU = replace(TINY, subject=subject, plan=PLAN)
+PLAN_ON_GPU = replace(PLAN, is_counted=lambda factors: int(factors["size"]) < 4)
+STUDY = replace(ON_CPU, on_gpu=replace(ON_CPU, subject=subject_on_gpu, plan=PLAN_ON_GPU))

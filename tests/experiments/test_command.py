@@ -149,7 +149,7 @@ def test_what_keeps_two_runs_apart_is_named() -> None:
     other_code = replaced(HEADER.code, measuring_code="1" * 64)
     for change, named in (
         ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ""),
-        ({"protocol": tiny_study.STUDY.quick}, "protocol.plan was full and is now quick"),
+        ({"protocol": tiny_study.STUDY.plan.quick}, "protocol.plan was full and is now quick"),
         ({"cases": (first, {"size": 9}, *HEADER.factors[2:])}, "cases.2.size was 2 and is now 9"),
         ({"cases": HEADER.factors[:-1]}, "cases.6.size was 6 and is now unset"),
         ({"code": other_code}, "measuring code was 00000000 and is now 11111111"),

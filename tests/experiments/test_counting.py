@@ -108,7 +108,7 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if "fma" not in machine.host().flags:
         pytest.skip("this processor has no fused multiply-add")
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
-    task = new_task(STUDY, "lackey", Session("cpu", STUDY.full), cases)
+    task = new_task(STUDY, "lackey", Session("cpu", STUDY.plan.full), cases)
     counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,))))
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]

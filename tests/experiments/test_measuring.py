@@ -52,7 +52,7 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
     study, full = STUDIES[name].on(device), plan(name, device)
     assert len({frozenset(case.items()) for case in full}) == len(full)
     assert len(plan(name, device, quick=True)) < len(full)
-    for each in (study.full, study.quick):
+    for each in (study.plan.full, study.plan.quick):
         assert set(each.processes) <= set(get_args(Policy))
         assert 1 <= each.minimum_samples <= each.maximum_samples
     machine = make_environment(device=device)
@@ -60,7 +60,7 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
     journal = Journal(Path(), header)
     for index, case in enumerate(full):
         journal.finished[index] = Case(factors=case)
-    task, seconds = counting.counting_task(study, Session(device, study.full), journal, None)
+    task, seconds = counting.counting_task(study, Session(device, study.plan.full), journal, None)
     work = [counting.multiply_adds(study, factors) for _, factors in task.cases]
     assert device == "cuda" or sum(seconds.values()) <= lackey.BUDGET_S
     assert work == sorted(work)
@@ -90,7 +90,7 @@ def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
         passes = 3 if case["pass"] == "forward_backward" else 1
         assert counting.multiply_adds(STUDIES["conv_profiling"], case) == passes * taps
     assert not set(KNOWN) & set(HELD_OUT), "what rules were read off is not held out"
-    planned = STUDIES["conv_profiling"].full.processes
+    planned = STUDIES["conv_profiling"].plan.full.processes
     assert planned == {"retained": 8, "default": 6, "jemalloc": 2}
 
 
@@ -159,7 +159,7 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
         # Events are kept where a paper replays them.
         assert ("memory_events" in case.series) == (well and name.startswith("conv"))
-        assert bool(case.rounds) == (well and study.timed_under(case.factors) != "none")
+        assert bool(case.rounds) == (well and study.plan.timed_under(case.factors) != "none")
         for round_ in case.rounds:
             times = round_.samples("time")
             assert round_.status == "ok" and times and min(times) > 0

@@ -208,7 +208,7 @@ def test_ceilings_are_measured_again_when_a_case_beats_them(
         journal.append(before)
         journal.append(CaseResult(case=0, outcome=Case(factors={}, layers=(layer,))))
         for _ in range(3):
-            session = Session("cpu", study.full)
+            session = Session("cpu", study.plan.full)
             rounds.recheck_ceilings(study, session, journal, results, notes)
     assert journal.ceilings is not None and next(rates, None) is None
     assert [each.moment for each in journal.ceilings.ceilings] == ["before", "during", "during"]
@@ -237,7 +237,7 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, factors in enumerate(header.factors):
             journal.append(CaseResult(case=index, outcome=Case(factors=factors)))
-        rounds.measure(study, Session("cpu", study.full), journal, notes)
+        rounds.measure(study, Session("cpu", study.plan.full), journal, notes)
     plain, crashed, loud = (assemble_case(study, journal, index) for index in range(3))
 
     assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})

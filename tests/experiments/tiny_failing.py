@@ -72,7 +72,5 @@ STUDY = replace(
     PLAIN,
     factors=(Factor("way", ("well", *REASONS, *FILES, *CLASHING, "well again")),),
     cases=cases,
-    memory=memory,
-    files=files,
-    layers=lambda factors: (LAYER,),
+    plan=replace(PLAIN.plan, memory=memory, files=files, layers=lambda factors: (LAYER,)),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Session, Study
+from experiments.harness.study import FULL, Factor, Factors, Plan, Session, Study
 from report.core.records.record import Measured
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
@@ -25,11 +25,14 @@ def measure(factors: Factors, session: Session) -> Measured:
 
 
 STUDY = Study(
+    subject=None,
+    factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
     name="tiny",
     question="Does the harness work?",
-    factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
-    memory=measure,
-    imports=lambda factors, session: (),
-    quick=msgspec.structs.replace(FULL, plan="quick"),
-    ceilings="none",
+    plan=Plan(
+        quick=msgspec.structs.replace(FULL, plan="quick"),
+        ceilings="none",
+        memory=measure,
+        imports=lambda factors, session: (),
+    ),
 )

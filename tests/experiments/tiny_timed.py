@@ -45,5 +45,5 @@ def times(factors: Factors, session: Session) -> Measured:
     return {"time": (size / 1000,), "step_loss": (float(os.getpid()),), "train_loss": (retained,)}
 
 
-PLAN = msgspec.structs.replace(PLAIN.full, processes={"retained": 2, "default": 1})
-STUDY = replace(PLAIN, memory=memory, times=times, full=PLAN)
+FULL = msgspec.structs.replace(PLAIN.plan.full, processes={"retained": 2, "default": 1})
+STUDY = replace(PLAIN, plan=replace(PLAIN.plan, memory=memory, times=times, full=FULL))
