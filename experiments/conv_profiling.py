@@ -4,7 +4,8 @@ The layer is the second convolution of PyTorch's MNIST example and the same in o
 float32, with random weights and inputs from a fixed seed.  Nothing is timed.  Factors:
 
 - ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived,
-  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement.
+  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement,
+  ``changed`` in a held-out shape with other channels, so that blocks of eight fit or just do not.
 - ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the
   extent of the network's images, of which the first convolution leaves two less.
 - ``batch``: images a call.
@@ -15,14 +16,20 @@ float32, with random weights and inputs from a fixed seed.  Nothing is timed.  F
   cores, on a GPU alone; a case that names none computes in float32.
 
 The trace of torch's profiler of a warm call of the example's layer, forward and backward at batch
-64, is stored beside the record.
+64, is stored beside the record, and on a CPU the implementations that oneDNN chooses natively,
+natively with AVX2 at most, and under valgrind, which counts the operations.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from os import environ
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -70,6 +77,19 @@ HELD_OUT: Final[tuple[CallShape, ...]] = (
     ("12-26", 1, 27),
     ("31-50", 5, 25),
 )
+#: The held-out ``9-19`` and its like, changed alone in their channels.
+CHANGED: Final[tuple[CallShape, ...]] = (
+    ("9-16", 3, 21),
+    ("8-19", 3, 21),
+    ("8-16", 3, 21),
+    ("8-17", 3, 21),
+    ("8-24", 3, 21),
+    ("8-25", 3, 21),
+    ("16-24", 3, 21),
+    ("9-18", 3, 24),
+    ("9-19", 3, 24),
+)
+SHAPES: Final = {"layer": KNOWN, "held_out": HELD_OUT, "changed": CHANGED}
 #: The batch sizes of all shapes but the example's, and that at which a call is traced.
 OTHER_BATCHES: Final = (1, 8)
 TRACED_BATCH: Final = 64
@@ -82,9 +102,8 @@ _STORED: Final = (
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """List all shapes forward, and the example's shape at every batch and backward too."""
-    subjects = {"layer": KNOWN, "held_out": HELD_OUT}
     listed: list[Factors] = []
-    for subject, shapes in subjects.items():
+    for subject, shapes in SHAPES.items():
         if subject not in levels["subject"]:
             continue
         for shape, direction, batch in product(shapes, levels["pass"], levels["batch"]):
@@ -128,15 +147,79 @@ def subject(factors: Factors) -> Subject:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return a warm call of one case as a Chrome trace, for Perfetto and ``chrome://tracing``.
+    """Return a trace for one case, and for another oneDNN's implementation of every call."""
+    shape, batch = _shape(factors), factors["batch"]
+    plain = shape == KNOWN[0] and "precision" not in factors
+    if plain and (batch, factors["pass"]) == (TRACED_BATCH, "forward_backward"):
+        return (_trace(factors, session),)
+    full = session.device == "cpu" and session.protocol.plan == "full"
+    named = full and (shape, batch) == (CHANGED[0], OTHER_BATCHES[0])
+    return _implementations() if named and shutil.which("valgrind") else ()
+
+
+#: Command and variables of a process in which oneDNN names its implementations.
+_DISPATCHES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
+    "native": ((), {}),
+    "native, AVX2 at most": ((), {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
+    "valgrind": (("valgrind", "-q", "--tool=none"), {}),
+}
+#: Fields of a line of oneDNN's log, by name.
+_FIELDS: Final = {"state": 3, "operation": 5, "code": 6, "formats": 8, "problem": 11}
+#: Time for one of the processes; importing torch under valgrind takes a minute (s).
+_PATIENCE_S: Final = 900
+
+
+def _implementations() -> tuple[CaseFile, ...]:
+    """Name oneDNN's implementation of every forward call, natively and under valgrind."""
+    program = f"from {__name__} import call_all; call_all()"
+    by_process: dict[str, dict[str, str]] = {}
+    for name, (wrapper, variables) in _DISPATCHES.items():
+        done = subprocess.run(
+            (*wrapper, sys.executable, "-c", program),
+            env={**environ, "ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", **variables},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=_PATIENCE_S,
+        )
+        by_process[name] = implementations_of(done.stdout)
+    meaning = (
+        "oneDNN's code and memory formats for each forward call by the description of its "
+        "problem, in a native process, in one with AVX2 at most, and under valgrind"
+    )
+    return (CaseFile("onednn.json", meaning, msgspec.json.format(msgspec.json.encode(by_process))),)
+
+
+def implementations_of(log: str) -> dict[str, str]:
+    """Read the code and the memory formats of each convolution from what oneDNN printed."""
+    chosen: dict[str, str] = {}
+    for line in log.splitlines():
+        fields = line.split(",")
+        if len(fields) <= max(_FIELDS.values()):
+            continue
+        call = {name: fields[place] for name, place in _FIELDS.items()}
+        if (call["state"], call["operation"]) == ("exec", "convolution"):
+            chosen[call["problem"]] = f"{call['code']} {call['formats']}"
+    return chosen
+
+
+def call_all() -> None:
+    """Run each forward call of the study once, on one thread, so that oneDNN logs it."""
+    import torch
+
+    torch.set_num_threads(1)
+    levels = {**STUDY.levels(quick=False), "pass": ("forward",), "batch": OTHER_BATCHES}
+    for factors in cases(levels):
+        build_workload(STUDY, factors, "cpu").call()
+
+
+def _trace(factors: Factors, session: Session) -> CaseFile:
+    """Return a warm call of the case as a Chrome trace, for Perfetto and ``chrome://tracing``.
 
     It contains every operator with its shapes, every event of the allocator and, on CUDA, every
     kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
     Raises ``MeasurementError`` if it is empty.
     """
-    plain = _shape(factors) == KNOWN[0] and "precision" not in factors
-    if not plain or (factors["batch"], factors["pass"]) != (TRACED_BATCH, "forward_backward"):
-        return ()
     workload = build_workload(STUDY, factors, session.device)
     workload.once()
     _traced(workload, session.device)  # the first profile of a process is slow
@@ -148,7 +231,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
         f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
         f"{TRACED_BATCH}, which Perfetto and chrome://tracing open"
     )
-    return (CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(content)),)
+    return CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(content))
 
 
 def _traced(workload: Workload, device: Device) -> bytes:
@@ -174,7 +257,7 @@ def _traced(workload: Workload, device: Device) -> bytes:
 _ON_CPU: Final = Study(
     subject=subject,
     factors=(
-        Factor("subject", levels=("layer", "held_out")),
+        Factor("subject", levels=tuple(SHAPES)),
         Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
         Factor("pass", levels=("forward", "forward_backward")),
     ),

@@ -8,17 +8,18 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from experiments.conv_profiling import CHANGED
 from report.core.records.record import Case, Environment, Record
 from report.paper.findings import Findings
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.theory.terms import LIBRARY
-from report.theory.work import output_bytes
+from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms
+from report.theory.work import macs, output_bytes
 from tests import factory, papers
 from tests.degraded import committed
 from tests.factory import OUTPUT_BYTES
@@ -236,6 +237,32 @@ def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> 
     most = 2 * 88 * 320 * 32 + 2 * 320 * 32 + 2 * 289 * 19
     assert max(points["GPU, held out"].x) == most / theory == max(points["GPU, held out"].y)
     assert all(x == y for item in drawn.points for x, y in zip(item.x, item.y, strict=True))
+
+
+#: Multiply-adds of one image and of eight, worked out before they were counted.  Eight images:
+#: oneDNN rounds both channels up to eight.  One image: MKL computes 289 positions as 296 and 400 as
+#: 400, converts one factor, and does not fuse one or two channels beyond a multiple of six.
+PREDICTED: Final = {
+    Dimensions(9, 16, 3, 21): (16 * 81 * 296 + 1, 8 * 289 * 9 * 16 * 16),
+    Dimensions(8, 19, 3, 21): (18 * 72 * 296 + 1, 8 * 289 * 9 * 8 * 24),
+    Dimensions(8, 16, 3, 21): (16 * 72 * 296 + 1, 8 * 289 * 9 * 8 * 16),
+    Dimensions(8, 17, 3, 21): (17 * 72 * 296 + 1, 8 * 289 * 9 * 8 * 24),
+    Dimensions(8, 24, 3, 21): (24 * 72 * 296 + 1, 8 * 289 * 9 * 8 * 24),
+    Dimensions(8, 25, 3, 21): (24 * 72 * 296 + 1, 8 * 289 * 9 * 8 * 32),
+    Dimensions(16, 24, 3, 21): (24 * 144 * 296 + 1, 8 * 289 * 9 * 16 * 24),
+    Dimensions(9, 18, 3, 24): (18 * 81 * 400 + 1, 8 * 400 * 9 * 16 * 24),
+    Dimensions(9, 19, 3, 24): (18 * 81 * 400 + 1, 8 * 400 * 9 * 16 * 24),
+}
+
+
+def test_the_changed_shapes_are_predicted_as_by_hand() -> None:
+    names = [(f"{d.inputs}-{d.outputs}", d.kernel, d.image) for d in PREDICTED]
+    assert tuple(names) == CHANGED
+    for shape, (one, eight) in PREDICTED.items():
+        for batch, expected in ((1, one), (8, eight)):
+            layer = shape.layer(batch)
+            terms = executed_terms(layer, 1, BUILD, COUNTED_WIDTH)
+            assert macs(layer) + sum(term.amount for term in terms) == expected, (shape, batch)
 
 
 def changed(place: int, **series: Any) -> Record:

@@ -19,7 +19,7 @@ import pytest
 
 from experiments import inference_memory, registry
 from experiments.commands.checks import checks_of
-from experiments.conv_profiling import HELD_OUT, KNOWN
+from experiments.conv_profiling import SHAPES, implementations_of
 from experiments.counters import counting, lackey
 from experiments.harness import measure, memory
 from experiments.harness.journal import Journal
@@ -89,9 +89,20 @@ def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
         taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
         passes = 3 if case["pass"] == "forward_backward" else 1
         assert counting.multiply_adds(STUDIES["conv_profiling"], case) == passes * taps
-    assert not set(KNOWN) & set(HELD_OUT), "what rules were read off is not held out"
+    listed = [shape for shapes in SHAPES.values() for shape in shapes]
+    assert len(listed) == len(set(listed)), "a shape of the rules' derivation is not held out"
     planned = STUDIES["conv_profiling"].plan.full.processes
     assert planned == {"retained": 8, "default": 6, "jemalloc": 2}
+
+
+def test_the_log_of_onednn_names_the_code_and_formats_of_each_convolution() -> None:
+    shape = "mb8_ic9oc16_ih19oh17kh3sh1dh0ph0_iw19ow17kw3sw1dw0pw0"
+    log = f"""onednn_verbose,v1,info,cpu,isa:Intel AVX2
+onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32 dst:f32,,,8x9x19x19,0.4
+onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2,forward_training,src:aBcd8b wei:A,\
+attr-scratchpad:user,alg:convolution_direct,{shape},4.8
+""".replace("\\\n", "")
+    assert implementations_of(log) == {shape: "jit:avx2 src:aBcd8b wei:A"}
 
 
 def test_settings_choose_levels_and_other_batches() -> None:

@@ -3,4 +3,4 @@
 from typing import Final
 
 #: The attachments of a record that the paper is computed from; the last are published traces.
-ATTACHMENTS: Final = ("ncu.json.gz", "benchmark_result_*_trace.json.gz")
+ATTACHMENTS: Final = ("ncu.json.gz", "onednn.json", "benchmark_result_*_trace.json.gz")

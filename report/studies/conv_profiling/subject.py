@@ -18,8 +18,9 @@ from report.theory.work import Macs, macs
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
-#: Cases of the layer: in shapes that the rules were read off, and in those that they predicted.
-SUBJECTS: Final = ("layer", "held_out")
+#: Cases of the layer: in shapes that the rules were derived from, in shapes that the rules
+#: predicted, and in those with other channels.
+SUBJECTS: Final = ("layer", "held_out", "changed")
 
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
 _FIRST_KERNEL: Final = 3
