@@ -16,7 +16,6 @@ Factors:
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -39,6 +38,7 @@ from experiments.backends.perceptron import (
     iteration,
     update,
 )
+from experiments.harness.memory import resident_bytes
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -53,7 +53,6 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
-from experiments.machine.text import read_text
 from report.core.records.layers import DType, Layer
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Measured, Protocol, Sample
@@ -168,22 +167,16 @@ def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
 
     Neither the library nor NumPy may be imported before; images are loaded afterwards.
     """
-    resident = {"resident_start": _resident()}
+    resident = {"resident_start": resident_bytes()}
     library = libraries.load(str(factors["backend"]), threads)
-    resident["resident_import"] = _resident()
+    resident["resident_import"] = resident_bytes()
     import numpy as np
 
     # The first product starts threads and loads kernels.
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
-    resident["resident_first_use"] = _resident()
+    resident["resident_first_use"] = resident_bytes()
     return library, {name: (size,) for name, size in resident.items() if size is not None}
-
-
-def _resident() -> int | None:
-    """Return this process's resident memory with mapped files (B); None if it cannot be read."""
-    matched = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
-    return int(matched[1]) * 1024 if matched else None
 
 
 def _images(factors: Factors, session: Session) -> Images:

@@ -17,28 +17,46 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 
 Only forward calls are timed, the layer's under every policy of glibc for freed memory: keep it,
 return it by both thresholds or by one of them, and return it while a library records the blocks.
+
+Two further subjects move the batch size from which calls map pages:
+
+- ``cliff``: a ``layer`` at batch sizes around the predicted start of the cliff, after the program
+  has set the trimming ``threshold`` (MiB) of glibc, or has freed a tensor of ``freed`` elements.
+- ``cure``: a whole ``network`` on 8 images, for ``inference`` or ``training`` (``mode``), with and
+  without such a tensor ``freed`` before.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import ceil, floor
 from typing import Any, Final
 
 import msgspec
 
+from experiments.harness.measure import build_workload, measure_memory, measure_time
+from experiments.harness.memory import resident_bytes
 from experiments.harness.study import (
     FULL,
     QUICK,
     Factor,
     Factors,
     Levels,
+    Mode,
     Plan,
     Policies,
+    Session,
     Study,
     Subject,
 )
-from report.theory.shapes import mnist_conv2
+from experiments.harness.timing import sample_times
+from report.core.records.layers import Convolution, Layer, Linear
+from report.core.records.record import Measured
+from report.theory import heap
+from report.theory.shapes import mnist_conv2, square_convolution
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
 #: Powers of two, and all batches between 4 and 8, where glibc begins to return memory.
@@ -55,6 +73,27 @@ _VARIED: Final = {**dict.fromkeys(_CHANGES, (1, 2, 8)), "linear 784-10": (1, 2, 
 
 #: Batches that are counted: under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
+
+#: Layers whose cliff is moved, as batches of one image.  Each output is larger than its input, and
+#: the first cliff begins beyond 16 images where a kernel has one tap: below, PyTorch computes such
+#: a convolution on one thread without oneDNN (``use_mkldnn`` in Convolution.cpp).
+MOVED: Final[dict[str, Convolution | Linear]] = {
+    "3x3": mnist_conv2(1),
+    "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
+    "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
+    "linear": Linear(
+        name="linear", input_shape=(1, 256), output_shape=(1, 1000), dtype="float32", bias=True
+    ),
+}
+#: Trimming thresholds that are set (MiB), and the elements of the tensor that is freed instead.
+THRESHOLDS: Final = (2, 4, 8, 16, 32)
+FREED: Final = 8_000_000
+#: Images of a network's call.
+CURED_BATCH: Final = 8
+#: Time of a layer near its cliff in one process: a few calls show if they map pages.
+_CLIFF_BUDGET_S: Final = 0.1
+#: Options of mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -74,11 +113,91 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
             for name, batch in product(levels["variant"], batches)
             if batch in _VARIED[str(name)]
         )
+    every += [*moved_cliffs(levels), *cures(levels)]
     return tuple(case for case in every if case["subject"] in levels["subject"])
+
+
+def moved_cliffs(levels: Levels) -> Iterator[Factors]:
+    """List each layer under each setting at batch sizes around the predicted start."""
+    settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
+    settings += [{"freed": elements} for elements in levels["freed"]]
+    for name, setting in product(levels["layer"], settings):
+        for batch in batches_around_start(MOVED[str(name)], trimming_threshold(setting)):
+            yield {"subject": "cliff", "layer": name, **setting, "batch": batch}
+
+
+def trimming_threshold(factors: Factors) -> int:
+    """Trimming threshold of a moved cliff (B)."""
+    if "freed" in factors:
+        return heap.raised_trimming(int(factors["freed"]))
+    return int(factors["threshold"]) * 2**20
+
+
+def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
+    """Batch sizes below, at and above the predicted start, in ascending order."""
+    start = heap.start_of_cliff(image, trimming)
+    end = heap.end_of_start(image, trimming)
+    whole = floor(start)
+    return tuple(sorted({floor(0.9 * start), whole, whole + 1, ceil(1.06 * start), floor(end) + 1}))
+
+
+def cures(levels: Levels) -> Iterator[Factors]:
+    """List the networks, each without a freed tensor and with it.
+
+    Predicted from what calls allocate beyond what stays (3.1 and 4.7 MB of the MNIST CNN, 51 and
+    164 MB of ResNet-18, for inference and training): after a tensor of 32 MB was freed, glibc keeps
+    64 MB, so that no call maps pages but those of ResNet-18's training.
+    """
+    for name, mode in product(levels["network"], levels["mode"]):
+        case: Factors = {"subject": "cure", "network": name, "mode": mode, "batch": CURED_BATCH}
+        yield case
+        for elements in levels["freed"]:
+            yield {**case, "freed": elements}
 
 
 def subject(factors: Factors) -> Subject:
     """Build the layer, the network or a variant, on random images."""
+    match factors["subject"]:
+        case "cliff":
+            return _moved(factors)
+        case "cure":
+            return _cured(factors)
+        case _:
+            return _varied(factors)
+
+
+def _moved(factors: Factors) -> Subject:
+    """Build a layer whose cliff is moved."""
+    import torch
+
+    image = MOVED[str(factors["layer"])]
+    _, channels, *extents = image.input_shape
+    outputs = image.output_shape[1]
+    module: torch.nn.Module
+    if isinstance(image, Linear):
+        module = torch.nn.Linear(channels, outputs)
+    else:
+        module = torch.nn.Conv2d(channels, outputs, image.kernel)
+    return Subject(module, torch.randn(int(factors["batch"]), channels, *extents), name=image.name)
+
+
+def _cured(factors: Factors) -> Subject:
+    """Build a network for inference or training."""
+    import torch
+
+    from experiments.networks.catalogue import network
+    from experiments.networks.chains import mnist_cnn
+
+    mode: Mode = "step" if factors["mode"] == "training" else "forward"
+    if factors["network"] == "MNIST CNN":
+        module, shape = mnist_cnn(), (1, 28, 28)
+    else:
+        module, shape = network(str(factors["network"]), in_place=True), (3, 224, 224)
+    return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
+
+
+def _varied(factors: Factors) -> Subject:
+    """Build the layer, the network of which it is a part, or a variant of it."""
     import torch
 
     from experiments.networks.chains import mnist_cnn
@@ -107,8 +226,53 @@ def subject(factors: Factors) -> Subject:
     )
 
 
+def memory(factors: Factors, session: Session) -> Measured:
+    """Measure the bytes of a case, except near a cliff, where only pages matter."""
+    return {} if factors["subject"] == "cliff" else measure_memory(STUDY, factors, session)
+
+
+def times(factors: Factors, session: Session) -> Measured:
+    """Time a case; for a cliff or cure after its setting, with the memory held between calls."""
+    if factors["subject"] not in ("cliff", "cure"):
+        return measure_time(STUDY, factors, session)
+    _set_memory(factors)
+    protocol = session.protocol
+    if factors["subject"] == "cliff":
+        protocol = msgspec.structs.replace(
+            protocol, maximum_samples=protocol.minimum_samples, case_budget_s=_CLIFF_BUDGET_S
+        )
+    workload = build_workload(STUDY, factors, session.device)
+    series = sample_times(workload, protocol, session.device)
+    resident = resident_bytes()
+    return series if resident is None else {**series, "resident_before": (resident,)}
+
+
+def _set_memory(factors: Factors) -> None:
+    """Set glibc's thresholds, or free a tensor that raises them.
+
+    Near a cliff a product comes first, so that the buffers of MKL, which it keeps, lie below all
+    later blocks.
+    """
+    import torch
+
+    if factors["subject"] == "cliff":
+        images = torch.ones(4096, 512)
+        torch.mm(images, images[:512])
+        del images
+    if "threshold" in factors:
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING)
+        library.mallopt(_M_TRIM_THRESHOLD, trimming_threshold(factors))
+    if "freed" in factors:
+        tensor = torch.empty(int(factors["freed"]))
+        del tensor
+
+
 def timed_under(factors: Factors) -> Policies:
     """Select policies: all for the contiguous layer's forward calls, none for variants."""
+    if factors["subject"] in ("cliff", "cure"):
+        own_setting = "threshold" in factors or "freed" in factors
+        return ("default",) if own_setting else ("default", "retained", "jemalloc")
     if factors["pass"] != "forward" or factors["subject"] == "variant":
         return "none"
     return "every" if factors.get("layout") == "contiguous" else "main"
@@ -121,14 +285,23 @@ def is_counted(factors: Factors) -> bool:
     return factors["subject"] == "variant"
 
 
+_ON_GPU: Final = ("layer", "network", "variant")
+_FACTORS: Final = (
+    Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
+    Factor("pass", levels=("forward", "forward_backward")),
+    Factor("layout", levels=("contiguous", "channels_last")),
+    Factor("variant", levels=tuple(_VARIED)),
+    Factor("layer", levels=tuple(MOVED)),
+    Factor("threshold", levels=THRESHOLDS),
+    Factor("freed", levels=(FREED,), any_count=True),
+    Factor("network", levels=("MNIST CNN", "ResNet-18")),
+    Factor("mode", levels=("inference", "training")),
+)
 _ON_CPU: Final = Study(
     subject=subject,
     factors=(
-        Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
-        Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
-        Factor("pass", levels=("forward", "forward_backward")),
-        Factor("layout", levels=("contiguous", "channels_last")),
-        Factor("variant", levels=tuple(_VARIED)),
+        Factor("subject", levels=(*_ON_GPU, "cliff", "cure"), quick=("layer", "network")),
+        *_FACTORS,
     ),
     cases=cases,
     name="conv_scaling",
@@ -143,15 +316,24 @@ _ON_CPU: Final = Study(
                 "mmap_threshold": 6,
                 "trim_threshold": 6,
                 "thresholds": 6,
-                "jemalloc": 2,
+                "jemalloc": 6,
                 "traced": 6,
             },
+            budget_s=1500.0,
         ),
         quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
         timed_under=timed_under,
         is_counted=is_counted,
+        memory=memory,
+        times=times,
     ),
 )
-# A GPU's counters only replay kernels, so that every case can be counted.
-_PLAN_ON_GPU: Final = Plan(quick=_ON_CPU.plan.quick, timed_under=timed_under)
-STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, plan=_PLAN_ON_GPU))
+STUDY: Final = replace(
+    _ON_CPU,
+    on_gpu=replace(
+        _ON_CPU,
+        factors=(Factor("subject", levels=_ON_GPU, quick=("layer", "network")), *_FACTORS),
+        # A GPU's counters only replay kernels, so that every case can be counted.
+        plan=Plan(quick=_ON_CPU.plan.quick, timed_under=timed_under),
+    ),
+)

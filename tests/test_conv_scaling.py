@@ -16,8 +16,11 @@ import msgspec
 import pytest
 from pytest import approx
 
+from experiments.conv_scaling import FREED, MOVED, cases, trimming_threshold
+from experiments.conv_scaling import STUDY as STUDY_RUN
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings
+from report.theory import heap
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import found_in, printing, rows
@@ -340,6 +343,38 @@ for run in runs:
         os._exit(0)
     os.waitpid(child, 0)
 """
+
+
+#: By hand: thresholds of 2 to 32 MiB, and of twice 32,002,048 B, less 128 KiB, over the bytes that
+#: an image leaves at the top: 381,440, 108,160 and 197,632 (two outputs and an input) and 4,000 (an
+#: output).  An output of 32 MiB is mapped in any case: 8,388.6 images of the linear layer.
+STARTS = {
+    "3x3": (5.15, 10.65, 21.65, 43.64, 87.62, 167.45),
+    "1x1": (18.18, 37.57, 76.35, 153.90, 309.02, 590.54),
+    "5x5": (9.95, 20.56, 41.78, 84.23, 169.12, 323.19),
+    "linear": (491.52, 1015.81, 2064.38, 4161.54, 8355.84, 8388.61),
+}
+
+
+def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
+    """Also where the copy of the input lies lower: 294,912, 86,528 and 147,456 B an image."""
+    settings: list[dict[str, Any]] = [{"threshold": 2**n} for n in range(1, 6)]
+    settings.append({"freed": 8_000_000})
+    listed = cases({**STUDY_RUN.levels(quick=False), "subject": ("cliff",)})
+    for layer, starts in STARTS.items():
+        image = MOVED[layer]
+        for setting, start in zip(settings, starts, strict=True):
+            trimming = trimming_threshold(setting)
+            assert heap.start_of_cliff(image, trimming) == approx(start, abs=0.005)
+            alike = {"subject": "cliff", "layer": layer, **setting}
+            batches = [c["batch"] for c in listed if alike.items() <= c.items()]
+            assert {int(start), int(start) + 1} < {*batches}
+            assert min(batches) < int(start) and max(batches) > heap.end_of_start(image, trimming)
+    ends = [heap.end_of_start(MOVED[layer], 2**21) for layer in STARTS]
+    assert ends == approx([6.67, 22.72, 13.33, 491.52], abs=0.005)
+    # Twice 32,002,048 B less 128 KiB is 63,873,024 B.
+    peaks = (63_873_023, 63_873_024)
+    assert [heap.keeps_freed(peak, heap.raised_trimming(FREED)) for peak in peaks] == [True, False]
 
 
 @pytest.mark.skipif(

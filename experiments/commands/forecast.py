@@ -23,7 +23,14 @@ from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
 from experiments.harness.progress import Stage
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import CeilingSize, Factors, Session, Study
+from experiments.harness.study import (
+    CeilingSize,
+    Factors,
+    Session,
+    Study,
+    is_selected,
+    main_policy,
+)
 from experiments.harness.timing import WARMUP_SHARE
 from experiments.machine import limits, quiet, runtime
 from experiments.machine.text import factors_text, first_line, period_text
@@ -226,7 +233,6 @@ def _expected(
     """Expect the times of memory, with both measurements of ceilings, and of all processes."""
     memory = start_s + 2 * _CEILINGS_S[study.plan.ceilings]
     memory += 2 * start_s if study.plan.ceilings != "none" else 0.0
-    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes), "")
     one_round = defaultdict[str, float](float)
     for factors in cases:
         calls = _interpolated(timed, factors)
@@ -234,7 +240,7 @@ def _expected(
             memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
         policies = study.plan.timed_under(factors) if study.has_times else "none"
         for policy in protocol.processes:
-            if policies == "every" or (policies == "main" and policy == main):
+            if is_selected(policies, policy, main_policy(protocol)):
                 one_round[policy] += _case_time(calls, protocol)
     planned = sum(n * one_round[policy] for policy, n in protocol.processes.items())
     once = sum(one_round.values())

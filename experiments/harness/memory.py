@@ -16,13 +16,16 @@ the moment of the free.  A request of 0 bytes allocates no block and is missing.
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, count
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from experiments.harness.timing import Workload
+from experiments.machine.text import read_text
 from report.core.errors import MeasurementError
 from report.core.records.record import Measured
 
@@ -196,3 +199,9 @@ def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -
     if complete:
         series |= {"memory_events_before": tuple(before), "memory_owners": tuple(owners)}
     return series
+
+
+def resident_bytes() -> int | None:
+    """Return this process's resident memory with mapped files (B); None if it cannot be read."""
+    matched = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
+    return int(matched[1]) * 1024 if matched else None

@@ -22,7 +22,7 @@ import msgspec
 from experiments.harness.journal import Journal, RoundResult
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
-from experiments.harness.study import Factors, Session, Study
+from experiments.harness.study import Factors, Session, Study, is_selected, main_policy
 from experiments.machine.text import factors_text
 from report.core.records.pooling import measures_process
 from report.core.records.record import Policy
@@ -116,8 +116,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
         return
     full_budget = inf if protocol.budget_s is None else protocol.budget_s
     budget = full_budget * len(own) / len(planned)
-    main = "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
-    every_policy = [case for case in cases if study.plan.timed_under(cases[case]) == "every"]
+    main = main_policy(protocol)
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
 
     def seconds_left(share: float = 1.0) -> float:
@@ -132,7 +131,11 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
         recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
     for number, turn in enumerate(own):
-        eligible = cases if turn.policy == main else every_policy
+        eligible = [
+            case
+            for case, factors in cases.items()
+            if is_selected(study.plan.timed_under(factors), turn.policy, main)
+        ]
         turns_left = len(own) - number
         selected = affordable_cases(
             eligible, journal.rounds, turn.policy, turns_left, seconds_left()

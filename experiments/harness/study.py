@@ -11,7 +11,7 @@ import msgspec
 
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.layers import Layer
-from report.core.records.record import FEWEST_PROCESSES, Measured, Protocol
+from report.core.records.record import FEWEST_PROCESSES, Measured, Policy, Protocol
 from report.core.records.record import Factor as Level
 from report.theory.conditions import Layout
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
-#: All memory policies of the plan, only the main one (``retained`` if available), or none.
-Policies: TypeAlias = Literal["every", "main", "none"]
+#: Memory policies: all of the plan, only the main one (``retained`` if available), none, or some.
+Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
@@ -133,6 +133,18 @@ class Subject:
 def all_combinations(levels: Levels) -> tuple[Factors, ...]:
     """Combine every level of each factor with every level of the others."""
     return tuple(dict(zip(levels, case, strict=True)) for case in product(*levels.values()))
+
+
+def is_selected(policies: Policies, policy: Policy, main: Policy) -> bool:
+    """Return whether ``policies`` contain ``policy``, of which ``main`` is the main one."""
+    if isinstance(policies, tuple):
+        return policy in policies
+    return policies == "every" or (policies == "main" and policy == main)
+
+
+def main_policy(protocol: Protocol) -> Policy:
+    """Return the policy that studies use if they compare none."""
+    return "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
 
 
 def every_policy(factors: Factors) -> Policies:
