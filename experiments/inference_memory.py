@@ -10,6 +10,7 @@ sets is measured once.  Factors of a case:
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   stay float32 and are cast in every call.
+- ``change``: with a limit, the one allocation that differs (``catalogue.changed``).
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
@@ -150,16 +151,25 @@ def _limit(levels: Levels, gpu: bool) -> Iterator[Factors]:
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
             for limit, layout in product(limits, LAYOUTS):
-                case: Factors = {
+                yield {
                     "subject": "limit",
                     "network": network,
-                    "image": catalogue.INPUT_SHAPES[str(network)][1],
+                    "image": catalogue.INPUT_SHAPES[network][1],
+                    "layout": layout,
+                    "memory_limit": limit,
                 }
-                yield {**case, "layout": layout, "memory_limit": limit}
+
+
+def _change(levels: Levels, gpu: bool) -> Iterator[Factors]:
+    """Yield the limits again for every change of one allocation."""
+    for case in _limit(levels, gpu):
+        for change in catalogue.CHANGES[str(case["network"])]:
+            yield {**case, "change": change}
 
 
 _SWEEPS: Final = {
     "peaks": _peaks, "time": _time, "precision": _precision, "tiling": _tiling, "limit": _limit,
+    "change": _change,
 }  # fmt: skip
 
 
@@ -177,7 +187,7 @@ def subject(factors: Factors) -> Subject:
     import torch
 
     name = str(factors["network"])
-    module = catalogue.network(name).eval()
+    module = catalogue.changed(name, str(factors.get("change", ""))).eval()
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
     executed = None

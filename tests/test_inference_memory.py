@@ -18,6 +18,7 @@ from report.studies.inference_memory import theory
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
+    CHANGES,
     LAYOUTS,
     PRECISIONS,
     RESNETS,
@@ -27,7 +28,7 @@ from report.studies.inference_memory.subject import (
     call_of,
 )
 from report.theory import networks, peaks
-from report.theory.conditions import conditions_of
+from report.theory.conditions import Conditions, conditions_of
 from report.theory.networks import CapturedNetwork
 from tests import factory, papers
 from tests.degraded import committed, of_cases
@@ -109,6 +110,38 @@ def limit(network: str, mebibytes: int, more: int = 0, layout: Any = "contiguous
         status="ok", reason=None, layers=(),
         series={"batch_tried": (ran, ran + 1), "batch_ran": (1, 0)},
     )  # fmt: skip
+
+
+#: Predicted largest batch by network, layout and limit (MiB): unchanged, with ReLU in place, and
+#: with stages nested; committed before any changed network ran.
+FRONTIERS: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
+    ("ResNet-20", "contiguous", 16): (57, 57, 46),
+    ("ResNet-20", "contiguous", 48): (179, 179, 144),
+    ("ResNet-20", "channels_last", 16): (75, 75, 57),
+    ("ResNet-20", "channels_last", 48): (235, 235, 179),
+    ("ResNet-110", "contiguous", 16): (35, 35, 28),
+    ("ResNet-110", "contiguous", 48): (158, 158, 127),
+    ("ResNet-110", "channels_last", 16): (46, 46, 35),
+    ("ResNet-110", "channels_last", 48): (207, 207, 158),
+    ("AlexNet", "contiguous", 256): (11, 11),
+    ("AlexNet", "contiguous", 384): (73, 73),
+    ("AlexNet", "channels_last", 256): (11, 12),
+    ("AlexNet", "channels_last", 384): (73, 81),
+    ("VGG-16", "contiguous", 640): (3, 3),
+    ("VGG-16", "contiguous", 800): (7, 7),
+    ("VGG-16", "channels_last", 640): (4, 4),
+    ("VGG-16", "channels_last", 800): (10, 10),
+}
+
+
+def test_a_changed_allocation_moves_the_predicted_frontier_where_it_is_alive_at_the_peak() -> None:
+    avx512 = Conditions(threads=1, block=16)
+    for (network, layout, mebibytes), expected in FRONTIERS.items():
+        for change, batch in zip(("", *CHANGES), expected, strict=False):
+            asked = Limit(network, call(network).image, layout, mebibytes, 0, 0, change)
+            fits = theory.fits(asked, avx512)
+            assert not isinstance(fits, Missing)
+            assert fits.largest == batch
 
 
 TILING: dict[str, Any] = {"network": "ResNet-20", "image": 224, "batch": 5}

@@ -26,6 +26,26 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "MobileNetV2": _IMAGENET,
 }
 
+#: Networks of which an allocation can be changed → the changes, see ``changed``.
+CHANGES: Final[dict[str, tuple[str, ...]]] = {
+    "ResNet-20": ("in_place", "nested"),
+    "ResNet-110": ("in_place", "nested"),
+    "AlexNet": ("in_place",),
+    "VGG-16": ("in_place",),
+}
+
+
+def changed(name: str, change: str = "") -> nn.Sequential:
+    """Build a network with one allocation changed, none for the empty ``change``.
+
+    ``in_place`` lets ReLU overwrite its input.  ``nested`` groups the blocks of each stage in a
+    chain, as torchvision does, whose call holds the stage's input until the stage ends.
+    """
+    from experiments.networks.residual import nested
+
+    module = network(name, in_place=change == "in_place")
+    return nested(module) if change == "nested" else module
+
 
 def network(name: str, *, in_place: bool = False) -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.

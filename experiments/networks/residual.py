@@ -99,6 +99,19 @@ def mobilenet_v2() -> nn.Sequential:
     )
 
 
+def nested(module: nn.Sequential) -> nn.Sequential:
+    """Group the blocks of each stage of a residual network in a chain of their own."""
+    parts = OrderedDict[str, nn.Module]()
+    for name, part in module.named_children():
+        stage, _, block = name.partition("_block")
+        if block:
+            chain = parts.setdefault(stage, nn.Sequential())
+            chain.add_module(f"block{block}", part)
+        else:
+            parts[name] = part
+    return nn.Sequential(parts)
+
+
 # ---------------------------------------------------------------------------------------- blocks
 
 

@@ -22,6 +22,8 @@ TILED: Final[dict[Tiling, str]] = {
     "tiled_blocks": "Each block",
     "tiled_stages": "Each stage",
 }
+#: Changes of one allocation under a limit, in words.
+CHANGES: Final = {"in_place": "ReLU in place", "nested": "stages nested"}
 #: Precision and layout of the source's "AMP + AMC".
 REDUCED: Final[Precision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
@@ -85,6 +87,7 @@ class Limit(NamedTuple):
     mebibytes: int
     ran: int
     refused: int
+    change: str = ""
 
     @property
     def bytes(self) -> int:
@@ -111,12 +114,13 @@ def limit_of(case: Case) -> Limit | None:
     )
     ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
     refused = min(int(batch) for batch, ran in tried.items() if not ran)
-    return Limit(network, image, layout, mebibytes, ran, refused)  # type: ignore[arg-type]
+    change = str(case.factors.get("change", ""))
+    return Limit(network, image, layout, mebibytes, ran, refused, change)  # type: ignore[arg-type]
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a case of another study, or with layers of another input."""
-    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int}
+    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int, "change": CHANGES}
     check_factors(stored, _LOOKED_UP, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:

@@ -28,7 +28,7 @@ def network(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing
 @cache
 def fits(limit: Limit, conditions: Conditions) -> Fits[Theory] | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
-    operators = network(Call(limit.network, limit.image, 1, limit.layout))
+    operators = captured(limit.network, limit.image, Way(limit.layout, change=limit.change))
     if isinstance(operators, Missing):
         return operators
     return scaled_fits(operators, Theory(operators.network, conditions), limit.bytes)

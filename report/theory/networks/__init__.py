@@ -42,10 +42,19 @@ _decoder: Final = msgspec.json.Decoder(NetworkFile)
 
 
 class Way(NamedTuple):
-    """Layout and precision of an inference; ``precision`` below float32 is that of autocast."""
+    """Layout and precision of an inference; ``precision`` below float32 is that of autocast.
+
+    ``change`` names the one allocation that differs from the network as its module is written.
+    """
 
     layout: Layout = "contiguous"
     precision: str = "float32"
+    change: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of the way in a file."""
+        return " ".join(filter(None, self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +224,7 @@ def _captured(network: str, image: int, way: Way) -> CapturedNetwork | None:
     # Both reduced precisions run the same operators.
     stored = way._replace(precision="bfloat16") if way.precision == "float16" else way
     file = _read(network, image)
-    capture = None if file is None else file.ways.get(" ".join(stored))
+    capture = None if file is None else file.ways.get(stored.key)
     return None if capture is None else CapturedNetwork(capture, way.precision)
 
 
