@@ -1,8 +1,9 @@
 """Every command of the tutorial, the README, and the pages for a class and for publishing.
 
 They are run as a reader would: one after another, with an empty home, in a copy of this project
-that has no study but the tutorial's.  Nothing is installed, and one run measures, without ceilings.
-What takes long and has tests of its own is read only, as ``_READ`` says.
+whose only study is a small stand-in for conv_scaling.  Nothing is installed, and runs with a label
+measure one case without ceilings.  Commands that take long and have tests of their own are only parsed
+(``_PARSED``).
 """
 
 import os
@@ -21,26 +22,26 @@ from report.engine.steps import ROOT
 from report.studies import STUDIES
 from tests.factory import commit, printed
 
-#: The study that the pages write, and the one in its place where they need records.
+#: The study that the pages begin, and the study of the repository that they use.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
-PAGES = ("docs/tutorial.md", "README.md", "docs/publishing.md")
+PAGES = ("docs/tutorial.md", "docs/class.md", "README.md", "docs/publishing.md")
 README = (ROOT / "README.md").read_text("utf-8")
 TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
 #: The home of a reader whose name no record may hold.
 HOME = "home-of-gwendolyn"
-#: What the copy has not: records, what is said of them, and any study.
+#: Files that the copy lacks: records, editions, all studies, and the other files of the two.
 _ROOMS = "report/studies|templates/papers"
-_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*{EXAMPLE}")
-#: Commands of which the words are read, by the program that is then run in the place of theirs.
-_READ = re.compile(r" (run|doctor|theory) | --(use|diff|verify|artifact) ")
-_READERS = {
+_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*({EXAMPLE}|/(test_)?{OTHER}\.)")
+#: Commands that are only parsed, by the program that parses them.
+_PARSED = re.compile(r" (run|doctor|theory) | --(use|diff|verify|verify-against|artifact) ")
+_PARSERS = {
     "-m experiments": "-m tests.stand_ins read_experiments",
     "build.py": "-m tests.stand_ins read_build",
 }
 
 
 def commands(text: str = README) -> list[str]:
-    """The lines of the shell blocks of a page, the README, without their remarks."""
+    """Return the lines of a page's shell blocks without comments; by default the README's."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]
@@ -48,25 +49,32 @@ def commands(text: str = README) -> list[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader has cloned."""
+    """Copy the project as a reader clones it, with the stand-in and an edition of one record."""
+    pytest.importorskip("torch")
     target = tmp_path_factory.mktemp("walk") / "ridgepoint"
     (target.parent / HOME).mkdir()
     listed = printed(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
-    kept = ("report/studies/__init__.py", *(f for f in listed if not _LEFT_OUT.match(f)))
-    for name in (name for name in kept if (ROOT / name).is_file()):
+    copied = ("report/studies/__init__.py", *(f for f in listed if not _LEFT_OUT.match(f)))
+    for name in (name for name in copied if (ROOT / name).is_file()):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target / name)
+    run(f'python build.py --new {OTHER} "How the time of a convolution grows"', target)
+    run(f"python -m tests.stand_ins measure run {OTHER} --quick", target)
+    run(f"python build.py {OTHER} --html --use latest --accept", target)
     commit(target)
     return target
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command of a page says; ``python`` is the interpreter of the tests."""
+    """Run a command of a page and return its output; ``python`` is the interpreter of the tests."""
     home = folder.parent / HOME
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    person = {f"GIT_{who}_{what}": "g@x.org" for who in ("AUTHOR", "COMMITTER")
+              for what in ("NAME", "EMAIL")}  # fmt: skip
     finished = subprocess.run(
         ["bash", "-c", command], cwd=folder, text=True, check=False, timeout=900,
-        env={**os.environ, "HOME": str(home), "USER": "gwendolyn", "PATH": path, "PYTHONPATH": ""},
+        env={**os.environ, **person, "HOME": str(home), "USER": "gwendolyn", "PATH": path,
+             "PYTHONPATH": ""},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert finished.returncode == 0, f"{command}\n{finished.stdout}"
@@ -74,49 +82,51 @@ def run(command: str, folder: Path) -> str:
 
 
 def adapted(page: str) -> Iterator[str]:
-    """The commands of a page for the copy: of the tutorial's study, and into no folder outside."""
+    """Yield the commands of a page, with a value of the stand-in and a folder of the test."""
     for command in commands((ROOT / page).read_text("utf-8")):
-        yield command.replace(OTHER, EXAMPLE).replace("/var/www/courses/perf", "../perf")
+        yield command.replace("share_kept", "best_share").replace(
+            "/var/www/courses/perf", "../perf"
+        )
 
 
-def take(command: str, checkout: Path, *, measure: bool) -> str:
-    """What a command of a page says; see the module for what is not run as it stands."""
+def take(command: str, checkout: Path) -> str:
+    """Run a command of a page, or its substitute, and return its output."""
     if command.startswith("make "):
         command = command.replace("make ", "make --dry-run ")
     elif re.match("source |quarto |python -m (pip|tests.render.site_checks) ", command):
-        return ""  # the environment that is there; tests/render/test_{render_quarto,site}.py
-    elif measure:
+        return ""  # the environment exists; tests/render/test_{render_quarto,site}.py
+    elif " run " in command and "--label" in command:
         command = command.replace("-m experiments", "-m tests.stand_ins measure")
-    elif _READ.search(f"{command} "):
-        for program, reader in _READERS.items():
+    elif _PARSED.search(f"{command} "):
+        for program, reader in _PARSERS.items():
             command = command.replace(program, reader)
-    if "handed-in" in command and " run " in command:
-        shutil.copytree(checkout / "data" / EXAMPLE, checkout / "handed-in" / EXAMPLE)
     return run(command, checkout)
 
 
 def test_every_command_of_the_pages_works(checkout: Path) -> None:
-    pytest.importorskip("torch")
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for page in PAGES:
         for command in adapted(page):
             # Builds depend on what was done before.
-            if command not in said or ("build.py" in command and "--new" not in command):
-                first = not any(" experiments run " in earlier for earlier in said)
-                measure = first and " experiments run " in command
-                said[command] = take(command, checkout, measure=measure)
-    (error,) = re.findall(r"^error: .*$", TUTORIAL, re.MULTILINE)
-    assert any(error in text for text in said.values()), "the refusal is the tutorial's"
-    page = (checkout / "public" / EXAMPLE / "index.html").read_text("utf-8")
+            if command not in outputs or ("build.py" in command and "--new" not in command):
+                outputs[command] = take(command, checkout)
+    (error,) = re.findall(r"^error: (\S+):\d+: (.*)$", TUTORIAL, re.MULTILINE)
+    refusal = re.compile(
+        rf"^error: {re.escape(error[0])}:\d+: {re.escape(error[1])}$", re.MULTILINE
+    )
+    assert any(refusal.search(output) for output in outputs.values()), (
+        "the refusal is the tutorial's"
+    )
+    page = (checkout / "public" / OTHER / "index.html").read_text("utf-8")
     # A number, or a range where other tests made the processes fall into two groups.
-    assert re.search(r"The widest layer reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
+    assert re.search(r"A call reaches\s+<[^>]+>\d[^<]*%", page)
     assert (checkout / "out" / "pdf" / f"{EXAMPLE}.pdf").is_file()
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
     assert_nobody_is_named(checkout)
     (program,) = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.DOTALL | re.MULTILINE)
-    shown = run(f"python - <<'END'\n{program}END", checkout)
-    assert re.search(r"^ *Width +Rate \(FLOP/s\)", shown, re.MULTILINE)
+    output = run(f"python - <<'END'\n{program}END", checkout)
+    assert re.search(r"^ *Width +Rate \(FLOP/s\)", output, re.MULTILINE)
 
 
 def assert_nobody_is_named(checkout: Path) -> None:
