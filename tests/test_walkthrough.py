@@ -1,9 +1,9 @@
 """Every command of the tutorial, the README, and the pages for a class and for publishing.
 
 They are run as a reader would: one after another, with an empty home, in a copy of this project
-whose only study is a small stand-in for conv_scaling.  Nothing is installed, and runs with a label
-measure one case without ceilings.  Commands that take long and have tests of their own are only parsed
-(``_PARSED``).
+whose only study is a small stand-in for conv_scaling.  Nothing is installed.  Runs with a label
+measure one case without ceilings.  Commands that take long and have tests of their own are only
+parsed (``_PARSED``).
 """
 
 import os
