@@ -19,6 +19,12 @@ On a CPU every network is profiled on images of the largest size; on images of t
 one network is trained over all batches, and every network in each precision and each layout.  On
 a GPU all networks are trained over all batches, and their memory is measured.
 
+``loading`` is steps of training on images that PyTorch's loader brings, on a CPU.  Their factors
+are the ``network`` (``none`` for the loader alone), ``image``, ``batch``, and ``files``, the
+shorter side of the files in pixels (``none`` for images in memory).  One core trains and the
+loader's four workers share the others, as beside a GPU.  Images are so small, and most files so
+large, that this core is about as fast in relation to the loader as a GPU is.
+
 On one thread PyTorch computes convolutions of one tap without oneDNN if a batch has fewer than 16
 images (``use_mkldnn`` in Convolution.cpp), so profiles have 16.
 """
@@ -27,14 +33,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from experiments import image_loader
 from experiments.harness import timing
 from experiments.harness.measure import (
     build_subject,
@@ -70,6 +77,20 @@ BATCHES: Final = (1, 2, 4, 8, 16, 32)
 #: Batch of profiles, and the batch at which the precision varies.
 WATCHED: Final = 16
 VARIED: Final = {"cpu": 32, "cuda": 128}
+#: Steps of training on loaded images whose times are samples, and those before them.
+LOADED_STEPS: Final = 20
+LOADED_WARMUP: Final = 8
+#: Network, image and files of each case of loading; 16 images a step.
+LOADED: Final = (
+    ("none", 32, "320"),
+    ("none", 32, "1080"),
+    ("none", 224, "320"),
+    ("ResNet-18", 32, "none"),
+    ("ResNet-18", 32, "320"),
+    ("ResNet-18", 32, "1080"),
+    ("ResNet-50", 32, "none"),
+    ("ResNet-50", 32, "1080"),
+)
 
 
 # ----------------------------------------------------------------------------------------- cases
@@ -92,7 +113,11 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
         steps += [(reference, precision, "contiguous") for precision in precisions]
         ordered |= {("training", network, min(images), *step): None for step in steps}
     names = ("subject", "network", "image", "batch", "precision", "layout")
-    every = (dict(zip(names, values, strict=True)) for values in ordered)
+    every = [dict(zip(names, values, strict=True)) for values in ordered]
+    loaded: Factors = {"subject": "loading", "batch": WATCHED}
+    for network, image, files in LOADED:
+        if network == "none" or network in levels["network"]:
+            every.append({**loaded, "network": network, "image": image, "files": files})
     return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
@@ -109,13 +134,16 @@ def subject(factors: Factors) -> Subject:
     """Build a step of training on random images."""
     import torch
 
-    size = int(factors["image"])
+    size, network = int(factors["image"]), str(factors["network"])
+    images = torch.randn(int(factors["batch"]), 3, size, size)
+    if network == "none":
+        return Subject(torch.nn.Flatten(), images, mode=lambda: None)
     return Subject(
-        catalogue.network(str(factors["network"]), in_place=True),
-        torch.randn(int(factors["batch"]), 3, size, size),
+        catalogue.network(network, in_place=True),
+        images,
         mode="step",
-        layout=factors["layout"],  # type: ignore[arg-type]
-        precision=factors["precision"],  # type: ignore[arg-type]
+        layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
+        precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
     )
 
 
@@ -123,7 +151,43 @@ def times(factors: Factors, session: Session) -> Measured:
     """Time steps of training in this process, whole or layer by layer."""
     if factors["subject"] == "training":
         return measure_time(STUDY, factors, session)
-    return profile(factors, session)
+    measure = loading if factors["subject"] == "loading" else profile
+    return measure(factors, session)
+
+
+def loading(factors: Factors, session: Session) -> Measured:
+    """Time successive steps with their wait for images, as PyTorch's ImageNet example does."""
+    subject = build_subject(STUDY, factors, session.device)
+    if callable(subject.mode):
+        train = timing.Workload(subject.mode)
+    else:
+        train = training_step(subject, session.device)[1]
+    if factors["files"] == "none":
+        return _in_turn(repeat(subject.inputs), subject.inputs, train)
+    # More batches than are timed, so that no worker runs out of work before the others.
+    count = LOADED_WARMUP + LOADED_STEPS + 2 * image_loader.WORKERS * image_loader.AHEAD
+    side, image, batch = (int(factors[name]) for name in ("files", "image", "batch"))
+    with image_loader.batches(side, image, batch, count) as loaded:
+        return _in_turn(loaded, subject.inputs, train)
+
+
+def _in_turn(
+    loaded: Iterator[torch.Tensor], inputs: torch.Tensor, train: timing.Workload
+) -> Measured:
+    """Copy each loaded batch into ``inputs`` and train; time each step from the last one's end."""
+    durations, waits, end = [], [], time.perf_counter_ns()
+    for _ in range(LOADED_WARMUP + LOADED_STEPS):
+        begin, images = end, next(loaded)
+        received = time.perf_counter_ns()
+        inputs.copy_(images)
+        train.once()
+        end = time.perf_counter_ns()
+        durations.append((end - begin) / 1e9)
+        waits.append((received - begin) / 1e9)
+    return {
+        "time": tuple(durations[LOADED_WARMUP:]),
+        "loading_time": tuple(waits[LOADED_WARMUP:]),
+    }
 
 
 def profile(factors: Factors, session: Session) -> Measured:
@@ -197,7 +261,7 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
 _ON_CPU: Final = Study(
     subject=subject,
     factors=(
-        Factor("subject", levels=("profile", "training")),
+        Factor("subject", levels=("profile", "training", "loading"), quick=("profile", "training")),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
         Factor("image", levels=(64, 224), quick=(64,), any_count=True),
         Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),

@@ -125,6 +125,7 @@ warmup_time                s       duration of one step of the warm-up, in order
 forward_time               s       of one step: gradients dropped, forward pass and loss
 backward_time              s       of the same step: gradients of all parameters
 update_time                s       of the same step: the optimiser changes the parameters
+loading_time               s       of one step: the wait for the loader's images
 layer_forward_time         s       forward pass of each layer in their order, step after step
 layer_backward_time        s       gradients of each layer in the same order, step after step
 # What the device tells of itself, between steps and never while one is timed.

@@ -1,0 +1,115 @@
+"""Images for training as PyTorch's ImageNet example loads them, by worker processes.
+
+A worker decodes a JPEG file, crops a random part of it (8 to 100 % of its area, 3:4 to 4:3), scales
+that part to a square, mirrors half of all images and normalizes them (torchvision's
+``RandomResizedCrop``, ``RandomHorizontalFlip``, ``ToTensor`` and ``Normalize``, which do not import
+beside torch for CPUs).  The files are scikit-learn's two photographs, scaled, in memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+from experiments.harness.study import UnavailableError
+
+if TYPE_CHECKING:
+    import torch
+
+#: Worker processes by default in the example, and batches that each prepares ahead in PyTorch.
+WORKERS: Final = 4
+AHEAD: Final = 2
+#: Mean and deviation of normalized pixels, about those of ImageNet.
+_MEAN, _DEVIATION = 0.45, 0.225
+
+
+@cache
+def photographs(side: int) -> tuple[bytes, ...]:
+    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels.
+
+    Raises ``UnavailableError`` without Pillow or scikit-learn.
+    """
+    try:
+        from PIL import Image
+        from sklearn.datasets import load_sample_images  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise UnavailableError(f"{error.name} is not installed, which reads images.") from error
+    files = []
+    for pixels in load_sample_images().images:
+        image = Image.fromarray(pixels)
+        scale = side / min(image.size)
+        file, size = BytesIO(), (round(scale * image.width), round(scale * image.height))
+        image.resize(size, Image.Resampling.BILINEAR).save(file, "JPEG", quality=75)
+        files.append(file.getvalue())
+    return tuple(files)
+
+
+class RandomCrops:
+    """Data set of ``count`` random square crops, with ``image`` pixels a side, of photographs."""
+
+    def __init__(self, side: int, image: int, count: int) -> None:
+        self.files, self.image, self.count = photographs(side), image, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        """Return a normalized crop of shape (3, image, image)."""
+        import numpy as np
+        import torch
+        from PIL import Image
+
+        picture = Image.open(BytesIO(self.files[number % len(self.files)])).convert("RGB")
+        area, ratio, x, y, mirrored = torch.rand(5).tolist()
+        # Crops that would not fit are cut to the picture, where torchvision draws again.
+        area = (0.08 + 0.92 * area) * picture.width * picture.height
+        ratio = math.exp((2 * ratio - 1) * math.log(4 / 3))
+        width = min(picture.width, round(math.sqrt(area * ratio)))
+        height = min(picture.height, round(math.sqrt(area / ratio)))
+        left, top = int(x * (picture.width - width)), int(y * (picture.height - height))
+        size = self.image, self.image
+        box = left, top, left + width, top + height
+        picture = picture.resize(size, Image.Resampling.BILINEAR, box)
+        if mirrored < 0.5:
+            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
+        return (pixels.float() / 255 - _MEAN) / _DEVIATION
+
+
+@contextmanager
+def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[torch.Tensor]]:
+    """Load ``count`` batches by four workers on cores that this thread leaves to them.
+
+    Raises ``UnavailableError`` where no core remains for the workers.
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    if not hasattr(os, "sched_setaffinity"):
+        raise UnavailableError("This system cannot keep the loader off the cores that compute.")
+    cores = os.sched_getaffinity(0)
+    own = set(sorted(cores)[: torch.get_num_threads()])
+    if own == cores:
+        raise UnavailableError(
+            f"The loader needs a core of its own beside {len(own)} computing threads."
+        )
+    images = RandomCrops(side, image, count * batch)
+    loader: DataLoader[torch.Tensor] = DataLoader(
+        images,  # type: ignore[arg-type]
+        batch,
+        num_workers=WORKERS,
+        prefetch_factor=AHEAD,
+    )
+    try:
+        os.sched_setaffinity(0, cores - own)
+        loaded = iter(loader)  # starts the workers, which keep these cores
+        os.sched_setaffinity(0, own)
+        yield loaded
+        del loaded  # ends the workers
+    finally:
+        os.sched_setaffinity(0, cores)
