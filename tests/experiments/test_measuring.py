@@ -6,6 +6,8 @@ In one process; only conv_scaling measures its ceilings.
 import gzip
 import json
 import mmap
+import operator
+import os
 import platform
 import socket
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from experiments import inference_memory, registry
+from experiments import image_loader, inference_memory, registry, training_roofline
 from experiments.commands.checks import checks_of
 from experiments.conv_profiling import SHAPES, implementations_of
 from experiments.counters import counting, lackey
@@ -25,7 +27,7 @@ from experiments.harness import measure, memory
 from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
-from experiments.harness.study import Device, Factors, Session, Subject, UnavailableError
+from experiments.harness.study import QUICK, Device, Factors, Session, Subject, UnavailableError
 from report.core.errors import UsageError
 from report.core.missing import Missing
 from report.core.records.filed import encode
@@ -123,8 +125,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": ("subject=layer", "layout=contiguous", f"batch=1,{TOO_MANY}"),
     "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=peaks", "network=ResNet-20", "batch=1"),
-    "training_roofline": ("network=ResNet-18", "image=32", "batch=2", "precision=float32",
-                          "layout=contiguous"),
+    "training_roofline": ("subject=training,profile", "network=ResNet-18", "image=32", "batch=2",
+                          "precision=float32", "layout=contiguous"),
     "backend_speedup": ("backend=numpy", "hidden=10", "samples=1000", "dtype=float32"),
 }  # fmt: skip
 
@@ -230,6 +232,29 @@ def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> Non
     forward, backward = (round_.samples(f"layer_{way}_time") for way in ("forward", "backward"))
     assert len(forward) == len(backward) == len(case.layers) * len(round_.samples("time"))
     assert 0 < sum(forward) + sum(backward) < sum(round_.samples("time"))
+
+
+def test_steps_wait_for_images_that_four_workers_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    monkeypatch.setattr(training_roofline, "LOADED_STEPS", 2)
+    monkeypatch.setattr(training_roofline, "LOADED_WARMUP", 1)
+    crops = image_loader.RandomCrops(32, 8, 4)
+    assert crops[3].shape == (3, 8, 8) and crops[3].dtype is torch.float32
+    # Normalized: black and white are 2 and 2.4 deviations of pixels from their mean.
+    assert -2.01 < crops[0].min() < crops[0].max() < 2.45
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    session, cores = Session("cpu", QUICK), os.sched_getaffinity(0)
+    for files in ("none", "32"):
+        factors = {"subject": "loading", "network": "none", "image": 8, "batch": 2, "files": files}
+        if files != "none" and len(cores) == 1:
+            with pytest.raises(UnavailableError, match="a core of its own"):
+                training_roofline.times(factors, session)
+            continue
+        series = training_roofline.times(factors, session)
+        steps, waits = series["time"], series["loading_time"]
+        assert len(steps) == 2 and all(map(operator.lt, waits, steps))
+        assert os.sched_getaffinity(0) == cores
 
 
 def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from statistics import median
-from typing import Any, Final, NamedTuple
+from statistics import fmean, median
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Factor
 from report.evidence import runs as any_study
+from report.evidence.runs import described
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, absent, exact
+from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import (
     HEAVY,
     IMAGE,
@@ -22,10 +25,11 @@ from report.studies.training_roofline.subject import (
     Step,
     step_of,
 )
-from report.studies.training_roofline.theory import SOURCE_BATCH
 from report.theory.roofline import Load, Roof, training_loads
 
 DEPTHWISE: Final = "depthwise"
+#: Function of the durations of steps.
+Statistic: TypeAlias = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Run(any_study.Run):
         self,
         size: str,
         network: str = HEAVY,
-        batch: int = SOURCE_BATCH,
+        batch: int = theory.SOURCE_BATCH,
         precision: Precision = "tfloat32",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
@@ -68,6 +72,40 @@ class Run(any_study.Run):
     def narrow_loss(self, network: str) -> Quantity:
         """Divide the time of a step on small images in bfloat16 by that in float32."""
         return 1 / self.narrow_gain(network)
+
+    def _loading(
+        self, name: str, unit: str, statistic: Statistic, network: str, files: str, image: int = 32
+    ) -> Quantity:
+        """Compute a statistic of the times of steps on loaded images, process by process."""
+        factors: dict[str, Factor] = {"network": network, "files": files}
+        factors |= {"image": image, "batch": theory.LOADED_BATCH}
+        processes = self.by_process("time", {"subject": "loading", **factors})
+        if isinstance(processes, Missing):
+            return absent(name, unit, processes.reason)
+        single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
+        return self.of_processes(described(name, factors), unit, single)
+
+    def loaded_step(self, network: str = "none", files: str = "none", image: int = 32) -> Quantity:
+        """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
+        return self._loading("mean step", "s", fmean, network, files, image)
+
+    def overstated(self, network: str, files: str) -> Quantity:
+        """Divide the mean of the throughputs of steps by their total throughput, less 1."""
+        return self._loading("mean over total rate", "1", mean_over_total, network, files) - 1
+
+    def bunched(self, network: str, files: str) -> tuple[Quantity, Quantity]:
+        """Predict the mean time (s) of a step on loaded images and its overstatement."""
+        loader, step = self.loaded_step(files=files), self.loaded_step(network)
+        mean, ratio = theory.bunched(loader, step)
+        return mean, ratio - 1
+
+    def predicted_excess(self, network: str, files: str) -> Quantity:
+        """Predict the overstatement of the mean of the throughputs of steps."""
+        return self.bunched(network, files)[1]
+
+    def four_loaders(self) -> Quantity:
+        """Compute the images a second of four workers, each on a core, for the source's images."""
+        return theory.WORKERS * theory.LOADED_BATCH / self.loaded_step(files="320", image=IMAGE)
 
     @cached_property
     def roof(self) -> Roof | Missing:
@@ -143,6 +181,11 @@ class Run(any_study.Run):
         unit, ceiling = ("B/s", "copy") if of_memory else ("FLOP/s", "matrix_product")
         rate = exact(name, unit, amount / sum(layer.time for layer in layers), self.file)
         return rate / self.peak_rate(ceiling)
+
+
+def mean_over_total(times: Sequence[float]) -> float:
+    """Divide the mean throughput of steps of these durations by their total throughput."""
+    return fmean(1 / time for time in times) * fmean(times)
 
 
 class Timed(NamedTuple):

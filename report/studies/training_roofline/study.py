@@ -39,6 +39,9 @@ from report.studies.training_roofline.subject import (
     check_subject,
 )
 
+#: The network that waits for its images and those that do not, with the side of the files.
+WAITING: Final = (SMALL, "1080")
+FED: Final = ((HEAVY, "1080"), (SMALL, "320"))
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: Intervals of printed digits are narrower than this share, those of clocks are wider.
@@ -50,8 +53,10 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
-        runs = inputs.runs(Run)
-        self.cpu, self.gpu = runs.get("cpu"), runs.get("gpu")
+        self.runs = inputs.runs(Run)
+        self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
+        #: Another machine may have measured training on loaded images.
+        self.loader = self.runs.get("second", self.cpu)
         self.audit, self.corrections = audit(self.source), self.source.corrections()
         self.fell = next(filter(self.source.collapsed, self.source.cases))
         self.remainders = {row.name: row for row in self.source.remainders()}
@@ -69,6 +74,7 @@ findings = study.findings
 source: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
+loader: Part[Run] = study.part("loader", "cpu")
 shares: Part[Source] = study.part("source")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
 
@@ -80,6 +86,7 @@ def source_device(p: Paper) -> str:
 
 gpu.texts(gpu=short_name)
 cpu.texts(cpu=short_name)
+loader.texts(loader=short_name)
 
 
 # ---------------------------------------------------------------------------- source and theory
@@ -129,6 +136,7 @@ def _counts(p: Paper) -> dict[str, Quantity]:
         "differing": exact("numbers that differ", "1", differing, p.source.file),
         "paradox_printed": p.source.value("paradox"),
         "source_batch": exact("batch", "1", theory.SOURCE_BATCH),
+        "loaded_batch": exact("batch", "1", theory.LOADED_BATCH),
         "image": exact("side of an image", "1", IMAGE),
         "half_batch": exact("batch", "1", p.source.compared(RTX, HEAVY).batch),
         "collapse_factor": p.source.value("collapse_factor"),
@@ -255,6 +263,16 @@ cpu.values(
 )
 
 
+loader.values(loader_four=Run.four_loaders)
+loader.values(
+    "percent",
+    overstated=partial(Run.overstated, network=SMALL, files="1080"),
+    overstated_predicted=partial(Run.predicted_excess, network=SMALL, files="1080"),
+    overstated_heavy=partial(Run.overstated, network=HEAVY, files="1080"),
+    overstated_fast=partial(Run.overstated, network=SMALL, files="320"),
+)
+
+
 # -------------------------------------------------------------------------------------- claims
 
 
@@ -287,6 +305,26 @@ def _memory_shares(p: Paper, network: str) -> Iterator[Quantity]:
     """Yield the share of the least time near the memory roof, per GPU and clock."""
     clocks = ((device, clock) for device in GPUS for clock in CLOCKS[device])
     return (p.source.memory_share(device, network, clock) for device, clock in clocks)
+
+
+@loader.claim("An average of step throughputs is a tenth too high if the loader is the slower part")
+def averages_overstate(run: Run) -> Statement:
+    return run.overstated(*WAITING) > MARGIN
+
+
+@loader.claim(
+    "An average of step throughputs is less than a tenth too high if the network is slower"
+)
+def averages_agree(run: Run) -> Iterator[Statement]:
+    return (run.overstated(*case) < MARGIN for case in FED)
+
+
+@loader.claim("Workers that finish together predict time and average of loaded steps to a tenth")
+def bunches_predict(run: Run) -> Iterator[Statement]:
+    for case in (WAITING, *FED):
+        seconds, overstated = run.bunched(*case)
+        yield (run.loaded_step(*case) / seconds).near(1, MARGIN)
+        yield (run.overstated(*case) - overstated).near(0, MARGIN)
 
 
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
@@ -399,9 +437,25 @@ def intensity(p: Paper) -> Iterator[Mapping[str, Content]]:
         }
 
 
+@loader.table(wide=True)
+def loading(run: Run) -> Iterator[Mapping[str, Content]]:
+    for network, files in (WAITING, *FED):
+        seconds, overstated = run.bunched(network, files)
+        yield {
+            "Network": network,
+            "Files (px)": files,
+            "Loader alone (ms)": run.loaded_step(files=files),
+            "Network alone (ms)": run.loaded_step(network),
+            "Predicted step (ms)": seconds,
+            "Step (ms)": run.loaded_step(network, files),
+            "Predicted excess (%)": overstated,
+            "Excess (%)": run.overstated(network, files),
+        }
+
+
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    return setup([run for run in (p.cpu, p.gpu) if run])
+    return setup(tuple(p.runs.values()))
 
 
 #: Why printed numbers differ from what a formula gives, by the formula's first words.

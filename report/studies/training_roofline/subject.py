@@ -23,6 +23,13 @@ _STEP: Final[dict[str, AllowedLevels]] = {
     "batch": int,
     "precision": get_args(Precision),
 }
+#: Steps on images that a loader of four workers brings; no network stands for the loader alone.
+_LOADING: Final[dict[str, AllowedLevels]] = {
+    "network": (*NETWORKS, "none"),
+    "image": int,
+    "batch": int,
+    "files": str,
+}
 #: What older records also vary, with the level that this paper is about.
 _PLAIN: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
 
@@ -40,7 +47,7 @@ class Step(NamedTuple):
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
     older: dict[str, AllowedLevels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
-    check_factors(stored, {"training": _STEP, "profile": _STEP}, older)
+    check_factors(stored, {"training": _STEP, "profile": _STEP, "loading": _LOADING}, older)
 
 
 def step_of(case: Case) -> Step | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from report.core.records.layers import Layer, at_batch
 from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import counted_in, flops
+from report.quantity.operations import counted_in, flops, largest
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import layers_of
 from report.theory.roofline import cached_step_load, step_load, training_loads, update_load
@@ -15,6 +15,10 @@ from report.theory.work import training_macs
 
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
+#: Processes that load images by default in PyTorch's ImageNet example.
+WORKERS: Final = 4
+#: Images of a step on loaded images.
+LOADED_BATCH: Final = 16
 
 
 @cache
@@ -56,3 +60,17 @@ def least_time(network: str, batch: int, peak: float, bandwidth: float) -> tuple
     seconds = sum(map(max, arithmetic, moving))
     memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
+
+
+def bunched(loader: Quantity, step: Quantity) -> tuple[Quantity, Quantity]:
+    """Predict the mean time (s) of a step on loaded images, and by how much an average overstates.
+
+    ``loader`` is the time a batch of all workers together and ``step`` that of a step on images in
+    memory.  If the loader is slower, its workers finish together, since they wait for each other's
+    turn: one step waits for them, the others find their batches ready.  The second number is the
+    mean of the throughputs of single steps over the total throughput.
+    """
+    others = (WORKERS - 1) * step
+    waiting = largest(WORKERS * loader - others, step)
+    mean = (waiting + others) / WORKERS
+    return mean, (1 / waiting + (WORKERS - 1) / step) / WORKERS * mean
