@@ -93,8 +93,8 @@ CURED_BATCH: Final = 8
 #: Time of a layer near its cliff in one process: a few calls show if they map pages.
 _CLIFF_BUDGET_S: Final = 0.1
 #: Calls until a layer's pages are steady.  glibc keeps the small remainders of aligned requests in
-#: a cache of seven, where freed blocks beside them cannot merge (sourceware.org/bugzilla, 30723), so
-#: that a linear layer, which has one large block, grows the heap in its first dozen calls.  Eight
+#: a cache of seven, where freed blocks beside them cannot merge (sourceware.org/bugzilla, 30723);
+#: so a linear layer, which has one large block, grows the heap in its first dozen calls.  Eight
 #: calls were planned; a trial showed that more are needed.
 _SETTLING: Final = {"linear": 40}
 #: Options of mallopt(3).
