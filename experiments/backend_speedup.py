@@ -5,7 +5,10 @@ A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the
 Factors:
 
 - ``subject``: ``scaling`` repeats the first iteration of full-batch gradient descent and times it;
-  ``training`` records loss and accuracy before the first and after each of 500 iterations.
+  ``training`` records loss and accuracy before the first and after each of 500 iterations;
+  ``change`` times NumPy on a CPU at three sizes as ``scaling`` does, with one change at a time.
+- ``change``: what differs from one thread, kept memory, float32 and separate operations
+  (``experiments.backends.changes``).
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
 - ``samples``: images; a smaller data set is repeated from the first image on.
@@ -28,9 +31,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from experiments.backends import libraries, perceptron
+from experiments.backends.changes import CHANGES, DOUBLE, FUSED, NONE, apply_change, fused_forward
 from experiments.backends.libraries import ON_CPU, ON_GPU, Array, Library
 from experiments.backends.perceptron import (
     CLASSES,
+    Activations,
     Operations,
     Parameters,
     backward,
@@ -65,6 +70,9 @@ HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Training images: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
+#: Neurons and images of the cases with a change: one image, the source's size, and as much work
+#: with more neurons.
+CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
 #: Largest product of neurons and images; beyond it an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
 #: Calls in a sample of the cost of a call.
@@ -80,7 +88,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
         {**size, "backend": backend}
         for size in _sizes(levels)
         for backend in levels["backend"]
-        if size["dtype"] == "float32" or backend == "numpy"
+        if backend == "numpy" or (size["dtype"] == "float32" and size["subject"] != "change")
     )
 
 
@@ -92,6 +100,17 @@ def _sizes(levels: Levels) -> Iterator[Factors]:
             trained = TRAINED_ON[str(dataset)]
             yield {**base, "hidden": HIDDEN, "samples": trained, "dtype": "float32"}
             continue
+        if subject == "change":
+            for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
+                kind = "float64" if change == DOUBLE else "float32"
+                yield {
+                    **base,
+                    "hidden": neurons,
+                    "samples": images,
+                    "dtype": kind,
+                    "change": change,
+                }
+            continue
         varied = product(levels["hidden"], levels["samples"], levels["dtype"])
         for hidden, samples, dtype in varied:
             simple = dtype == "float32" or hidden == HIDDEN
@@ -101,7 +120,7 @@ def _sizes(levels: Levels) -> Iterator[Factors]:
 
 def is_timed(factors: Factors) -> bool:
     """Return whether a case repeats one iteration, which is timed."""
-    return factors["subject"] == "scaling"
+    return factors["subject"] != "training"
 
 
 def layers(factors: Factors) -> tuple[Layer, ...]:
@@ -127,6 +146,7 @@ class Training(NamedTuple):
     dtype: str
     train: Batch
     parameters: Parameters
+    forward: Callable[[Operations, Parameters, Array], Activations] = forward
 
     @property
     def ops(self) -> Operations:
@@ -135,7 +155,8 @@ class Training(NamedTuple):
 
     def iterate(self, parameters: Parameters) -> Parameters:
         """Compute one iteration and wait for its end."""
-        return self.library.wait(iteration(self.ops, parameters, *self.train))  # type: ignore[no-any-return]
+        result = iteration(self.ops, parameters, *self.train, self.forward)
+        return self.library.wait(result)  # type: ignore[no-any-return]
 
 
 def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
@@ -234,9 +255,14 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 def times(factors: Factors, session: Session) -> Measured:
     """Time a case in this process, which has used no library yet."""
     library, _ = started(factors, session.threads)
+    change = factors.get("change")
+    if change:
+        apply_change(str(change))
     training = training_of(library, factors, _images(factors, session).train)
+    if change == FUSED:
+        training = training._replace(forward=fused_forward)
     series = whole_times(training, session.protocol)
-    if session.device == "cuda":
+    if session.device == "cuda" or change == NONE:
         series |= parts_times(training, session.protocol)
     return series
 
@@ -323,14 +349,17 @@ _CALLS_OF: Final[dict[str, Any]] = {
 }
 
 
-def _factors(libraries: tuple[str, ...]) -> tuple[Factor, ...]:
+def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
+    subjects = ("training", "scaling")
+    changed = (Factor("change", levels=changes),) if changes else ()
     return (
-        Factor("subject", levels=("training", "scaling")),
+        Factor("subject", levels=(*subjects, "change") if changes else subjects, quick=subjects),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
         Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         Factor("dtype", levels=("float32", "float64"), quick=("float32",)),
         Factor("backend", levels=libraries),
         Factor("dataset", levels=("digits",)),
+        *changed,
     )
 
 
@@ -340,18 +369,24 @@ def timed_under(factors: Factors) -> Policies:
 
 
 def imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import the library before the first case of a process that measures times."""
-    return (libraries.namespace(str(factors["backend"])),) if session.process else ()
+    """Import the library before the first case of a process that measures times.
+
+    Cases with a change are short, so that they share the import of their images' package too.
+    """
+    if not session.process:
+        return ()
+    library = libraries.namespace(str(factors["backend"]))
+    return (library, "sklearn.datasets") if "change" in factors else (library,)
 
 
 _ON_CPU: Final = Study(
     subject=None,
-    factors=_factors(ON_CPU),
+    factors=_factors(ON_CPU, CHANGES),
     cases=cases,
     name="backend_speedup",
     question="How does the speed-up of one library over another depend on the work?",
     plan=Plan(
-        full=msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=600.0),
+        full=msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=750.0),
         quick=msgspec.structs.replace(
             QUICK, **_CALLS_OF, processes={"retained": 2}, budget_s=120.0
         ),

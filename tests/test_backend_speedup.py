@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from report.core.records.editions import Role
-from report.core.records.record import Case, Factor, Record
+from report.core.records.record import Case, Ceiling, Factor, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Findings
 from report.quantity.evaluation import estimate
+from report.studies.backend_speedup import changes
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import SOURCE, Size
@@ -140,16 +141,71 @@ def on_gpu(
     return factory.record(made, machine, study=STUDY, started="2026-11-03T10:00:00Z")
 
 
+#: Times (s) of the unchanged baseline on one image and at both sizes with work.
+UNCHANGED: Mapping[Size, Mapping[str, float]] = {
+    Size(10, 1): {
+        "time": 6e-5, "matrix_product_time": 2e-5, "bias_time": 1e-6, "relu_time": 2e-6,
+    },
+    SOURCE: {
+        "time": 6e-2, "matrix_product_time": 5e-2, "bias_time": 2e-3, "relu_time": 1e-3,
+    },
+    Size(512, 1_438): {
+        "time": 3e-2, "matrix_product_time": 2e-2, "bias_time": 3e-3, "relu_time": 2e-3,
+    },
+}  # fmt: skip
+PAGE_PRICE = 2.5e-6
+#: How much slower than predicted an iteration with a change is.
+OFF = 1.02
+#: What each change makes of a time, by hand; pages were counted on a machine (6,711 and 5,352).
+PREDICTED: Mapping[str, tuple[float, float]] = {
+    changes.THREAD: (1 - (5e-2 - 2e-5) / 2 / 6e-2, 1 - (2e-2 - 2e-5) / 2 / 3e-2),
+    changes.RETURNED: (1 + 6_711 * PAGE_PRICE / 6e-2, 1 + 5_352 * PAGE_PRICE / 3e-2),
+    changes.DOUBLE: (2 - 6e-5 / 6e-2, 2 - 6e-5 / 3e-2),
+    changes.FUSED: (
+        1 - ((2e-3 - 1e-6) / 2 + 1e-3 - 2e-6) / 2 / 6e-2,
+        1 - ((3e-3 - 1e-6) * 512 / 522 + 2e-3 - 2e-6) / 2 / 3e-2,
+    ),
+}  # fmt: skip
+
+
+def on_changed(**off: float) -> Record:
+    """The changes on a CPU; ``off`` is how much slower than predicted one is, by first word."""
+    cases = []
+    for place, (size, times) in enumerate(UNCHANGED.items()):
+        for change in (changes.NONE, *changes.CHANGES):
+            slower = PREDICTED[change][place - 1] if place and change != changes.NONE else 1.0
+            if change != changes.NONE:
+                slower *= off.get(change.split()[0], OFF)
+            whole = {"time": slower * times["time"]} if change != changes.NONE else times
+            made = []
+            for process in range(1, 10):
+                step = process - 5
+                drift = 1 + 0.01 * step
+                if change != changes.NONE:
+                    drift *= 1 + 0.001 * step * (2 if step > 0 else 1)
+                series = {n: factory.scattered(drift * t, 1e-4) for n, t in whole.items()}
+                made.append(factory.round_(process, series))
+            dtype = "float64" if change == changes.DOUBLE else "float32"
+            cases.append(case("numpy", size, made, "change", dtype))
+            cases[-1].factors["change"] = change
+    price = Ceiling("page_mapping", "before", "uint8", "16384 pages", 16_384, "1", (
+        *factory.scattered(16_384 * PAGE_PRICE),
+    ))  # fmt: skip
+    machine = factory.environment("example-changed-2t", threads=2)
+    return factory.record(cases, machine, (price,), study=STUDY, started="2026-11-04T10:00:00Z")
+
+
 def found(*records: Record) -> Findings:
-    """The paper of a CPU, a GPU and an earlier session on it, in this order, as far as they are."""
-    names: tuple[Role, ...] = ("cpu", "gpu", "third")
+    """The paper of a CPU, a GPU, an earlier session on it, and changes, as far as they are."""
+    names: tuple[Role, ...] = ("cpu", "gpu", "third", "second")
     roles = {role: factory.stored(each).file for role, each in zip(names, records, strict=False)}
     return findings(replace(inputs_of(STUDY, *records), roles=roles))
 
 
 @cache
 def full() -> Findings:
-    return found(on_cpu(), on_gpu(), on_gpu(slower=EARLIER, key="example-earlier"))
+    earlier = on_gpu(slower=EARLIER, key="example-earlier")
+    return found(on_cpu(), on_gpu(), earlier, on_changed())
 
 
 def gain(size: Size) -> float:
@@ -242,6 +298,24 @@ def test_the_model_bends_where_its_floor_meets_its_rate() -> None:
     assert line.y == pytest.approx([0.6, 0.6, W[WIDEST] / 2e10], rel=1e-3)
 
 
+def middle(cell: Any) -> float:
+    """The number of a cell, with or without an interval."""
+    return float(cell.value if isinstance(cell, Estimate) else cell)
+
+
+def test_the_effect_of_a_change_is_predicted_from_rates_of_the_unchanged_baseline() -> None:
+    found_rows = rows(full(), "tbl-changes")
+    for row, (change, predicted) in zip(found_rows, PREDICTED.items(), strict=True):
+        assert row["Change"] == change
+        for name, effect in zip(("Source's size", "Wide"), predicted, strict=True):
+            for kind in ("predicted", "measured"):
+                off = OFF if kind == "measured" else 1
+                assert middle(row[f"{name}: {kind}"]) == pytest.approx(off * effect, rel=2e-3)
+        assert middle(row["One image: measured"]) == pytest.approx(OFF)
+    for row in rows(found(on_cpu(), on_gpu()), "tbl-changes"):
+        assert row["Wide: measured"].reason == "no machine has measured the changes"
+
+
 def other() -> dict[str, dict[str, Findings]]:
     """Papers by a verdict that is not that of ``full``, and the claim that has it."""
 
@@ -249,6 +323,10 @@ def other() -> dict[str, dict[str, Findings]]:
         return found(on_cpu(), on_gpu(**how))
 
     printed = findings(inputs_of(STUDY, source=papers.printing(STUDY, **MEGABYTES)))
+    off = found(
+        on_cpu(), on_gpu(), on_gpu(key="example-earlier"),
+        on_changed(second=1.3, returned=1.3, double=1.3, fused=1.3),
+    )  # fmt: skip
     return {
         "supported": {
             "same-speedup": on(cupy={SOURCE: gain(SOURCE) / 2.8}),
@@ -263,6 +341,11 @@ def other() -> dict[str, dict[str, Findings]]:
             "gap-grows-images": on(cupy={SOURCE: gain(SOURCE) / gain(SMALL) / 0.97}),
             "gap-grows-neurons": on(cupy={LARGE: gain(LARGE) / gain(SOURCE) / 0.97}),
             "alike": on(off=1.1e-3),
+            "thread-as-predicted": off,
+            "returned-as-predicted": off,
+            "double-as-predicted": off,
+            "fused-as-predicted": off,
+            "calls-shield": off,
         },
     }
 

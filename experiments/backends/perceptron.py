@@ -185,7 +185,13 @@ def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Pa
     return Parameters(*(ops.descend(parameter, gradient, RATE) for parameter, gradient in pairs))
 
 
-def iteration(ops: Operations, parameters: Parameters, images: Array, targets: Array) -> Parameters:
+def iteration(
+    ops: Operations,
+    parameters: Parameters,
+    images: Array,
+    targets: Array,
+    forward: Callable[[Operations, Parameters, Array], Activations] = forward,
+) -> Parameters:
     """Compute one iteration of full-batch gradient descent."""
     activations = forward(ops, parameters, images)
     return update(ops, parameters, backward(ops, parameters, activations, images, targets))

@@ -5,6 +5,7 @@ It learns digits from scikit-learn or MNIST from a folder, whose every broken fi
 
 import gzip
 import json
+import platform
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -20,13 +21,15 @@ from torch.nn import functional
 from experiments import backend_speedup, datasets
 from experiments.backend_speedup import Training, placed
 from experiments.backends import perceptron
+from experiments.backends.changes import CHANGES, NONE, fused_forward
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
+from report.studies.backend_speedup import changes as studied
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
-from report.studies.backend_speedup.subject import CALLS
+from report.studies.backend_speedup.subject import CALLS, Size
 from report.theory.work import parameter_count
 from tests.experiments.conftest import measured
 
@@ -124,6 +127,27 @@ def test_operations_that_are_timed_compute_the_same_and_are_all_of_the_source() 
     assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
     found = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
     assert found.keys() >= {*PERFORMANCE, *OPERATIONS}
+
+
+def test_a_fused_relu_gives_the_same_iteration() -> None:
+    case = case_of("numpy")
+    fused = case._replace(forward=fused_forward)
+    for value, wanted in zip(*(c.iterate(c.parameters) for c in (fused, case)), strict=True):
+        np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators map otherwise")
+def test_each_change_is_applied_to_its_case_alone(tmp_path: Path) -> None:
+    """Returned memory maps the pages that the paper's theory counts, to the unit."""
+    assert (NONE, *studied.CHANGES) == CHANGES
+    assert tuple(map(tuple, studied.CHANGED_SIZES)) == backend_speedup.CHANGED_SIZES
+    stored = measured("backend_speedup", tmp_path, "--set", "subject=change", "--threads", "2")
+    for case in stored.record.cases:
+        size = Size(int(case.factors["hidden"]), int(case.factors["samples"]))
+        returned = case.factors["change"] == studied.RETURNED
+        (round_, *_) = case.rounds
+        assert round_.series["page_faults"][-1] == studied.mapped_pages(size) * returned
+        assert ("relu_time" in round_.series) == (case.factors["change"] == NONE)
 
 
 @pytest.mark.usefixtures("without_gpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -16,7 +16,8 @@ from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
-from report.studies.backend_speedup import figures, results, theory
+from report.studies.backend_speedup import changes, figures, results, theory
+from report.studies.backend_speedup.changes import CHANGES, LESS_WIDE, ONE_IMAGE, TOLERANCE
 from report.studies.backend_speedup.results import PRODUCTS, Pair
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
@@ -36,8 +37,8 @@ MARGIN: Final = 0.1
 #: Losses that differ by less than this share are those of one training.
 ALIKE_LOSS: Final = 1e-3
 
-#: About the source's work with many neurons; both networks with fewer images.
-LESS_WIDE, NARROW, FEWER = Size(512, 1_438), Size(10, 16_000), Size(128, 16_000)
+#: Two networks with fewer images.
+NARROW, FEWER = Size(10, 16_000), Size(128, 16_000)
 #: The widest of all with fewer images.
 WIDE: Final = Size(2_048, 1_438)
 
@@ -50,6 +51,7 @@ class Paper:
         self.source = Source(inputs)
         runs = inputs.runs(Run)
         self.cpu, self.gpu, self.earlier = (runs.get(role) for role in ("cpu", "gpu", "third"))
+        self.changed = runs.get("second")
         #: The CPU and the GPU, the GPU and the source, and two sessions, where both are there.
         self.both = (self.cpu, self.gpu) if self.cpu and self.gpu else None
         self.beside_source = (self.gpu, self.source) if self.gpu else None
@@ -76,6 +78,7 @@ cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 both: Part[Pair] = study.part("both", "pair")
 sessions: Part[Pair] = study.part("sessions", "pair")
+changed: Part[Run] = study.part("changed", "pair")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
 drawn: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 
@@ -389,6 +392,32 @@ def input_bytes(source: Source) -> Statement:
     return to_digits(printed / theory.image_bytes(SOURCE), 2).near(1, within=MARGIN)
 
 
+@changed.claim("A second thread halves the baseline's products and nothing else, within a fifth")
+def thread_as_predicted(run: Run) -> Iterator[Statement]:
+    return changes.as_predicted(run, changes.THREAD)
+
+
+@changed.claim("Returning freed memory costs the baseline its pages at their price, within a fifth")
+def returned_as_predicted(run: Run) -> Iterator[Statement]:
+    return changes.as_predicted(run, changes.RETURNED)
+
+
+@changed.claim("Double precision doubles the baseline's work but not its calls, within a fifth")
+def double_as_predicted(run: Run) -> Iterator[Statement]:
+    return changes.as_predicted(run, changes.DOUBLE)
+
+
+@changed.claim("A fused ReLU saves the baseline half of its passes over the sums, within a fifth")
+def fused_as_predicted(run: Run) -> Iterator[Statement]:
+    return changes.as_predicted(run, changes.FUSED)
+
+
+@changed.claim("On one image none of the four changes moves the baseline by more than a fifth")
+def calls_shield(run: Run) -> Iterator[Statement]:
+    for change in CHANGES:
+        yield changes.effect(run, ONE_IMAGE, change).near(1, within=TOLERANCE)
+
+
 # ------------------------------------------------------------------------------------- figures
 
 drawn.figure(key=True, height=2.3, wide=True)(figures.curve)
@@ -455,6 +484,28 @@ def times(p: Paper) -> Iterator[Mapping[str, Content]]:
             brief = [to_digits(cell, 2) for cell in ours]
             cells |= zip(_OURS, brief, strict=True)
         yield cells
+
+
+_CHANGED: Final = {"Source's size": SOURCE, "Wide": LESS_WIDE}
+
+
+@study.table("changes", wide=True)
+def _by_change(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for change in CHANGES:
+        row: dict[str, Content] = {"Change": change}
+        for name, size in _CHANGED.items():
+            row |= {
+                f"{name}: predicted": _of_changes(p, partial(changes.predicted, size=size), change),
+                f"{name}: measured": _of_changes(p, partial(changes.effect, size=size), change),
+            }
+        alone = partial(changes.effect, size=ONE_IMAGE)
+        yield {**row, "One image: measured": _of_changes(p, alone, change)}
+
+
+def _of_changes(p: Paper, get: Callable[..., Quantity], change: str) -> Quantity:
+    if p.changed is None:
+        return absent("effect", "1", "no machine has measured the changes")
+    return get(p.changed, change=change)
 
 
 #: Tables and figures of the source, with result and finding.

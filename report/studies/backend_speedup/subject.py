@@ -71,12 +71,13 @@ _OPTIONAL: Final[dict[str, AllowedLevels]] = {
     "hidden": int,
     "network": ("perceptron", "convnet"),
     "execution": ("eager", "compiled", "inductor"),
+    "change": str,
 }
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case trained another network than the ones of this study."""
-    check_factors(stored, {"training": _NEEDED, "scaling": _NEEDED}, _OPTIONAL)
+    check_factors(stored, dict.fromkeys(("training", "scaling", "change"), _NEEDED), _OPTIONAL)
     for index, case in enumerate(stored.record.cases):
         factors = case.factors
         if not case.layers or factors.get("network", "perceptron") != "perceptron":

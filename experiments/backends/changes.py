@@ -1,0 +1,63 @@
+"""Changes to the CPU baseline, one at a time: threads, allocator, precision, a fused ReLU.
+
+The unchanged baseline computes in float32 on one thread, in memory that the allocator keeps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from typing import Final
+
+from experiments.backends.libraries import Array
+from experiments.backends.perceptron import Activations, Operations, Parameters
+from experiments.harness.study import UnavailableError
+
+NONE: Final = "none"
+THREAD: Final = "second thread"
+RETURNED: Final = "returned memory"
+DOUBLE: Final = "double precision"
+FUSED: Final = "fused ReLU"
+CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
+
+#: Blocks of at least so many bytes are mapped, and returned when they are freed.
+MAPPED_FROM: Final = 128 * 1024
+#: Parameters of mallopt(3).
+_M_TOP_PAD: Final = -2
+_M_MMAP_THRESHOLD: Final = -3
+#: Bytes of a block of rows that stays in a cache between bias and ReLU.
+_BLOCK: Final = 256 * 1024
+
+
+def apply_change(change: str) -> None:
+    """Set the threads of BLAS and the allocator of this process, which measures one case."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(2 if change == THREAD else 1)
+    if change == RETURNED:
+        _return_freed_memory()
+
+
+def _return_freed_memory() -> None:
+    """Map every large block of its own from now on; raises ``UnavailableError`` outside glibc."""
+    if platform.libc_ver()[0] != "glibc":
+        raise UnavailableError("Only glibc can be told to return freed memory.")
+    library = ctypes.CDLL(None)
+    library.mallopt(_M_TOP_PAD, 0)
+    library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM)
+    library.malloc_trim(0)  # the free end of the heap would serve large blocks first
+
+
+def fused_forward(ops: Operations, p: Parameters, x: Array) -> Activations:
+    """Compute the forward pass with bias and ReLU of the hidden layer in one pass over memory.
+
+    Sums are replaced by their ReLU, which is positive where they are.
+    """
+    xp, sums = ops.xp, ops.product(p.w1, x)
+    rows = max(1, _BLOCK // (sums.shape[1] * sums.itemsize))
+    for start in range(0, len(sums), rows):
+        block = sums[start : start + rows]
+        xp.add(block, p.b1[start : start + rows], out=block)
+        xp.maximum(block, 0, out=block)
+    scores = ops.add_bias(ops.product(p.w2, sums), p.b2)
+    return Activations(sums, sums, scores, ops.softmax(scores))

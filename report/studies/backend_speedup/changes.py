@@ -1,0 +1,113 @@
+"""Effect of single changes to the CPU baseline, predicted from rates and then measured.
+
+The rates come from the unchanged baseline: the time of its products, of its passes over the hidden
+layer, and of an iteration on one image, which calls the library as often and computes nearly
+nothing.  A mapped page has the price that a ceiling of the same run measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from report.core.missing import Missing
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, Statement, named, recorded
+from report.studies.backend_speedup.runs import Run
+from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
+
+NONE: Final = "none"
+THREAD: Final = "second thread"
+RETURNED: Final = "returned memory"
+DOUBLE: Final = "double precision"
+FUSED: Final = "fused ReLU"
+CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
+
+#: One image; the source's size; about as much work with more neurons.
+ONE_IMAGE: Final = Size(10, 1)
+LESS_WIDE: Final = Size(512, 1_438)
+CHANGED_SIZES: Final = (ONE_IMAGE, SOURCE, LESS_WIDE)
+#: A measured effect within this share of its prediction confirms it.
+TOLERANCE: Final = 0.2
+
+_PAGE: Final = 4096
+#: Bytes that glibc adds to a mapped block, and the smallest block that is mapped.
+_HEADER: Final = 16
+_MAPPED_FROM: Final = 128 * 1024
+
+
+def mapped_pages(size: Size) -> int:
+    """Count the pages of the arrays that an iteration allocates in float32, if all are mapped.
+
+    NumPy reuses the temporary array of one product of two arrays (``through_relu``).
+    """
+    h, m = size
+    arrays = (
+        *(4 * h * m,) * 5,  # sums twice, ReLU, its gradient twice
+        h * m,  # the mask of the gradient, a byte an element
+        *(4 * CLASSES * m,) * 6,  # sums twice, softmax thrice, error
+        *(4 * m,) * 2,  # maximum and sum of softmax
+        *(4 * h * PIXELS,) * 4,  # gradient twice, step and new weights of the first layer
+    )
+    blocks = (bytes_ + _HEADER for bytes_ in arrays)
+    return sum(-(-block // _PAGE) for block in blocks if block >= _MAPPED_FROM)
+
+
+def page_price(run: Run) -> Quantity:
+    """The time (s) of mapping a page, a fact of the run."""
+    rate = point(run.peak_rate("page_mapping"))
+    price = rate if isinstance(rate, Missing) else 1 / rate
+    return recorded("price of a page", "s", price, run.file)
+
+
+def changed(run: Run, quantity: str, size: Size, change: str = NONE) -> Quantity:
+    """A measured quantity of NumPy's iteration with a change."""
+    return run.series(
+        quantity,
+        {
+            "subject": "change",
+            "dataset": "digits",
+            "hidden": size.hidden,
+            "samples": size.images,
+            "dtype": "float64" if change == DOUBLE else "float32",
+            "change": change,
+            "backend": "numpy",
+        },
+    )
+
+
+def effect(run: Run, size: Size, change: str) -> Quantity:
+    """The time of an iteration with a change over the time without, process by process."""
+    return changed(run, "time", size, change) / changed(run, "time", size)
+
+
+def predicted(run: Run, size: Size, change: str) -> Quantity:
+    """The effect that the rates of the unchanged baseline predict."""
+    time = changed(run, "time", size)
+    return named("predicted effect", 1 + _added(run, size, change) / time)
+
+
+def _added(run: Run, size: Size, change: str) -> Quantity:
+    """The time (s) that a change adds to an iteration; negative if it saves time."""
+    if change == THREAD:  # the products halve, and nothing else
+        return -0.5 * _work(run, "matrix_product_time", size)
+    if change == RETURNED:  # each block is mapped anew, page by page
+        return mapped_pages(size) * page_price(run)
+    if change == DOUBLE:  # twice the bytes, and half as many elements in a vector
+        return _work(run, "time", size)
+    # Bias and ReLU of the hidden layer read and write its sums once instead of twice.
+    hidden = size.hidden / (size.hidden + CLASSES)
+    passes = hidden * _work(run, "bias_time", size) + _work(run, "relu_time", size)
+    return -0.5 * passes
+
+
+def _work(run: Run, quantity: str, size: Size) -> Quantity:
+    """A time (s) without that of the calls, which an iteration on one image measures."""
+    return changed(run, quantity, size) - changed(run, quantity, ONE_IMAGE)
+
+
+def as_predicted(run: Run, change: str) -> Iterator[Statement]:
+    """State that a change has its predicted effect, at both sizes with work."""
+    for size in CHANGED_SIZES[1:]:
+        ratio = effect(run, size, change) / predicted(run, size, change)
+        yield ratio.near(1, within=TOLERANCE)
