@@ -32,6 +32,7 @@ ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "experiments/harness": (2_900, ("experiments/harness/",)),
     "experiments/importers": (700, ("experiments/importers/",)),
     "experiments/backends": (900, ("experiments/backends/",)),
+    "experiments/compare": (450, ("experiments/compare/",)),
     "experiments/networks + datasets": (1_300, ("experiments/networks/", "experiments/datasets.")),
     "experiments/theory": (1_460, ("experiments/theory/",)),
     "experiments/cluster": (150, ("experiments/cluster/",)),

@@ -27,6 +27,8 @@ from experiments.commands.collect import collect
 from experiments.commands.forecast import forecast
 from experiments.commands.purpose import USELESS, print_record, purpose
 from experiments.commands.status import status
+from experiments.compare.command import OPTIONS as COMPARE
+from experiments.compare.command import compare, place, share
 from experiments.gpu_session import measure_all
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
@@ -139,6 +141,8 @@ _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "STUDY": _parser_of(Slug, "a name of a study"),
     "ID": _parser_of(Licence, "a licence of SPDX"),
     "URL": _parser_of(Address, "a web address"),
+    "PLACE": place,
+    "SHARE": share,
     "HASH": _parser_of(Revision, "a commit"),
 }
 
@@ -201,6 +205,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
     "audit": ("recompute the numbers of a published table", audit, AUDIT),
+    "compare": ("which of several functions is faster", compare, COMPARE),
     "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
     "check": ("whether records are good to hand in", check_records, _FILES + _MARKDOWN),
     "collect": ("check what a class handed in, and copy it into one folder", collect, _COLLECT),

@@ -22,6 +22,17 @@ STUDIES: Final[dict[str, str]] = {
     for path in sorted(Path(__file__).parent.glob("*.py"))
     if "\nSTUDY" in path.read_text("utf-8")
 }
+#: Studies that commands of their own measure.
+_OTHERS: Final = {"compare": "experiments.compare.study"}
+
+
+def module_of(name: str) -> str:
+    """Return the module of a study; raises ``UsageError`` with the possible names."""
+    if name in _OTHERS:
+        return _OTHERS[name]
+    if name not in STUDIES:
+        raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
+    return STUDIES[name]
 
 
 def load(name: str) -> Study:
@@ -29,11 +40,10 @@ def load(name: str) -> Study:
 
     Raises ``MeasurementError`` for a study whose code ends the program.
     """
-    if name not in STUDIES:
-        raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
+    module = module_of(name)
     try:
         with no_exit():
-            study = import_module(STUDIES[name]).STUDY
+            study = import_module(module).STUDY
     except SystemExit as error:
         raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error
     assert isinstance(study, Study)

@@ -79,7 +79,7 @@ _AMPERE: Final = (8, 0)
 
 _FLOAT_BYTES: Final = 4
 #: Size of the last cache if the system does not show it (B), as in most processors.
-_LAST_CACHE: Final = 32 * 2**20
+LAST_CACHE: Final = 32 * 2**20
 #: Working set on a GPU, far larger than its cache (B).
 _GPU_WORKING_SET: Final = 2**30
 #: Smallest working set for which the overhead of calling PyTorch is negligible (B).
@@ -213,7 +213,7 @@ def working_sets(
 ) -> tuple[int, ...]:
     """Choose half of each cache of ``threads``, and far more than all caches, up to ``largest``."""
     sizes = [capacity // 2 for capacity in capacities(caches, threads).values()]
-    sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or _LAST_CACHE))
+    sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or LAST_CACHE))
     return tuple(sorted({min(size, largest) for size in sizes}))
 
 

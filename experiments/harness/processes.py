@@ -102,7 +102,7 @@ def new_task(
     return Task(
         role=role,
         session=session,
-        module=registry.STUDIES[study.name],
+        module=registry.module_of(study.name),
         policy=policy,
         forks=worker.can_fork(session.device),
         cases=tuple(cases.items()),

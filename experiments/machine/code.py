@@ -40,7 +40,8 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     Code that only plans a run or writes its record cannot change a sample and is not listed.
     """
     finder = ModuleFinder([os.fspath(root)])
-    for path in (root / _WORKER, root / "experiments" / f"{study}.py"):
+    experiments = root / "experiments"
+    for path in (root / _WORKER, experiments / f"{study}.py", experiments / study / "study.py"):
         if path.is_file():
             finder.load_file(os.fspath(path))
     sources = set[Path]()

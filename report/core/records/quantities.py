@@ -63,6 +63,9 @@ class RecordedQuantity:
 #: for integers (bytes and operations always are).
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
+baseline_time              s       duration of the baseline's call beside it, in a comparison
+round_trip_time            s       duration of a comparison's call in which nothing is computed
+call_bytes                 B       bytes of a call's arguments and results, in a comparison
 first_call_time            s       a case's first call, kept apart from the samples
 cpu_time                   s       processor time of all threads during the same call
 page_faults                1 whole  pages mapped anew during the same call

@@ -1,0 +1,175 @@
+"""Verdicts on functions that were timed beside a baseline, by one ratio for each pair of processes.
+
+The interval of a verdict is the exact one of the median of these ratios.  Pairs are independent
+where calls of one process are not, and drifts of the machine cancel within a pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, median
+from typing import Final, Literal, TypeAlias
+
+from report.core.missing import Missing
+from report.core.records.record import FEWEST_PROCESSES, Case, Record, Round
+from report.core.statistics.estimates import CONFIDENCE, Estimate, binomial_rank, median_interval
+from report.instruments import case_operators, gates
+from report.instruments.ceilings import best_rate, rate
+
+#: Name of the study whose records are comparisons.
+NAME: Final = "compare"
+Word: TypeAlias = Literal[
+    "faster", "slower", "no difference", "undecided", "wrong", "impossible", "not measured"
+]
+#: Beginnings of reasons that lie in the function.
+_FAULTS: Final = ("wrong result", "failed", "too many threads")
+#: A gain is decidable if it is decided in this share of runs.
+_POWER: Final = 0.8
+#: Largest number of pairs that is suggested.
+_MOST_PAIRS: Final = 200
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on one function; ``ratio`` is the baseline's time over the function's.
+
+    ``reason`` says what is wrong, impossible or missing.  ``time`` is the median over processes of
+    the median call (s).
+    """
+
+    function: str
+    word: Word
+    reason: str | None = None
+    ratio: Estimate | None = None
+    margin: float = 0.0
+    time: float | None = None
+    pairs: int = 0
+    disturbed: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.ratio is None or self.reason:
+            return self.reason or self.word
+        how = {
+            "faster": " by",
+            "slower": " by",
+            "no difference": f" beyond {100 * self.margin:g} %:",
+        }
+        interval = f"{self.ratio.value:.3f} [{self.ratio.low:.3f}, {self.ratio.high:.3f}]"
+        return f"{self.word}{how.get(self.word, ':')} {interval}"
+
+
+def verdict_word(ratio: Estimate, margin: float) -> Word:
+    """Decide by the interval of a ratio alone."""
+    if ratio.confidence < CONFIDENCE:
+        return "undecided"
+    if 1 / (1 + margin) <= ratio.low and ratio.high <= 1 + margin:
+        return "no difference"
+    if ratio.low > 1:
+        return "faster"
+    return "slower" if ratio.high < 1 else "undecided"
+
+
+def ratio(round_: Round) -> float:
+    """Return the ratio of a pair's median times, baseline over function."""
+    return median(round_.samples("baseline_time")) / median(round_.samples("time"))
+
+
+def verdicts(record: Record) -> tuple[Verdict, ...]:
+    """Judge all cases; the last one is the baseline beside itself."""
+    return tuple(_verdict(record, case) for case in record.cases)
+
+
+def _verdict(record: Record, case: Case) -> Verdict:
+    """Judge one case: a result that was wrong once is wrong, however fast the others were."""
+    function, margin = str(case.factors["function"]), float(case.factors["margin"])
+    for fault in (*(round_.reason for round_ in case.rounds), case.reason):
+        if fault is not None:
+            word: Word = "wrong" if fault.startswith(_FAULTS) else "not measured"
+            return Verdict(function, word, fault)
+    rounds = case.rounds_under("retained")
+    if not rounds:
+        return Verdict(function, "not measured", "no pair of processes was measured")
+    estimate, reason = median_interval(map(ratio, rounds)), _impossible(record, rounds)
+    return Verdict(
+        function,
+        "impossible" if reason else verdict_word(estimate, margin),
+        reason,
+        estimate,
+        margin,
+        time=median(median(round_.samples("time")) for round_ in rounds),
+        pairs=len(rounds),
+        disturbed=sum(round_.disturbance is not None for round_ in rounds),
+    )
+
+
+def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
+    """Explain why times are impossible: bytes that moved faster than any measured bandwidth."""
+    rates = [rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
+    for round_ in rounds:
+        moved, time = max(round_.samples("call_bytes")), median(round_.samples("time"))
+        if rates and moved > gates.SCATTER * max(rates) * time:
+            return (
+                f"impossible (process {round_.process}): its {moved:,} B of arguments and results "
+                f"moved at {moved / time / 1e9:.3g} GB/s, and the fastest cache moves "
+                f"{max(rates) / 1e9:.3g} GB/s"
+            )
+    return None
+
+
+def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
+    """Yield the theory of each function, from its operators, beside the ceilings of the machine."""
+    seconds = {result.function: result.time for result in verdicts(record)}
+    peak, bandwidth = gates.best_rate(record), best_rate(record, "copy")
+    for name, content in files.items():
+        if isinstance(content, Missing):
+            continue
+        operators = case_operators.unpack(content, name)
+        function, theory = str(operators.factors["function"]), operators.theory(record.environment)
+        if theory is None or theory.multiply_adds is None or theory.bytes is None:
+            refused = f"no theory of {', '.join(theory.refused)}" if theory else operators.reason
+            yield f"theory of {function}: missing, {refused}"
+            continue
+        text = f"{theory.multiply_adds:,} multiply-adds, {theory.bytes:,} B of traffic"
+        if (time := seconds.get(function)) and peak and bandwidth:
+            text += (
+                f"; {2 * theory.multiply_adds / time / peak:.0%} of the peak rate, "
+                f"{theory.bytes / time / bandwidth:.0%} of the bandwidth of memory"
+            )
+        yield f"theory of {function}: {text}"
+
+
+# ------------------------------------------------------------------------------ what is decidable
+
+
+def scatter(ratios: Iterable[float]) -> float:
+    """Estimate the standard deviation of logarithms of ratios whose true value is 1."""
+    return math.sqrt(fmean(math.log(value) ** 2 for value in ratios))
+
+
+def decidable(deviation: float, pairs: int) -> float:
+    """Return the gain (share of 1) that ``pairs`` decide in four of five runs.
+
+    The gain is decided if the l-th smallest ratio is above 1, where l is the rank of the interval's
+    lower end; logarithms of ratios are taken for normal.
+    """
+    fewest = pairs - binomial_rank(pairs, CONFIDENCE)[0] + 1
+    low, high = 0.5, 1.0  # of the chance that a ratio is above 1
+    for _ in range(50):
+        p = (low + high) / 2
+        terms = (
+            math.comb(pairs, k) * p**k * (1 - p) ** (pairs - k) for k in range(fewest, pairs + 1)
+        )
+        low, high = (low, p) if sum(terms) >= _POWER else (p, high)
+    return math.exp(deviation * NormalDist().inv_cdf(high)) - 1
+
+
+def pairs_needed(deviation: float, gain: float) -> int | None:
+    """Return the smallest number of pairs that decides a gain; None beyond ``_MOST_PAIRS``."""
+    for pairs in range(FEWEST_PROCESSES, _MOST_PAIRS + 1):
+        if decidable(deviation, pairs) <= gain:
+            return pairs
+    return None

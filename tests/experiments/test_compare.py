@@ -1,0 +1,353 @@
+"""The judge of comparisons: cheats are caught, and chance decides no more often than it may."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import psutil
+import pytest
+
+from experiments.__main__ import main
+from experiments.compare import arrays
+from experiments.compare.court import Contestant, Court, Turn, started
+from experiments.compare.study import FOLDER, STUDY, Comparison
+from experiments.harness import rounds
+from experiments.harness.run import run
+from experiments.harness.study import Session, UnavailableError
+from experiments.machine import environment, runtime
+from report.core.records.record import Round
+from report.core.statistics.estimates import CONFIDENCE, Estimate, median_interval
+from report.instruments import comparison
+from tests.experiments import cheats
+from tests.experiments.conftest import ROOT, Notes, make_environment
+
+HERE = Path(__file__).parent
+#: Variables of a process that imports the tests.
+VARIABLES = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
+PROTOCOL = msgspec.structs.replace(
+    STUDY.plan.quick, warmup_calls=1, minimum_samples=3, maximum_samples=3
+)
+SESSION = Session("cpu", PROTOCOL, threads=1, process=2)
+
+
+def factors(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
+    file = "cheats.py"
+    names = {"reference": against, "inputs": "make", **changes}
+    return {
+        "function": f"{file}:{function}",
+        "against": f"{file}:{against}",
+        "reference": f"{file}:{names['reference']}",
+        "inputs": f"{file}:{names['inputs']}",
+        "tolerance": 1e-4,
+        "margin": 0.02,
+        "cold": changes.get("cold", False),
+    }
+
+
+def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
+    return Court(factors(function, against, **changes), SESSION, HERE).measure()
+
+
+# ----------------------------------------------------------------------------------------- cheats
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("cached_by_address", "wrong result (call 2 of process 2, seed "),
+        ("cached_by_shape", "wrong result (call 2 of process 2, seed "),
+        ("mutating", ": it changed its arguments"),
+        ("aliased", "wrong result (call 1 of process 2, seed "),
+        ("in_a_thread", "wrong result (call 1 of process 2, seed "),
+        ("zeros", ": relative error 1 at index ("),
+        ("half_precision", ": relative error 0.00"),
+        ("other_shape", ": its shape is (63, 64), not (64, 64)"),
+        ("dying", "failed (call 1 of process 2, seed "),
+        ("absent", "failed: it could not be prepared: LookupError: cheats.py has no"),
+    ],
+)
+def test_a_cheat_is_named_with_its_call(function: str, reason: str) -> None:
+    with pytest.raises(UnavailableError) as error:
+        measure(function)
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "changes", "reason"),
+    [
+        ("honest", {"against": "zeros", "reference": "honest"}, "the baseline: wrong result"),
+        ("honest", {"against": "constant"}, "cheats.py:constant returned the same for all"),
+        ("honest", {"inputs": "same_arguments"}, "returned the same arguments twice"),
+        ("honest", {"inputs": "zeros"}, "or the reference cheats.py:honest: failed, seed "),
+    ],
+)
+def test_where_nothing_is_comparable(function: str, changes: dict[str, str], reason: str) -> None:
+    with pytest.raises(UnavailableError, match=r"^no comparison: ") as error:
+        measure("constant" if changes.get("against") == "constant" else function, **changes)
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize("function", ["cached_by_value", "skipping", "honest"])
+def test_no_call_repeats_arguments(function: str) -> None:
+    """Caches of arguments are of no use, so that the function computes every time."""
+    series = measure(function, reference="exact", cold=function == "honest")
+    assert len(series["time"]) == len(series["baseline_time"]) == 3
+    assert series["call_bytes"] == (2 * 4 * cheats.SIDE**2,)
+
+
+@pytest.mark.parametrize("function", ["lazy", "clock"])
+def test_the_judge_holds_the_clock_until_the_result_is_read(function: str) -> None:
+    assert min(measure(function)["time"]) >= cheats.SLEEP_S
+
+
+def test_a_function_is_stopped_in_the_turn_of_the_other() -> None:
+    assert len(measure("awake", "asleep", reference="honest")["time"]) == 3
+
+
+def test_all_threads_and_children_are_counted() -> None:
+    values = (np.asarray(cheats.make(0)),)
+    with started("", Contestant("cheats.py:many_threads", HERE)) as party:
+        party.turn(Turn("prepare"))
+        arguments = arrays.write(values, party.memory, 0)
+        before = party.processor_s()
+        _, answer = party.turn(Turn(arguments=arguments, offset=arrays.end(arguments)))
+        used = party.processor_s() - before
+    assert answer.error is None
+    assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
+
+
+@pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
+def test_more_threads_than_allowed(used: float, fault: str | None) -> None:
+    court = Court(factors("honest"), SESSION, HERE)
+    assert court.thread_fault(used, 1.0) == (fault and f"{fault}, and --threads allows 1")
+
+
+SLOW_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *t) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, t);
+    long long ns = (t->tv_sec * 1000000000LL + t->tv_nsec) / 4;
+    if (id == CLOCK_MONOTONIC) { t->tv_sec = ns / 1000000000; t->tv_nsec = ns % 1000000000; }
+    return result;
+}
+"""
+
+
+def test_a_preloaded_clock_of_the_judge_is_noticed(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    library, source = tmp_path / "clock.so", tmp_path / "clock.c"
+    source.write_text(SLOW_CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    program = (
+        "from tests.experiments.test_compare import measure\n"
+        "try: measure('clock', 'clock')\n"
+        "except Exception as error: print(error)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], env={**VARIABLES, "LD_PRELOAD": str(library)},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "s by the judge's clock were" in output and output.endswith("unset LD_PRELOAD\n")
+
+
+def test_arrays_keep_type_layout_and_value() -> None:
+    torch = pytest.importorskip("torch")
+    images = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    values = (np.arange(6, dtype=np.int16).reshape(2, 3).T, images, images.bfloat16()[:, 1], 3, "x")
+    memory = np.zeros(4096, np.uint8)
+    written = arrays.write(values, memory, 0)
+    transposed, last, half, *plain = (arrays.read(value, memory) for value in written)
+    assert plain == [3, "x"]
+    assert transposed.flags.f_contiguous and (transposed == values[0]).all()
+    assert last.stride() == images.stride() and torch.equal(last, images)
+    assert torch.equal(half, values[2])
+    assert np.array_equal(arrays.numbers(written[2], memory), values[2].float().numpy())
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "error", "index"),
+    [
+        ([1.0, 2.2], [1.0, 2.0], 0.1, (1,)),
+        ([3.0, 0.05], [3.0, 0.0], 0.05 / 4.5**0.5, (1,)),  # relative to the root mean square
+        ([np.nan, np.inf], [np.nan, np.inf], 0.0, (0,)),
+        ([np.nan, 1.0], [1.0, 1.0], np.inf, (0,)),
+        ([0.0, 0.0], [0.0, 0.0], 0.0, (0,)),
+    ],
+)
+def test_the_worst_error(output: Any, expected: Any, error: float, index: tuple[int]) -> None:
+    worst = arrays.worst_error(np.array(output), np.array(expected))
+    assert worst == (pytest.approx(error), index)
+    assert arrays.worst_error(np.array([1, 2]), np.array([1, 3])) == (np.inf, (1,))
+
+
+# --------------------------------------------------------------------------------------- verdicts
+
+RUNS, PAIRS, CALLS = 2000, 12, 15
+
+
+def independent(random: np.random.Generator) -> np.ndarray:
+    return random.lognormal(sigma=0.1, size=(PAIRS, 2, CALLS))
+
+
+def autocorrelated(random: np.random.Generator) -> np.ndarray:
+    """Calls that follow each other, on a machine that drifts from pair to pair."""
+    noise = random.normal(size=(PAIRS, 2, CALLS))
+    for call in range(1, CALLS):
+        noise[..., call] += 0.9 * noise[..., call - 1]
+    drift = np.cumsum(random.normal(size=(PAIRS, 1, 1)), axis=0)
+    return np.exp(0.05 * (noise + drift))
+
+
+def two_grouped(random: np.random.Generator) -> np.ndarray:
+    """Processes of which each is fast or slow by chance."""
+    group = np.where(random.random((PAIRS, 2, 1)) < 0.5, 1.0, 1.4)
+    return group * random.lognormal(sigma=0.02, size=(PAIRS, 2, CALLS))
+
+
+def interval(times: np.ndarray, gain: float = 1.0) -> Estimate:
+    ratios = []
+    for number, (candidate, baseline) in enumerate(times.tolist(), 1):
+        series = {"time": tuple(candidate), "baseline_time": tuple(gain * t for t in baseline)}
+        ratios.append(comparison.ratio(Round(process=number, policy="retained", series=series)))
+    return median_interval(ratios)
+
+
+@pytest.mark.parametrize("made_up", [independent, autocorrelated, two_grouped])
+def test_a_function_beside_itself_is_rarely_decided(made_up: Any) -> None:
+    """Not more often than the level allows, by an exact test at 1 %."""
+    from scipy import stats
+
+    random = np.random.default_rng(1)
+    words = [comparison.verdict_word(interval(made_up(random)), 0.0) for _ in range(RUNS)]
+    decided = RUNS - words.count("undecided")
+    test = stats.binomtest(decided, RUNS, 1 - CONFIDENCE, alternative="greater")
+    assert test.pvalue >= 0.01, decided
+
+
+def test_the_gain_that_is_said_to_be_decidable_is() -> None:
+    """In four of five runs; and so many pairs are the fewest that decide it."""
+    random = np.random.default_rng(2)
+    gain = comparison.decidable(0.02, PAIRS)
+    logs = random.normal(np.log(1 + gain), 0.02, size=(RUNS, PAIRS))
+    decided = sum(median_interval(np.exp(row)).low > 1 for row in logs)
+    assert 0.76 < decided / RUNS < 0.84
+    assert comparison.pairs_needed(0.02, gain) == PAIRS
+    assert comparison.pairs_needed(0.5, 0.001) is None
+    assert comparison.scatter([np.exp(0.1), np.exp(-0.1)]) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.27, 1.36, "faster"),
+        (0.51, 0.79, "slower"),
+        (0.985, 1.015, "no difference"),
+        (1.005, 1.015, "no difference"),
+        (0.99, 1.3, "undecided"),
+    ],
+)
+def test_words_of_verdicts(low: float, high: float, word: str) -> None:
+    assert comparison.verdict_word(Estimate(1.0, low, high, 12, 0.95), 0.02) == word
+    assert comparison.verdict_word(Estimate(1.0, low, high, 5, 0.9375), 0.02) == "undecided"
+
+
+# ------------------------------------------------------------------------------------------- runs
+
+
+@pytest.fixture
+def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """A comparison of three functions by two pairs, without torch and ceilings."""
+    monkeypatch.setenv(FOLDER, str(HERE))
+    monkeypatch.setattr(rounds, "REPEATS", 0)
+    monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
+    facts = make_environment(threads=1)
+    monkeypatch.setattr(environment, "gather", lambda torch, device, threads, *, name: facts)
+    file = "cheats.py"
+    return Comparison(
+        study="compare", records=tmp_path, threads=1, quick=True, ceilings="none", counters="none",
+        folder=HERE, functions=(f"{file}:cached_by_value", f"{file}:zeros"), pairs=2,
+        against=f"{file}:honest", inputs=f"{file}:make", reference=f"{file}:exact",
+    )  # fmt: skip
+
+
+def test_an_interrupted_comparison_is_resumed_and_becomes_a_record(
+    request_in: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopping(Notes):
+        def progressed(self, text: str, done: float) -> None:
+            super().progressed(text, done)
+            if "process 2" in text:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(request_in, Stopping())
+    rest = Notes()
+    record, path = run(replace(request_in, resume=True), rest)
+    assert sum("process 2" in text for text, _ in rest.ended) == len(rest.ended) == 2
+    right, wrong, itself = comparison.verdicts(record)
+    names = [result.function.partition(":")[2] for result in (right, wrong, itself)]
+    assert names == ["cached_by_value", "zeros", "honest"]
+    assert (right.word, right.pairs) == ("undecided", 2)  # two pairs decide nothing
+    assert itself.ratio is not None and itself.ratio.confidence == 0.5
+    assert wrong.word == "wrong" and wrong.sentence.startswith("wrong result (call 1 of process 1")
+    command = " ".join(record.command)
+    assert "compare cheats.py:cached_by_value cheats.py:zeros --against cheats.py:honest" in command
+    assert "--reference cheats.py:exact" in command and str(HERE) not in path.read_text()
+    sources = [a for a in record.attachments if a.name.startswith("source-")]
+    assert len(sources) == 3
+    assert sources[0].sha256 == record.cases[0].factors["source"]
+    assert main(["check", str(path)]) == 0
+    assert "can be handed in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--device", "cuda"], "measures on a processor alone"),
+        (["--pairs", "5"], "fewer than 6 decide nothing"),
+        (["--tolerance", "much"], "'much' is no number from 0 to 1"),
+        (["--inputs", "make"], "'make' names no function"),
+        (["--inputs", "absent.py:make"], "absent.py: there is no such file"),
+        (["--against", "absent.py:make"], "absent.py: there is no such file"),
+        (["--all", "absent*.py:solve"], "no file has such a name"),
+    ],
+)
+def test_impossible_requests(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = HERE / "cheats.py"
+    assert main(["compare", f"{file}:zeros", "--against", f"{file}:honest", *words]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_killed_comparison_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a process nor a segment of memory, however suddenly it ends."""
+    segments = {*Path("/dev/shm").iterdir()}
+    code = (
+        "from tests.experiments.test_compare import *\n"
+        "monkeypatch = pytest.MonkeyPatch()\n"
+        "request = request_in.__wrapped__(Path(sys.argv[1]), monkeypatch)\n"
+        "run(replace(request, against='cheats.py:asleep'), Notes())\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
+    children: list[psutil.Process] = []
+    while len(children) < 6:  # guard, worker, judge, clerk and both functions
+        time.sleep(0.05)
+        assert process.poll() is None
+        children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+    assert {*Path("/dev/shm").iterdir()} <= segments
