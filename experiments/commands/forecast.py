@@ -11,14 +11,13 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from math import ceil, prod
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from experiments.counters.counting import TOOLS, multiply_adds
+from experiments.counters.counting import TOOLS, select
 from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
 from experiments.harness.progress import Stage
@@ -42,10 +41,9 @@ _CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
 #: Time of all ceilings of each size (s), without the start of their process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
-#: Start of a process beside its imports, a profile of a call, and the start of valgrind (s).
+#: Start of a process beside its imports, and a profile of a call (s).
 _START_S: Final = 0.5
 _PROFILE_S: Final = 0.3
-_VALGRIND_S: Final = 60.0
 #: Bytes of a sample in a record, and of a record without samples.
 _SAMPLE_B: Final = 30
 _RECORD_B: Final = 10**6
@@ -72,7 +70,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
     study, planned, cases = request.select()
     request.select_shard()
     threads = runtime.checked_threads(request.threads)
-    runtime.start_torch(request.device, threads)
+    torch = runtime.start_torch(request.device, threads)
     start_s = time.monotonic() - started + _START_S
     protocol = available_policies(planned, request.device)[0]
     if request.quick:
@@ -86,8 +84,11 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
     timed = _time_kinds(study, kinds, Session(request.device, protocol, threads=threads))
     seconds = _expected(study, cases, protocol, timed, start_s, noisy=noise is not None)
-    if study.subject and request.counter_choice != "none":
-        seconds["counts"] = _counting_time(study, cases, request)
+    if not (tool := TOOLS[request.device]).unavailable():
+        numbered, choice = dict(enumerate(cases)), request.counter_choice
+        version = str(torch.__version__)
+        selection = select(study, request.device, numbered, choice, request.records, version)
+        seconds["counts"] = selection.seconds(tool)
     processes = " and ".join(f"{n} {policy}" for policy, n in protocol.processes.items())
     note(f"About {period_text(sum(seconds.values()))}: {len(cases)} cases; processes: {processes}.")
     return seconds
@@ -252,19 +253,3 @@ def _expected(
         planned += rounds.REPEATS * once
         limit *= 1 + rounds.REPEAT_SHARE
     return {"memory": memory, "times": max(min(planned, limit), once) + turns * start_s}
-
-
-def _counting_time(study: Study, cases: Sequence[Factors], request: Request) -> float:
-    """Expect the time of counting executed work (s)."""
-    tool = TOOLS[request.device]
-    if tool.unavailable():
-        return 0.0
-    total = 0.0
-    for factors in cases:
-        if study.plan.is_counted(factors):
-            with suppress(Exception):  # what cannot be built is not counted
-                total += tool.seconds(multiply_adds(study, factors))
-        if request.counter_choice != "all" and total > tool.BUDGET_S:
-            total = tool.BUDGET_S
-            break
-    return total + _VALGRIND_S if total and request.device == "cpu" else total

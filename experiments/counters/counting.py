@@ -1,26 +1,29 @@
 """Executed work of the cases, counted in the last step of a run.
 
 The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's lackey on a CPU
-(``experiments.counters.lackey``).  Nothing is timed meanwhile.  Counts are in the journal before
+(``experiments.counters.lackey``), whose counts are taken from earlier records where they have them
+(``experiments.counters.earlier``).  Nothing is timed meanwhile.  Counts are in the journal before
 the next case ends, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from experiments.counters import lackey, ncu
+from experiments.counters import earlier, lackey, ncu
+from experiments.counters.earlier import EarlierCount, case_key, earlier_counts
 from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import build_subject, layers_of_case
 from experiments.harness.processes import new_task
 from experiments.harness.progress import Observer
-from experiments.harness.study import CaseFile, Device, Factors, Session, Study
+from experiments.harness.study import CaseFile, CounterChoice, Device, Factors, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
@@ -35,80 +38,139 @@ _NOT_ASKED: Final = "the run was not asked to count executed work (--counters no
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
+class Selection(NamedTuple):
+    """Cases by number: counted in an earlier record, to count now, and left out to save time.
+
+    Those to count and left out have their predicted times (s), from short to long.
+    """
+
+    earlier: dict[int, EarlierCount]
+    new: dict[int, float]
+    omitted: dict[int, float]
+
+    def seconds(self, tool: Any) -> float:
+        """Predict the time of counting."""
+        return tool.START_S + sum(self.new.values()) if self.new else 0.0
+
+
+def select(
+    study: Study,
+    device: Device,
+    cases: Mapping[int, Factors],
+    choice: CounterChoice,
+    records: Path,
+    torch: str,
+) -> Selection:
+    """Select the cases to count; unless ``all`` are asked for, those within the tool's time.
+
+    ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
+    """
+    tool, selection, work = TOOLS[device], Selection({}, {}, {}), []
+    if choice == "none" or study.subject is None:
+        return selection
+    known = {}
+    if device == "cpu":
+        known = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
+    for index, factors in cases.items():
+        if not study.plan.is_counted(factors):
+            continue
+        with suppress(Exception):
+            key = case_key(factors, layers_of_case(study, factors))
+            if key in known:
+                selection.earlier[index] = known[key]
+            elif size := multiply_adds(study, factors):  # unknown for layers without a description
+                work.append((size, index))
+    left = inf if choice == "all" else tool.BUDGET_S - tool.START_S
+    for size, index in sorted(work):
+        predicted = tool.seconds(size)
+        left -= predicted
+        (selection.new if left >= 0 else selection.omitted)[index] = predicted
+    return selection
+
+
 def count(study: Study, session: Session, journal: Journal, observer: Observer) -> str | None:
     """Count the cases that the journal lacks; return a reason if not all could be counted.
 
     Every count is in the journal before the next case ends.  Raises only interruptions.
     """
-    tool = TOOLS[session.device]
-    reason: str | None = tool.unavailable()
-    task, seconds = counting_task(study, session, journal, None if reason else observer.note)
-    if not task.cases:
+    tool, header = TOOLS[session.device], journal.header
+    waiting = {}
+    for index, case in sorted(journal.finished.items()):
+        if case.status == "ok" and index not in journal.counts:
+            waiting[index] = header.factors[index]
+    torch, records = header.environment.torch.version, journal.path.parents[1]
+    selection = select(study, session.device, waiting, header.counters, records, torch)
+    for index, (samples, record) in selection.earlier.items():
+        series = {tool.QUANTITIES[0]: samples}
+        journal.append(Count(case=index, series=series, logs={"record": record}))
+    if number := len(selection.earlier):
+        observer.note(f"The executed work of {number} cases is known from earlier records.")
+    if not selection.new and not selection.omitted:
         return None
-    try:
-        if reason is None:
-            total, done = sum(seconds.values()), 0.0
-            observer.begin(
-                f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}, "
-                f"about {period_text(total)}.",
-                "counts",
-            )
-            with closing(tool.count(study, task)) as counts:
-                for case_count in counts:
-                    journal.append(case_count)
-                    done += seconds[case_count.case]
-                    case = factors_text(journal.header.factors[case_count.case])
-                    result = next(iter(case_count.missing.values()), "nothing")
-                    if samples := case_count.series.get(tool.QUANTITIES[0]):
-                        result = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
-                    observer.progressed(f"{case}: {result}", done / total)
-    except (RidgepointError, OSError) as error:
-        reason = str(error)
+    reason: str | None = tool.unavailable()
+    if reason is None:
+        try:
+            _count_new(study, session, journal, selection, observer)
+        except (RidgepointError, OSError) as error:
+            reason = str(error)
     if reason is not None:
         observer.note(f"{tool.NAME} cannot count executed work: {reason}.")
     return reason
 
 
-def counting_task(
-    study: Study, session: Session, journal: Journal, note: Callable[[str], None] | None
-) -> tuple[Task, dict[int, float]]:
-    """Select the cases that ended well and are not counted yet, shortest first; predict times (s).
-
-    Unless all cases were asked for, those beyond the time for counting are left out; the journal
-    says so for each, and ``note`` is called with their number.
-    """
+def _count_new(
+    study: Study, session: Session, journal: Journal, selection: Selection, observer: Observer
+) -> None:
+    """Count the selected cases; note in the journal which ones the time did not allow."""
     header, tool = journal.header, TOOLS[session.device]
-    work = []
-    for index, factors in enumerate(header.factors):
-        case = journal.finished.get(index)
-        if case is None or case.status != "ok" or index in journal.counts:
-            continue
-        if header.counters != "none" and study.subject and study.plan.is_counted(factors):
-            size = multiply_adds(study, factors)
-            if size:  # unknown for layers without a description
-                work.append((size, index))
-    left = inf if header.counters == "all" else tool.BUDGET_S
-    seconds, omitted = dict[int, float](), dict[int, float]()
-    for size, index in sorted(work):
-        predicted = tool.seconds(size)
-        left -= predicted
-        (seconds if left >= 0 else omitted)[index] = predicted
-    cases = {index: header.factors[index] for index in seconds}
-    if omitted and note is not None:
-        time = period_text(sum(omitted.values()))
-        why = f"left out to save time; --counters all counts such cases, in about {time} here"
-        for index in omitted:
-            journal.append(Count(case=index, missing=dict.fromkeys(tool.QUANTITIES, why)))
-        note(f"The executed work of {len(omitted)} cases is {why}.")
-    gpu = header.environment.gpu
-    if gpu is None:
-        session = replace(session, threads=1)
-    task = msgspec.structs.replace(
+    _leave_out(selection.omitted, "left out to save time", journal, observer)
+    limit = inf if header.counters == "all" else tool.BUDGET_S
+    task = counting_task(study, session, journal, selection.new)
+    if not task.cases:
+        return
+    expected = sum(selection.new.values())
+    observer.begin(
+        f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}, "
+        f"about {period_text(selection.seconds(tool))}.",
+        "counts",
+    )
+    done = 0.0
+    with closing(tool.count(study, task, limit)) as counts:
+        for counted in counts:
+            journal.append(counted)
+            done += selection.new[counted.case]
+            result = next(iter(counted.missing.values()), "nothing")
+            if samples := counted.series.get(tool.QUANTITIES[0]):
+                result = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
+            case = factors_text(header.factors[counted.case])
+            observer.progressed(f"{case}: {result}", done / expected)
+    if limit < inf:
+        late = {n: time for n, time in selection.new.items() if n not in journal.counts}
+        _leave_out(late, f"not counted within {period_text(limit)}", journal, observer)
+
+
+def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer: Observer) -> None:
+    """Note in the journal and for the user why ``cases`` are not counted."""
+    if not cases:
+        return
+    time = period_text(sum(cases.values()))
+    reason = f"{why}; --counters all counts such cases, in about {time} here"
+    for index in cases:
+        quantities = TOOLS[journal.header.environment.device].QUANTITIES
+        journal.append(Count(case=index, missing=dict.fromkeys(quantities, reason)))
+    observer.note(f"The executed work of {len(cases)} cases is {reason}.")
+
+
+def counting_task(study: Study, session: Session, journal: Journal, numbers: Iterable[int]) -> Task:
+    """Describe the task of counting the cases with these numbers, on a CPU on one thread."""
+    tool, gpu = TOOLS[session.device], journal.header.environment.gpu
+    session = session if gpu else replace(session, threads=1)
+    cases = {index: journal.header.factors[index] for index in numbers}
+    return msgspec.structs.replace(
         new_task(study, tool.NAME, session, cases),
         counted=tool.QUANTITIES,
         compute_capability=gpu.compute_capability if gpu else "",
     )
-    return task, seconds
 
 
 def multiply_adds(study: Study, factors: Factors) -> int:
@@ -137,8 +199,12 @@ def missing(study: Study, journal: Journal, reason: str | None) -> dict[str, str
 
 
 def files(journal: Journal) -> Iterator[CaseFile]:
-    """Pack the logs that papers read into a file beside the record."""
+    """Pack the logs that papers read, or the names of earlier records, into a file."""
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
-    if logs:
+    if not logs:
+        return
+    tool, meaning = earlier.TOOL, earlier.MEANING
+    if journal.header.environment.device == "cuda":
+        tool = ncu_logs.TOOL
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
-        yield CaseFile(attachment_name(ncu_logs.TOOL), meaning, pack(ncu_logs.TOOL, logs))
+    yield CaseFile(attachment_name(tool), meaning, pack(tool, logs))

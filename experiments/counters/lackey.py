@@ -21,7 +21,9 @@ with as many children at once as the machine has cores.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 from experiments.harness.journal import Count
@@ -34,8 +36,9 @@ NAME: Final[WorkerRole] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: Time for counting unless all cases are asked for (s), without starting valgrind.
-BUDGET_S: Final = 180.0
+#: Limit of the time for counting unless all cases are asked for, and the start of valgrind (s).
+BUDGET_S: Final = 240.0
+START_S: Final = 60.0
 #: Multiply-adds a second of a core under lackey, and calls of a case that it runs.
 _RATE: Final = 2e7
 _CALLS: Final = 2
@@ -55,6 +58,10 @@ def seconds(multiply_adds: int) -> float:
     return (_OVERHEAD_S + _CALLS * multiply_adds / _RATE) / runtime.cores_available()
 
 
-def count(study: Study, task: Task) -> Generator[Count, None, None]:
-    """Run ``task`` under lackey; yield each case's counts."""
-    return run_cases(study, task, wrapper=lambda folder: (*_COMMAND, f"--log-file={folder}/%p.log"))
+def count(study: Study, task: Task, limit_s: float) -> Generator[Count, None, None]:
+    """Run ``task`` under lackey for ``limit_s`` at most; yield each case's counts."""
+
+    def wrapper(folder: Path) -> tuple[str, ...]:
+        return (*_COMMAND, f"--log-file={folder}/%p.log")
+
+    return run_cases(study, task, wrapper=wrapper, end=time.monotonic() + limit_s)

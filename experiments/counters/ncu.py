@@ -34,6 +34,7 @@ from report.instruments.counters.ncu_output import PROGRAM_FAILED, complaint, re
 NAME: Final = "ncu"
 #: Time for counting (s): ncu only replays kernels, so that no case takes too long.
 BUDGET_S: Final = inf
+START_S: Final = 0.0
 #: Paths of installers that do not extend the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
@@ -79,7 +80,7 @@ def find_ncu() -> str | None:
     return None
 
 
-def count(study: Study, task: Task) -> Generator[Count, None, None]:
+def count(study: Study, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield counts as soon as their process has ended.
 
     Raises ``MeasurementError`` with the remedy if the GPU has no counters for this user.

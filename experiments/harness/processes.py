@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any, Final, TypeAlias
@@ -46,11 +47,11 @@ class Worker:
     process: Popen[Any]
     folder: Path
 
-    def messages(self) -> Iterator[Message]:
-        """Yield the worker's messages until it ends."""
+    def messages(self, end: float = inf) -> Iterator[Message]:
+        """Yield the worker's messages until it ends, or until ``end`` by the monotonic clock."""
         incomplete, running = b"", True
         with (self.folder / "lines.jsonl").open("rb") as stream:
-            while running:
+            while running and time.monotonic() < end:
                 with suppress(TimeoutExpired):
                     self.process.wait(TICK_S)
                     running = False
@@ -114,8 +115,9 @@ def run_cases(
     task: Task,
     show_output: Callable[[str], None] | None = None,
     wrapper: Wrapper | None = None,
+    end: float = inf,
 ) -> Generator[Any, None, None]:
-    """Run cases in workers; yield each case's result.
+    """Run cases in workers; yield each case's result, until ``end`` by the monotonic clock.
 
     Cases with the same imports share a worker.  If a case ends the worker, another worker measures
     the cases that remain.  Without forks, a case with no imports has a worker of its own, so that
@@ -127,7 +129,7 @@ def run_cases(
         batch = _next_batch(study, task, waiting)
         last = None
         with start_worker(batch, policies.variables(task.policy), wrapper) as running:
-            for message in running.messages():
+            for message in running.messages(end):
                 last = time.monotonic()
                 if isinstance(message, Result):
                     del waiting[message.case]
@@ -135,6 +137,8 @@ def run_cases(
             code, output = running.process.returncode, running.output()
         if show_output is not None:
             show_output(output)
+        if time.monotonic() >= end:
+            return
         if last is None:
             raise MeasurementError(f"The worker process could not start: {last_line(output)}.")
         for case, factors in batch.cases:

@@ -8,14 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Generator, Sequence
+from math import inf
 from pathlib import Path
 
 import msgspec
 import pytest
-from counted_study import STUDY
+from counted_study import STUDY, layers
 
 from experiments import registry
-from experiments.counters import counting, lackey, ncu
+from experiments.counters import counting, earlier, lackey, ncu
 from experiments.harness.journal import CaseResult, Count, Journal, read_journal
 from experiments.harness.processes import new_task
 from experiments.harness.run import assemble_case
@@ -23,6 +24,7 @@ from experiments.harness.study import CounterChoice, Session, Study
 from experiments.harness.worker import Task
 from experiments.machine import processor as machine
 from report.core.records.record import Case
+from report.core.records.store import write_record
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
@@ -73,7 +75,7 @@ def counted_run(
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
     path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
-    def count(study: Study, task: Task) -> Generator[Count]:
+    def count(study: Study, task: Task, limit_s: float) -> Generator[Count]:
         """A hundred for each size, but for 4."""
         asked.append([case for case, _ in task.cases])
         for case, factors in task.cases:
@@ -84,7 +86,7 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
             else:
                 yield Count(case=case, series={NAME: (100 * int(factors["size"]),)})
 
-    monkeypatch.setattr(lackey, "BUDGET_S", 1 + 3 + 4 + 5)
+    monkeypatch.setattr(lackey, "BUDGET_S", lackey.START_S + 1 + 3 + 4 + 5)
     monkeypatch.setattr(lackey, "seconds", float)
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: "valgrind is not installed")
@@ -102,6 +104,38 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
     assert asked == [[0, 2, 3, 4], [2, 3, 4]]
 
 
+def test_counts_of_earlier_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
+) -> None:
+    """Sizes 3 and 5 are known, 4 in another case, and the time is over after size 1."""
+    path, asked = to_count(tmp_path / "tiny"), list[int]()
+    here = make_environment()
+    elsewhere = msgspec.structs.replace(here.torch, version="0.1")
+    for machine_, sizes in ((here, (3, 5)), (make_environment(torch=elsewhere), (4,))):
+        cases = [
+            Case(factors={"size": size}, layers=layers({"size": size}), series={NAME: (7 * size,)})
+            for size in sizes
+        ]
+        earlier_file = write_record(factory.record(cases, machine_, study="tiny"), tmp_path)
+    monkeypatch.setattr(earlier, "cpu", lambda: here.cpu)
+
+    def count(study: Study, task: Task, limit_s: float) -> Generator[Count]:
+        asked.extend(case for case, _ in task.cases)
+        yield Count(case=0, series={NAME: (1,)})
+
+    monkeypatch.setattr(lackey, "count", count)
+    monkeypatch.setattr(lackey, "unavailable", lambda: None)
+    cases_, missing, files = counted_run(path, notes)
+    assert asked == [0, 3, 5]
+    assert [case.samples(NAME) for case in cases_] == [(1,), (), (21,), (), (35,), ()]
+    assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
+    assert all(why.startswith("not counted within 4 min") for why in missing.values())
+    ((name, content),) = files.items()
+    known = unpack(content, earlier.TOOL, name)
+    assert [item.case for item in known] == [2, 4]
+    assert not {item.logs["record"] for item in known} & {f"tiny/{earlier_file.name}"}
+
+
 def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
@@ -109,12 +143,13 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
         pytest.skip("this processor has no fused multiply-add")
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
     task = new_task(STUDY, "lackey", Session("cpu", STUDY.plan.full), cases)
-    counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,))))
+    counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,)), inf))
     found = {count.case: count for count in counts}
     assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
     assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
     assert "killed" in found[4].missing[NAME]
     assert len(counts) == 5
+    assert list(lackey.count(STUDY, task, 0.0)) == [], "the time is over"
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from experiments.commands.checks import checks_of
 from experiments.conv_profiling import SHAPES, implementations_of
 from experiments.counters import counting, lackey
 from experiments.harness import measure, memory
-from experiments.harness.journal import Journal
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
 from experiments.harness.study import QUICK, Device, Factors, Session, Subject, UnavailableError
@@ -38,7 +37,7 @@ from report.instruments.trace import read_trace
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block
-from tests.experiments.conftest import ROOT, make_environment, make_header, measured
+from tests.experiments.conftest import ROOT, measured
 
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
@@ -57,15 +56,11 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
     for each in (study.plan.full, study.plan.quick):
         assert set(each.processes) <= set(get_args(Policy))
         assert 1 <= each.minimum_samples <= each.maximum_samples
-    machine = make_environment(device=device)
-    header = make_header(study, cases=full, counters="auto", environment=machine)
-    journal = Journal(Path(), header)
-    for index, case in enumerate(full):
-        journal.finished[index] = Case(factors=case)
-    task, seconds = counting.counting_task(study, Session(device, study.plan.full), journal, None)
-    work = [counting.multiply_adds(study, factors) for _, factors in task.cases]
-    assert device == "cuda" or sum(seconds.values()) <= lackey.BUDGET_S
-    assert work == sorted(work)
+    cases = dict(enumerate(full))
+    selection = counting.select(study, device, cases, "auto", Path(), "no version")
+    assert device == "cuda" or selection.seconds(lackey) <= lackey.BUDGET_S
+    work = [counting.multiply_adds(study, full[index]) for index in selection.new]
+    assert work == sorted(work) and not selection.earlier
     assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
 
 
