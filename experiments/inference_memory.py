@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -88,8 +88,8 @@ _MAPPED: Final = 16_384
 _M_MMAP_THRESHOLD: Final = -3
 #: More bytes than the heap ever has free; where it cannot grow, its blocks are mapped.
 _LARGEST_HEAP: Final = 2**30
-#: Two batches from whose peaks the search for the largest begins.
-_FEW, _MORE = 2, 4
+#: Two batches from whose peaks the search for the largest begins, and one that never runs.
+_FEW, _MORE, _NEVER = 2, 4, 2**20
 
 
 def inference(
@@ -247,8 +247,8 @@ def times(factors: Factors, session: Session) -> Measured:
 def largest_batch(subject: Subject, limit: int) -> Measured:
     """Find the largest batch that runs under ``limit`` (B): ``batch_tried`` and ``batch_ran``.
 
-    Linux with glibc only.  The last two trials differ by one image and in their outcome, unless no
-    image fits.  The search begins at an estimate from the peaks of two small batches.
+    Linux with glibc only.  One image more than the largest batch that ran was refused.  The search
+    begins at an estimate from the peaks of two small batches.
     """
     import torch
 
@@ -282,11 +282,24 @@ def largest_batch(subject: Subject, limit: int) -> Measured:
 
     few, more = peak(_FEW), peak(_MORE)
     batch = max(1, _FEW + (limit - held - few) * (_MORE - _FEW) // (more - few))
-    tried: dict[int, bool] = {}
-    while batch and batch not in tried:
-        tried[batch] = runs(batch)
-        batch += 1 if tried[batch] else -1
+    tried = _search(runs, batch)
     return {"batch_tried": tuple(tried), "batch_ran": tuple(map(int, tried.values()))}
+
+
+def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
+    """Try batches from ``batch`` on in growing steps, then by halves, until the border is known."""
+    tried: dict[int, bool] = {}
+    ran, refused, step = 0, _NEVER, 1
+    while refused - ran > 1:
+        tried[batch] = runs(batch)
+        if tried[batch]:
+            ran, batch = batch, batch + step
+        else:
+            refused, batch = batch, batch - step
+        step *= 2
+        if not ran < batch < refused:
+            batch = (ran + refused) // 2
+    return tried
 
 
 def _fill_heap() -> None:

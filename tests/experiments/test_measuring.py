@@ -291,6 +291,13 @@ def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
     assert not isinstance(fits, Missing) and fits.largest == largest
 
 
+@pytest.mark.parametrize(("border", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
+def test_the_search_for_the_largest_batch_ends_at_the_border(border: int, start: int) -> None:
+    tried = inference_memory._search(lambda batch: batch <= border, start)
+    assert max((batch for batch, ran in tried.items() if ran), default=0) == border
+    assert not tried[border + 1] and len(tried) < 14
+
+
 def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = iter(range(100_000))
     library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
