@@ -171,6 +171,8 @@ GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "m
     (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
      "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
     (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
+    # The ends of a range follow from assumptions, which no sample bounds.
+    (Estimate(1.97, 1.44, 2.43, 0, 1.0), "1", "measured", "2.0|2|2.0|2.0 (1.4 to 2.4)"),
     (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
      "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
 ])  # fmt: skip
@@ -182,6 +184,12 @@ def test_a_value_in_a_sentence(number: Any, unit: str, style: Any, texts: str) -
     assert [each.replace(NO_BREAK, " ").replace("\\", "") for each in shown] == [
         f"[{text}{link}" for text in texts.split("|")
     ]
+
+
+def test_a_range_of_assumptions_has_no_level() -> None:
+    value = Value("a", "Name", Estimate(1.97, 1.44, 2.43, 0, 1.0), "B", "formula")
+    assert value.range.startswith("[1.4 to 2.4") and HALF.level == 0.95
+    assert value.as_json() | {"interval": [1.44, 2.43], "confidence": None} == value.as_json()
 
 
 def test_numbers_in_formulas_have_commas_that_separate_nothing() -> None:

@@ -96,7 +96,7 @@ def with_interval(result: Evaluated, unit: str) -> str:
     if isinstance(result, Missing):
         return result.reason
     parts = printed(result, scale_for(result, unit))
-    bounds = f" {parts.bounds}{parts.level}".replace(" [", f"{NO_BREAK}[") if parts.bounds else ""
+    bounds = f"{NO_BREAK}{parts.bounds}{parts.level}" if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 
 

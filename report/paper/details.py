@@ -74,8 +74,8 @@ def _value_details(
     }
     if isinstance(result, Estimate) and value.parts.bounds:
         interval = f"{value.parts.bounds} {value.parts.unit}".rstrip()
-        level = f"{100 * result.confidence:.0f} %"
-        fields |= {"interval": interval, "level": level, "n": result.n}
+        level = "" if result.level is None else f" at {100 * result.level:.0f} %"
+        fields |= {"interval": f"{interval}{level}", "n": result.n}
     return {key: content for key, content in fields.items() if content}
 
 

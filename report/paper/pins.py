@@ -155,13 +155,11 @@ def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
         return {"missing": content.reason}
     if not isinstance(content, Estimate):
         return {"number": _rounded(content), "unit": unit, "printed": printed}
-    return {
-        "number": _rounded(content.value),
-        "unit": unit,
-        "interval": [_rounded(content.low), _rounded(content.high)],
-        "level": _rounded(content.confidence),
-        "printed": printed,
-    }
+    ends = [_rounded(content.low), _rounded(content.high)]
+    item: Item = {"number": _rounded(content.value), "unit": unit}
+    if content.level is None:
+        return item | {"range": ends, "printed": printed}
+    return item | {"interval": ends, "level": _rounded(content.level), "printed": printed}
 
 
 def _claim(claim: Claim) -> Item:

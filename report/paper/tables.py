@@ -128,8 +128,8 @@ class Table:
         """Note the confidence of the intervals, if some have less than is usual."""
         usual, levels = round(100 * CONFIDENCE), set()
         for cell in chain(*self.rows):
-            if isinstance(cell, Estimate) and bounded(cell):
-                levels.add(min(round(100 * cell.confidence), usual))
+            if isinstance(cell, Estimate) and bounded(cell) and cell.level:
+                levels.add(min(round(100 * cell.level), usual))
         if min(levels, default=usual) == usual:
             return ()
         ends = sorted({min(levels), max(levels)})

@@ -60,7 +60,7 @@ _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 #: Forms in which a template prints a value, names that it cannot set, and nodes that may repeat.
-_FORMS: Final = ("about", "bare", "from_", "interval", "math", "plain", "up_to")
+_FORMS: Final = ("about", "bare", "from_", "interval", "math", "plain", "range", "up_to")
 _RESERVED: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
 _REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
 #: Limits on rendering in seconds and characters; a pass of a loop and a character of the source

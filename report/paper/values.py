@@ -128,6 +128,13 @@ class Value:
         parts = self.parts
         return self._linked(f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level)
 
+    @property
+    def range(self) -> str:
+        """Both ends and unit; the sentence names the assumptions over which they extend."""
+        parts = self.parts
+        ends = parts.bounds.strip("()") if parts.bounds.startswith("(") else parts.number
+        return self._linked(ends + parts.after)
+
     def __str__(self) -> str:
         return self._linked(self.plain)
 
@@ -145,7 +152,7 @@ class Value:
             "number": estimate.value if estimate else known,
             "unit": self.unit,
             "interval": [estimate.low, estimate.high] if estimate else None,
-            "confidence": estimate.confidence if estimate else None,
+            "confidence": estimate.level if estimate else None,
             "n": estimate.n if estimate else None,
             "formula": self.formula,
             "sources": list(self.sources),

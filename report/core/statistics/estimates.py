@@ -42,6 +42,11 @@ class Estimate:
     confidence: float
     bimodal: bool = False
 
+    @property
+    def level(self) -> float | None:
+        """The confidence; None for a range of assumptions or printed digits, without samples."""
+        return self.confidence if self.n else None
+
 
 def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """Compute the median with its distribution-free interval, in the unit of the samples.

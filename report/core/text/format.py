@@ -133,8 +133,9 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 class PrintedParts(NamedTuple):
     """The printed parts of a number; a part that does not exist is empty.
 
-    ``bounds`` is its interval, ``[low, high]``; ``level`` names the confidence of the interval if
-    it is below the usual one, as with two samples.
+    ``bounds`` is its interval, ``[low, high]``, or its range of assumptions, ``(low to high)``;
+    ``level`` names the confidence of the interval if it is below the usual one, as with two
+    samples.
     """
 
     number: str
@@ -162,6 +163,8 @@ def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
     text = f"{low} to {high}" if number.bimodal else value
     if not bounded(number):
         return PrintedParts(text, "", unit, "")
+    if number.level is None:
+        return PrintedParts(text, f"({low} to {high})", unit, "")
     usual = number.confidence >= CONFIDENCE - ROUNDING
     level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
     return PrintedParts(text, f"[{low}, {high}]", unit, level)

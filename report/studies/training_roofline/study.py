@@ -439,7 +439,7 @@ def intensity(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @loader.table(wide=True)
 def loading(run: Run) -> Iterator[Mapping[str, Content]]:
-    for network, files in (WAITING, *FED):
+    for network, files in (WAITING, *FED) if run.levels("files") else ():
         seconds, overstated = run.bunched(network, files)
         yield {
             "Network": network,

@@ -68,7 +68,7 @@
     const list = element("dl");
     const add = (name, ...content) => list.append(element("dt", "", name), element("dd", "", ...content));
     if (value.reason) add("Missing", value.reason);
-    if (value.interval) add("Interval", `${value.interval} at ${value.level}`);
+    if (value.interval) add(value.n ? "Interval" : "Range", value.interval);
     if (value.n) add("Samples", String(value.n));
     if (value.formula) add("Formula", value.formula);
     // Where parts were measured in the same processes, the number is the median of their results.
@@ -79,7 +79,7 @@
     return list;
   };
 
-  const copied = value => [value.name, value.printed, value.interval && `${value.interval} at ${value.level}`, value.formula]
+  const copied = value => [value.name, value.printed, value.interval, value.formula]
     .filter(Boolean).join("; ");
 
   const show = (anchor, address) => {
