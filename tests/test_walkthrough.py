@@ -84,7 +84,7 @@ def run(command: str, folder: Path) -> str:
 def adapted(page: str) -> Iterator[str]:
     """Yield the commands of a page, with a value of the stand-in and a folder of the test."""
     for command in commands((ROOT / page).read_text("utf-8")):
-        yield command.replace("share_kept", "best_share").replace(
+        yield command.replace("share_kept", "best_rate").replace(
             "/var/www/courses/perf", "../perf"
         )
 
@@ -119,7 +119,7 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     )
     page = (checkout / "public" / OTHER / "index.html").read_text("utf-8")
     # A number, or a range where other tests made the processes fall into two groups.
-    assert re.search(r"A call reaches\s+<[^>]+>\d[^<]*%", page)
+    assert re.search(r"A call reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
     assert (checkout / "out" / "pdf" / f"{EXAMPLE}.pdf").is_file()
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
