@@ -179,12 +179,9 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     return results
 
 
-def held_out(calls: Mapping[Call, Reconciliation]) -> dict[Call, Reconciliation]:
-    """The calls in shapes that were chosen before anything of them was counted."""
-    return {call: result for call, result in calls.items() if call.held_out}
-
-
-# ------------------------------------------------------------------------------- what was found
+def calls_of(subject: str, calls: Mapping[Call, Reconciliation]) -> dict[Call, Reconciliation]:
+    """Select the calls in shapes of a subject: ``layer``, ``held_out`` or ``changed``."""
+    return {call: result for call, result in calls.items() if call.subject == subject}
 
 
 def says_more(r: Reconciliation) -> bool:

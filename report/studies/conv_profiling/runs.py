@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from report.core.missing import Missing
 from report.core.records.layers import Convolution
 from report.core.records.record import Factor, Pass
+from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
 from report.instruments.counters import ncu_logs
-from report.instruments.counters.logs import attachment_name, unpack
+from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import counted_in
@@ -25,6 +26,10 @@ from report.theory.terms import Tile
 
 #: The file beside a record that holds what Nsight Compute printed.
 ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
+
+#: The file beside a record that names oneDNN's code for each call, and its kinds of processes.
+DISPATCH: Final = "onednn.json"
+NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
@@ -83,14 +88,22 @@ class Run(any_study.Run):
         """Most bytes that a forward call had allocated beyond those before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
-    def retained(self, call: Call) -> int | Missing:
-        """Bytes that a forward call leaves allocated."""
-        return self.grown("allocated_after", call.factors, since="allocated_before")
+    def dispatched(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
+        """Count calls whose oneDNN code and formats are the same in two kinds of processes."""
+        name = f"calls of the same code: {process}, {like}"
+        content = inputs.attachments.get(self.file, {}).get(DISPATCH)
+        if content is None or isinstance(content, Missing):
+            return absent(name, "1", f"oneDNN's code was not recorded on {self.label}")
+        place = f"data/{self.file}, {DISPATCH}"
+        codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
+        ours, theirs = codes.get(process, {}), codes.get(like, {})
+        return exact(name, "1", len(ours.items() & theirs.items()), self.file)
 
     def peak_share(self, call: Call) -> Quantity:
         """Divide the peak of a forward call by the bytes that it leaves allocated."""
         peak = recorded("bytes", "B", self.peak(call), self.file)
-        return peak / recorded("bytes", "B", self.retained(call), self.file)
+        left = self.grown("allocated_after", call.factors, since="allocated_before")
+        return peak / recorded("bytes", "B", left, self.file)
 
     def block(self) -> Quantity:
         """Channels that oneDNN keeps together on this processor."""

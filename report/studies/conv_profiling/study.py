@@ -22,14 +22,27 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
 from report.studies.conv_profiling import results, source, theory
-from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
+from report.studies.conv_profiling.runs import (
+    EMULATED,
+    LIMITED,
+    NATIVE,
+    Call,
+    Run,
+    kernels_of,
+    tile_of,
+)
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
+from report.theory.shapes import round_up
+from report.theory.terms import COUNTED_WIDTH
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
 FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
+#: Channels that sentences name, changed from the held-out nine and 19, and the images' extent.
+CHANGES: Final = {"one_fits": (8, 19), "just_not": (8, 17)}
+CHANGED_IMAGE: Final = 21
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
 #: With TF32 on, batches that a GPU computes on its tensor cores, and others on the ordinary units.
@@ -54,9 +67,14 @@ class Paper:
         self.peaks, self.second_peaks = (
             results.peaks(run) if run else {} for run in (self.cpu, self.second)
         )
+        self.second_counts = results.executed(self.second) if self.second else {}
+        #: Held-out shapes with other channels, where blocks fit or just do not.
+        self.changed = results.calls_of("changed", self.second_counts)
         self.tiled = results.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls in shapes that were chosen after the rule of tiles had been written.
-        self.held_tiled = results.held_out(results.tiled(inputs, self.fast)) if self.fast else {}
+        self.held_tiled = (
+            results.calls_of("held_out", results.tiled(inputs, self.fast)) if self.fast else {}
+        )
         #: Calls on the tensor cores of an A100, which others traced.
         self.tensor = source.tensor_calls(inputs)
 
@@ -85,7 +103,8 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
 
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
-    for by_call in (p.counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled):
+    counted = p.counts, p.second_counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled
+    for by_call in counted:
         yield from by_call.values()
     yield from p.backward
 
@@ -148,10 +167,7 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "source_batch": exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": p.printed("size_increase"),
         "table_batch": _retained_outputs(p),
-        "weights": theory.WEIGHTS,
-        "weight_average": p.legible(1),
         "partitions": theory.WEIGHTS / p.legible(1),
-        "bias_images": p.legible(3) / theory.OUTPUTS,
         "bias_share": p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
         "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "alignment": exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
@@ -210,31 +226,25 @@ study.constants(
 
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
-    shapes = {call.shape for call in p.tiled}
-    padded = _padded(p.held_tiled)
+    padded, named = _padded(p.held_tiled), len(p.tiled) + len(p.held_tiled)
+    calls = (len(p.gpu.calls) if p.gpu else 0) + _held_on_gpu(p.fast)
     return {
         "tile_channels": _tile_channels(p),
         "tiled_cases": _count(p.gpu, "calls with a tile", len(p.tiled)),
-        "tiled_shapes": _count(p.gpu, "shapes", len(shapes)),
+        "tiled_shapes": _count(p.gpu, "shapes", len({call.shape for call in p.tiled})),
         "padded_cases": _count(p.gpu, "calls with padded tiles", _padded(p.tiled)),
+        "forward_cases": _count(p.gpu, "forward calls", len(p.gpu.calls) if p.gpu else 0),
         "held_on_gpu": _count(p.fast, "held-out calls", _held_on_gpu(p.fast)),
         "held_tiled": _count(p.fast, "held-out calls with a tile", len(p.held_tiled)),
         "held_padded": _count(p.fast, "held-out calls with padded tiles", padded),
+        "gpu_calls": _count(p.gpu, "forward calls of both runs", calls),
+        "gpu_named": _count(p.gpu, "calls with a tile of both runs", named),
     }
 
 
 @gpu_calls.value("measured")
 def held_most(p: Paper) -> Quantity:
     return largest(*results.ratios(p.fast, p.held_tiled))
-
-
-@gpu_calls.mapping()
-def _forward_calls(p: Paper) -> dict[str, Quantity]:
-    count = len(p.gpu.calls) if p.gpu else 0
-    return {
-        "forward_cases": _count(p.gpu, "forward calls", count),
-        "untiled_cases": _count(p.gpu, "other calls", count - len(p.tiled)),
-    }
 
 
 study.constants(tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)))
@@ -257,16 +267,17 @@ def _seen(p: Paper) -> dict[str, Quantity]:
 
 
 fast.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
+fast.values(small_seen=partial(Run.seen_share, batch=1))
 gpu.values(
     "measured",
     fourier_fused=partial(Run.fused, shape=FOURIER.shape, batch=FOURIER.batch),
     fourier_executed=partial(Run.executed, shape=FOURIER.shape, batch=FOURIER.batch),
     fourier_peak=partial(Run.peak_share, call=FOURIER),
     forward_most=partial(Run.extreme_share, pass_="forward", choose=largest),
+    plain_peak=partial(Run.peak_share, call=Call(BASE, SHOWN_BATCH, "layer")),
     backward_least=partial(Run.extreme_share, pass_="forward_backward", choose=smallest),
     backward_most=partial(Run.extreme_share, pass_="forward_backward", choose=largest),
 )
-printed.values("exact", bias_number=partial(Paper.legible, kernel=3))
 
 
 @fast.value("exact")
@@ -279,8 +290,8 @@ def beside_copies(fast: Run) -> Quantity:
 
 @cpu_calls.mapping()
 def _predictions(p: Paper) -> dict[str, Quantity]:
-    known = {call.shape for call in p.counts if not call.held_out}
-    held = [*results.held_out(p.counts)]
+    known = {call.shape for call in results.calls_of("layer", p.counts)}
+    held = [*results.calls_of("held_out", p.counts)]
     shapes = {call.shape for call in held}
     tests = sum(results.says_more(p.counts[call]) for call in held)
     none = None if held else Missing("no shape was held out")
@@ -293,9 +304,42 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
     }
 
 
-@pair.value()
-def second_calls(p: Paper) -> Quantity:
-    return _count(p.second, "calls with a peak", len(p.second_peaks))
+@pair.mapping()
+def _second(p: Paper) -> dict[str, Quantity]:
+    """Count what the second CPU adds: peaks, changed calls, and oneDNN's code under valgrind."""
+    both = p.counts.keys() & p.second_counts.keys()
+    same = sum(p.counts[call].measured == p.second_counts[call].measured for call in both)
+    values = {
+        "second_calls": _count(p.second, "calls with a peak", len(p.second_peaks)),
+        "changed_calls": _count(p.second, "changed calls", len(p.changed)),
+        "counted_twice": _count(p.second, "calls counted on both CPUs", len(both)),
+        "counted_alike": _count(p.second, "calls with the same count on both", same),
+    }
+    processes = {
+        "dispatched": (),
+        "like_limited": (LIMITED, EMULATED),
+        "like_native": (NATIVE, EMULATED),
+    }
+    for id, pair in processes.items():
+        none = absent(id, "1", "no second CPU is there")
+        values[id] = p.second.dispatched(p.inputs, *pair) if p.second else none
+    return values
+
+
+@pair.mapping("measured")
+def _changed_ratios(p: Paper) -> dict[str, Quantity]:
+    """Divide counts of eight images by theory."""
+    shares = {}
+    for id, channels in CHANGES.items():
+        counted = {c: r for c, r in p.changed.items() if _is_eight(c, channels)}
+        (shares[id],) = results.ratios(p.second, counted)
+    return shares
+
+
+def _is_eight(call: Call, channels: tuple[int, int]) -> bool:
+    """Tell if a call has these channels, and eight images, in the shape that is changed."""
+    shape = call.shape
+    return (shape.inputs, shape.outputs, shape.image, call.batch) == (*channels, CHANGED_IMAGE, 8)
 
 
 @cpu_calls.mapping("measured")
@@ -373,100 +417,54 @@ def temporary_storage(p: Paper) -> Statement:
     return residual([p.estimate], "B", p.file).exactly(0)
 
 
-@printed.claim("The source's call keeps the output of its whole batch and nothing else")
-def keeps_its_output(p: Paper) -> Statement:
-    return (_retained_outputs(p) / SHOWN_BATCH).exactly(1)
-
-
-@others.claim("Counters of CUDA cores see no multiply-add of a product on tensor cores")
+@others.claim("Counters of CUDA cores see copies and bias of a tensor-core call, and no product")
 def counters_blind(p: Paper) -> Iterator[Statement]:
-    return _tensor(p, 0, ("product", "multiply_adds"))
+    yield from _tensor(p, 0, ("product", "multiply_adds"))
+    yield from _tensor(p, 1, *_COPIES, ("bias", "multiply_adds"))
 
 
-@others.claim("Copies into another layout multiply once for each element that they write")
-def copies_multiply(p: Paper) -> Iterator[Statement]:
-    return _tensor(p, 1, *_COPIES, ("bias", "multiply_adds"))
-
-
-@fast.claim("With TF32 the counters of CUDA cores see exactly what copies, scaling and bias do")
+@fast.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
+    """CUDA cores copy, scale by one addition and one multiplication, and add the bias."""
     for b in ON_TENSOR_CORES:
         yield (run.seen(b) / theory.seen(b, 2)).exactly(1)
-
-
-@fast.claim("With TF32 a GPU adds once and multiplies-adds once for each output element")
-def scaled_otherwise(run: Run) -> Iterator[Statement]:
-    for b, kind in product(ON_TENSOR_CORES, ("additions", "multiply_adds")):
-        yield (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
-
-
-@fast.claim("The counter of tensor cores shows exactly the theoretical work")
-def tensor_cores_are_theory(run: Run) -> Iterator[Statement]:
-    for b in ON_TENSOR_CORES:
+        for kind in ("additions", "multiply_adds"):
+            yield (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
         yield (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
 
 
-@fast.claim("Small batches run on ordinary units although TF32 is allowed")
-def small_batches_seen(run: Run) -> Iterator[Statement]:
-    for b in ON_CUDA_CORES:
-        yield run.seen(b) / theory.work(b) > 1
-
-
-@fast.claim("With TF32 the workspace is a copy of input and weights, within 0.01 %")
-def workspace_is_copies(run: Run) -> Statement:
-    return (run.workspace(SHOWN_BATCH) / theory.copies(SHOWN_BATCH)).near(1, within=1e-4)
-
-
-@gpu_calls.claim("The tile in a kernel's name explains its counted operations to the unit")
-def tiles_explain(p: Paper) -> Iterator[Statement]:
-    return _without_residual(p.gpu, p.tiled.values())
-
-
-@gpu_calls.claim("The rule of tiles predicts the operations of held-out calls to the unit")
+@gpu_calls.claim("The rule of tiles gives to the unit what each call executes that names its tile")
 def tiles_predict(p: Paper) -> Iterator[Statement]:
-    return _without_residual(p.fast, p.held_tiled.values())
+    yield from _without_residual(p.gpu, p.tiled.values())
+    yield from _without_residual(p.fast, p.held_tiled.values())
 
 
-@gpu.claim("A GPU's forward call executes more operations than theory")
-def nothing_saved_forward(run: Run) -> Iterator[Statement]:
+@gpu.claim(
+    "A GPU saves over a tenth of the operations in a backward pass, and none in a forward one"
+)
+def saved_backward(run: Run) -> Iterator[Statement]:
     for share in run.shares("forward"):
         yield share > 1
-
-
-@gpu.claim("A GPU's backward pass saves more than a tenth of the operations")
-def saved_backward(run: Run) -> Iterator[Statement]:
     for share in run.shares("forward_backward"):
         yield share < 1 - MARGIN
-
-
-@gpu.claim("A GPU's forward call of the example allocates its output alone")
-def only_output(run: Run) -> Iterator[Statement]:
-    for call in run.calls:
-        if call.shape == BASE:
-            yield run.peak_share(call).exactly(1)
 
 
 @cpu_calls.claim("Rules written beforehand give counts and peaks of held-out shapes to the unit")
 def predicted(p: Paper) -> Iterator[Statement]:
     for by_call in (p.counts, p.peaks):
-        yield from _without_residual(p.cpu, results.held_out(by_call).values())
+        yield from _without_residual(p.cpu, results.calls_of("held_out", by_call).values())
 
 
-@cpu_calls.claim("A CPU executes exactly the multiply-adds of theory for the example")
-def example_is_theory(p: Paper) -> Iterator[Statement]:
-    example = [count for call, count in p.counts.items() if call.shape == BASE]
-    return _without_residual(p.cpu, [*example, *p.backward])
+@pair.claim("Changed channels change the executed operations as blocks of eight predict")
+def changed_as_predicted(p: Paper) -> Iterator[Statement]:
+    return _without_residual(p.second, p.changed.values())
 
 
-@cpu_calls.claim("Rules of the library explain the counts of all known shapes to the unit")
-def counts_explained(p: Paper) -> Iterator[Statement]:
-    known = [count for call, count in p.counts.items() if not call.held_out]
-    return _without_residual(p.cpu, known)
-
-
-@pair.claim("Rules of the library explain all peaks of memory to the byte, on both CPUs")
-def peaks_explained(p: Paper) -> Iterator[Statement]:
+@pair.claim("Rules of the library explain all known counts and all peaks, on both CPUs")
+def rules_explain(p: Paper) -> Iterator[Statement]:
     return chain(
+        _without_residual(p.cpu, results.calls_of("layer", p.counts).values()),
+        _without_residual(p.cpu, p.backward),
         _without_residual(p.cpu, p.peaks.values()),
         _without_residual(p.second, p.second_peaks.values()),
     )
@@ -515,11 +513,41 @@ def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
     yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
 
 
-@gpu_calls.figure(height=2.6)
-def operations(p: Paper) -> Iterator[Panel]:
-    if SHOWN in p.tiled:
-        drawn = as_figure(p.tiled[SHOWN])
-        yield replace(drawn, x_label=drawn.x_label.replace("From zero", "Operations"))
+@pair.figure("changed", height=2.4)
+def changed_channels(p: Paper) -> Iterator[Panel]:
+    """Draw counted work over theory by output channels, for eight and for nine input channels."""
+    counted = {**p.changed, **results.calls_of("held_out", p.second_counts)}
+    groups = []
+    for place, inputs in enumerate((9, 8)):
+        pairs = [
+            (call.shape.outputs, ratio[1])
+            for call, work in sorted(counted.items())
+            if _is_eight(call, (inputs, call.shape.outputs)) and (ratio := _over_theory(work))
+        ]
+        if pairs:
+            x, y = zip(*pairs, strict=True)
+            groups.append(Points(f"counted, {inputs} inputs", x, y, series=place))
+    if groups:
+        outputs = tuple(float(n) for n in range(15, 27))
+        curves = [
+            Curve(f"predicted, {inputs}", outputs, tuple(map(partial(_in_blocks, inputs), outputs)))
+            for inputs in (9, 8)
+        ]
+        yield Scaling(
+            "Output channels",
+            "Executed ÷ theory",
+            tuple(groups),
+            tuple(curves),
+            x_scale="linear",
+            y_scale="linear",
+            y_bottom=0.9,
+        )
+
+
+def _in_blocks(inputs: int, outputs: float) -> float:
+    """Divide channels in whole blocks of eight by the channels."""
+    filled = round_up(inputs, COUNTED_WIDTH) * round_up(int(outputs), COUNTED_WIDTH)
+    return filled / (inputs * outputs)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -593,11 +621,19 @@ def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@cpu_calls.table("predicted", wide=True)
-def held_out(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for call, work in results.held_out(p.counts).items():
-        peak, run = p.peaks.get(call), p.cpu
+@pair.table("predicted", wide=True)
+def predictions(p: Paper) -> Iterator[Mapping[str, Content]]:
+    yield from _predicted_rows(p.cpu, results.calls_of("held_out", p.counts), p.peaks)
+    yield from _predicted_rows(p.second, p.changed, p.second_peaks)
+
+
+def _predicted_rows(
+    run: Run | None, counts: Mapping[Call, Reconciliation], peaks: Mapping[Call, Reconciliation]
+) -> Iterator[Mapping[str, Content]]:
+    """Set each predicted count and peak beside the recorded one."""
+    for call, work in counts.items() if run else ():
         assert run is not None
+        peak = peaks.get(call)
         unknown = absent("peak", "B", "no peak was recorded, or no rule gives it")
         yield {
             "Shape, batch": call.name,
