@@ -145,6 +145,7 @@ def test_use_lasts_for_one_build(folder: Path, capsys: pytest.CaptureFixture[str
     values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
     assert values["records"] == values["asked"] == [file_of(QUICK)]
     assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in plain[0]
+    assert b"records that are not those of the paper" in page.read_bytes()
     assert f"{STUDY}: 1 of 2 records used" in told and file_of(QUICK) not in told
     assert build.main(words(folder, *use, "--explain")) == 0
     told = capsys.readouterr().out

@@ -107,8 +107,23 @@ def test_a_value_is_declared_once() -> None:
 ])  # fmt: skip
 def test_what_a_template_prints(text: str, expected: str, tmp_path: Path) -> None:
     paper = written(tmp_path, f"First.\n{text}\nLast.\n")
-    assert paper.text == f"First.\n{expected}\nLast.\n"
+    assert re.sub(r"\[\]\{#claim-.*?\}", "", paper.text) == f"First.\n{expected}\nLast.\n"
     assert paper.unsupported == ()
+
+
+def test_the_first_text_of_a_claim_has_an_id_for_links(tmp_path: Path) -> None:
+    """A front matter and the stored words of a caption have none; a block cannot begin with one."""
+    paper = written(
+        tmp_path,
+        '---\ntitle: {% holds "linear" %}Work{% endholds %}\n---\n\n'
+        '{% table "tbl-a" %}{% holds "linear" %}It is.{% endholds %}{% endtable %}\n\n'
+        '{% holds "linear" %} {{ v.knee }} is, too.{% endholds %}\n\n'
+        '{% holds "grows", "refuted" %}- It falls.{% endholds %}\n',
+    )
+    assert paper.text.count("{#claim-") == 1 and "title: Work\n" in paper.text
+    assert "\n[]{#claim-linear}It is.\n" in paper.text and f"\n {KNEE} is, too." in paper.text
+    assert "\n- It falls." in paper.text
+    assert paper.findings.tables["tbl-a"].caption == "It is."
 
 
 def test_captions_and_claims_are_in_the_words_of_the_author(tmp_path: Path) -> None:

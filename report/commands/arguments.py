@@ -43,7 +43,7 @@ _ACTIONS: Final = (
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
 #: Commands that --replicate applies to.
-_REPLICATING: Final = ("build", "dry_run", "accept", "check", "list")
+_REPLICATING: Final = ("build", "dry_run", "accept", "check", "list", "verify")
 
 
 def parse(arguments: Sequence[str]) -> Namespace:

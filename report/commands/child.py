@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from report.core.system.processes import started
-from report.engine.steps import BuildRequest
+from report.engine.steps import BuildRequest, is_report, study_of
 
 
 def run_build(
@@ -43,7 +43,7 @@ def run_build(
 def _arguments(request: BuildRequest) -> list[str]:
     """Turn a request back into the arguments of ``build.py``."""
     arguments = [
-        *request.studies,
+        *map(study_of, request.studies),
         f"--out={request.out}",
         f"--data={request.data}",
         f"--engine={request.engine}",
@@ -52,6 +52,7 @@ def _arguments(request: BuildRequest) -> list[str]:
     arguments += [f"--{output}" for output in request.outputs]
     if request.style:
         arguments.append(f"--style={request.style}")
-    for files in request.use.values():
-        arguments += [f"--use={request.data / file}" for file in files]
-    return arguments
+    paths = [str(request.data / file) for files in request.use.values() for file in files]
+    if any(map(is_report, request.studies)):
+        return [*arguments, "--replicate", *paths]
+    return arguments + [f"--use={path}" for path in paths]

@@ -38,7 +38,7 @@ from report.core.records.editions import (
     read_editions,
     write_edition,
 )
-from report.core.records.files import shared
+from report.core.records.files import PROJECT, shared
 from report.core.records.imported import ImportedRecord
 from report.core.records.network_operators import read_operators
 from report.core.records.record import Head, Record
@@ -77,6 +77,8 @@ _EDITED: Final = (
 )
 #: Record file → attachments that the paper needs.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
+#: The byline of a paper of other records; authors answer for the records of their edition alone.
+_FOREIGN: Final = "Built with records that are not those of the paper's edition"
 _Item = TypeVar("_Item", bound=Filed[Any])
 _Result = TypeVar("_Result")
 
@@ -91,7 +93,8 @@ class Chosen:
     ``origin`` is printed in the paper: the files ``records`` and ``reported``, relative to the data
     directory; ``devices``, the names of the machines; ``measured``, the day of the edition or of a
     newer run; ``altered``, all edited records of the study with the fault; ``asked``, the records
-    of ``--use``; and ``imported``, the attributions of other authors' measurements.
+    of ``--use``; ``imported``, the attributions of other authors' measurements; and only if the
+    records are not those of the edition, ``byline``.
     """
 
     inputs: Inputs
@@ -226,6 +229,7 @@ def choose(
             reasons = altered if item.file in usable_files else bad
             reasons[item.file] = _EDITED.format(item.file)
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
+    foreign = editions is None and bool(asked or (edition is None and data != PROJECT))
     inputs = _inputs(study, data, agreed, imported, attachments, edition or _NO_EDITION)
     return Chosen(
         inputs=inputs,
@@ -233,6 +237,7 @@ def choose(
             **_origin(inputs, agreed, edition or _NO_EDITION),
             "altered": [(file, EDITED) for file in altered],
             "imported": attributions(imported),
+            **({"byline": _FOREIGN} if foreign else {}),
         },
         notices=(
             *left_out.values(),

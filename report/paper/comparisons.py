@@ -7,14 +7,15 @@ and how many processes would decide one that is undecided.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate
-from report.core.text.format import NO_BREAK
+from report.core.text.format import NO_BREAK, quantity_text
 from report.paper.claims import bound_text, expected_text, judge, with_interval
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
@@ -30,6 +31,8 @@ _FORMULA: Final = 70
 #: More processes than this decide nothing in practice.
 _MOST_PROCESSES: Final = 1000
 _ROUNDING: Final = 1e-6
+#: Separators of the operands and the factors in a formula.
+_BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class DetailedClaim(Claim):
 
     ``files`` are those that its numbers come from, ``effect`` is the number of a claim of one
     comparison.  ``measured`` and ``expected`` are short texts for tables; ``reasons`` say of each
-    comparison that does not hold why, in the order of the claim.
+    comparison that does not hold why, in the order of the claim.  ``formulas`` are those of all
+    comparisons.
     """
 
     files: tuple[str, ...] = ()
@@ -47,6 +51,7 @@ class DetailedClaim(Claim):
     measured: str = ""
     expected: str = ""
     reasons: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
 
 
 def judge_in_detail(id: str, statement: Statement | Several) -> DetailedClaim:
@@ -66,7 +71,8 @@ def judge_in_detail(id: str, statement: Statement | Several) -> DetailedClaim:
         unit="1" if one is None else str(one.unit),
         measured=_measured(comparisons),
         expected=_expected(comparisons, every=every),
-        reasons=tuple(dict.fromkeys(_reasons(comparisons, claim.verdict, every=every))),
+        reasons=tuple(_reasons(comparisons, claim.verdict, every=every)),
+        formulas=tuple(comparison.quantity.formula for comparison in comparisons),
     )
 
 
@@ -110,27 +116,62 @@ def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
     return f"{texts[0]} in {several}" if len(texts) == 1 else several
 
 
-def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> Iterator[str]:
-    """Why a claim is not supported, comparison by comparison; nothing of one that is."""
+def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> list[str]:
+    """Why a claim is not supported; comparisons with the same reason are named together."""
     if verdict == "supported":
-        return
-    for comparison in comparisons:
+        return []
+    names = comparison_names([comparison.quantity.formula for comparison in comparisons])
+    failing: dict[str, None] = {}
+    named: dict[str, dict[str, None]] = {}
+    for name, comparison in zip(names, comparisons, strict=True):
         result = verdict_of(comparison)
         if result == "not measured":
             assert comparison.quantity.missing
-            yield comparison.quantity.missing.reason
+            failing[comparison.quantity.missing.reason] = None
         elif result == "undecided":
-            yield f"{_name(comparison.quantity)}: {undecided_reason(comparison)}"
+            named.setdefault(undecided_reason(comparison), {})[name] = None
         elif result == "refuted" and every:
-            bounds = expected_text(
-                comparison.range.low, comparison.range.high, comparison.range.closed
-            )
-            text = f"{_name(comparison.quantity)} is {_number(comparison.quantity)}"
-            yield f"{text}, expected {bounds}"
+            failing[f"{name} is {_failure(comparison)}"] = None
+    undecided = [f"{why} ({'; '.join(first_few([*group]))})" for why, group in named.items()]
+    return [*failing, *undecided]
 
 
-def _name(quantity: Quantity) -> str:
-    return textwrap.shorten(quantity.formula, _FORMULA, placeholder=" …")
+def comparison_names(formulas: Sequence[str]) -> list[str]:
+    """Name the comparisons of a claim by the parts of their formulas that the others lack."""
+    parts = [formula_parts(formula) for formula in formulas]
+    shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
+    names = []
+    for formula, own in zip(formulas, parts, strict=True):
+        different = [part for part in own if part not in shared]
+        names.append(textwrap.shorten(", ".join(different) or formula, _FORMULA, placeholder=" …"))
+    return names
+
+
+def formula_parts(formula: str) -> list[str]:
+    """Split a formula into its operands and their factors, without numbers."""
+    parts = dict.fromkeys(map(str.strip, _BETWEEN_PARTS.split(formula)))
+    return [part for part in parts if re.search("[^\\W\\d_]", part)]
+
+
+def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
+    """The first texts, and the number of the others."""
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return [*texts[:most], *more]
+
+
+def _failure(statement: Statement) -> str:
+    """The number of a comparison that fails, the range, and its distance from the range."""
+    range, result = statement.range, number(statement.quantity)
+    expected = expected_text(range.low, range.high, range.closed)
+    text = f"{_number(statement.quantity)}, expected {expected}"
+    if isinstance(result, Missing):
+        return text
+    value = result.value if isinstance(result, Estimate) else result
+    distance = max(range.low - value, value - range.high)
+    if distance <= 0:
+        return text
+    miss = quantity_text(float(f"{distance:.2e}"), str(statement.quantity.unit))
+    return f"{text} ({miss} too {'low' if value < range.low else 'high'})"
 
 
 def undecided_reason(statement: Statement) -> str:

@@ -21,7 +21,7 @@ from report.core.records.strict import byte_at
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
 from report.paper.prose import Fault, faults, line_of, read_printed
-from report.paper.templating import Forms, Page, for_template, paper_environment
+from report.paper.templating import ANCHORS, Forms, Page, for_template, paper_environment
 from report.paper.values import Value
 
 #: Texts of every paper, so that no author can forget them: on edited records and those of --use at
@@ -55,8 +55,8 @@ def render_manuscript(
     The template can use ``v`` (values), ``facts``, ``claims``, the names of ``tables`` and
     ``figures``, and the tags of ``templating``.  ``origin`` describes the records: the text begins
     with those that were ``altered`` (file, reason) or ``asked`` for by --use, and ends with the
-    attributions of those ``imported``.  ``measured`` is what own records hold, None with data other
-    than the project's.
+    attributions of those ``imported``; a ``byline`` becomes its subtitle.  ``measured`` is what own
+    records hold, None with data other than the project's.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
@@ -86,12 +86,15 @@ def render_manuscript(
     except Exception as error:
         # A template is a program, which can raise any error.
         raise _refusal(template, error) from error
-    front = _FRONT_MATTER.match(text)
-    end = front.end() if front and opening else 0
-    text = f"{text[:end]}{opening}{text[end:]}{ending}"
-    _check_printed(text, page, source)
+    front, body = _front_and_body(text)
+    if front and "byline" in origin:
+        front = front.removesuffix("---\n") + f"subtitle: {origin['byline']}\n---\n"
+    text = f"{front}{opening}{body}{ending}"
+    head, body = _front_and_body(ANCHORS.sub("", text))
+    _check_printed(head, body, page, source)
+    body = page.with_anchors(text.removeprefix(_front_and_body(text)[0]))
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    return Manuscript(visible(page.resolved(text)), captioned, tuple(page.unsupported))
+    return Manuscript(visible(page.resolved(head + body)), captioned, tuple(page.unsupported))
 
 
 def _place(template: Path) -> str:
@@ -108,11 +111,15 @@ def _read(template: Path) -> str:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
 
 
-def _check_printed(text: str, page: Page, source: str) -> None:
-    """Check the printed numbers; raises ``TemplateError`` for typed or ambiguous ones."""
+def _front_and_body(text: str) -> tuple[str, str]:
+    """Split a document; the front matter is empty if there is none."""
     front = _FRONT_MATTER.match(text)
-    head, body = (front[0], text[front.end() :]) if front else ("", text)
-    texts = [body, *page.asides]
+    return (front[0], text[front.end() :]) if front else ("", text)
+
+
+def _check_printed(head: str, body: str, page: Page, source: str) -> None:
+    """Check the printed numbers; raises ``TemplateError`` for typed or ambiguous ones."""
+    texts = [body, *(ANCHORS.sub("", aside) for aside in page.asides)]
     names, printed = read_printed(head, texts, page.template)
     try:
         problems = [*faults([head, *texts], printed, names, page.marks)]

@@ -25,11 +25,21 @@ from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run
 from report.instruments import gates
-from report.paper.comparisons import DetailedClaim
+from report.paper.claims import with_interval
+from report.paper.comparisons import DetailedClaim, first_few, formula_parts
 from report.paper.findings import Claim, Figure, Findings
-from report.paper.machines import MachineComparison, dots, machines, measure, rank, setup
+from report.paper.machines import (
+    MachineComparison,
+    dots,
+    machines,
+    measure,
+    properties,
+    rank,
+    setup,
+)
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
+from report.quantity.evaluation import number
 
 #: Letters of the map: what the verdict on a machine is, compared with the paper's.
 AGREEMENTS: Final[Mapping[str, str]] = {
@@ -43,8 +53,9 @@ AGREEMENTS: Final[Mapping[str, str]] = {
 _NAMED: Final = 12
 #: Machines that are listed one by one below a claim.
 _LISTED: Final = 8
-#: Characters of a reason in the first line.
+#: Characters of a reason in the first line, and of a formula in a table.
 _REASON: Final = 60
+_FORMULA: Final = 56
 _DECIDED: Final = ("supported", "refuted")
 #: Reasons that speak of a data directory → what is true of one record.
 _REASONS: Final[Mapping[str, str]] = {
@@ -52,6 +63,13 @@ _REASONS: Final[Mapping[str, str]] = {
     "nothing to compare was recorded": "this plan does not measure it",
 }
 _COUNTERS: Final = ("ncu", "lackey", "counted")
+#: Fields that are missing in most records and that no result rests on.
+_NO_PARTS: Final = ("cpu.governor", "gpu", "name")
+#: Beginnings of a record's missing fields → words.
+_PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
+_ENDED: Final = "the run was ended before this was measured"
+#: Properties of a machine that change numbers though the processor is the same.
+_CONDITIONS: Final = ("C library", "Framework", "Driver, CUDA, cuDNN", "Arithmetic")
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,11 @@ class Replica:
     def about(self) -> str:
         """The kind of machine, as claims name it."""
         return "a GPU" if self.stored.record.environment.gpu else "a CPU"
+
+    @property
+    def day(self) -> str:
+        """The day of the measurement."""
+        return self.stored.record.started[:10]
 
     @property
     def files(self) -> list[str]:
@@ -172,21 +195,54 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
         rows = compare(group, paper)
         results = [result for row in rows.values() for result in row]
         count = Counter(result.letter for result in results)
-        same = f"of {len(rows)} claims about {about}: same verdict as the paper"
-        if len(group) == 1:
+        line = f"{{}} of {len(rows)} claims about {about}: same verdict as the paper"
+        if not rows:
+            line = f"0 of 0 claims about {about}: the paper makes none that one run can test"
+        elif len(group) == 1:
             lacking = f" ({_lacking(results)})" if count["N"] else ""
-            line = (
-                f"{count['A']} {same}; {count['C']} contrary; {count['U']} undecided; "
+            line = line.format(count["A"]) + (
+                f"; {count['C']} contrary; {count['U']} undecided; "
                 f"{count['N']} not measured here{lacking}"
             )
         else:
-            line = (
-                f"{sum(map(confirmed, rows.values()))} {same} on all of {len(group)} machines that "
+            line = line.format(sum(map(confirmed, rows.values()))) + (
+                f" on all of {len(group)} machines that "
                 f"decide them; of {len(results)} verdicts {count['A']} same, "
                 f"{count['C']} contrary, {count['U']} undecided, {count['N']} not measured"
             )
+        if len(group) == 1 and _ENDED in group[0].stored.record.environment.missing.values():
+            line += "; the run was ended early, so that parts of it are missing"
         lines.append(line + (f"; {count['D']} decided here alone" if count["D"] else ""))
     return "; ".join(lines) or "0 of 0 claims: no record of this study"
+
+
+def answer(replicas: Sequence[Replica], rows: Mapping[str, Sequence[Result]]) -> str:
+    """Whether the paper holds on these machines, in one sentence."""
+    if not rows:
+        return "No claim of the paper is tested here."
+    where = replicas[0].label if len(replicas) == 1 else f"{len(replicas)} machines"
+    where += f", {measured_on(replicas)}"
+    contrary = [results[0].claim.title for results in rows.values() if contradicted(results)]
+    if contrary:
+        some = " on some machine" if len(replicas) > 1 else ""
+        counts = f"{len(contrary)} of {len(rows)} claims {'are' if contrary[1:] else 'is'}"
+        titles = "; ".join(contrary)
+        return f"Not all of the paper holds on {where}: {counts} contrary{some} ({titles})."
+    undecided = len(rows) - sum(map(confirmed, rows.values()))
+    if undecided:
+        return (
+            f"Nothing contradicts the paper on {where}, but {undecided} of {len(rows)} claims "
+            f"{'have' if undecided > 1 else 'has'} no verdict to compare."
+        )
+    return f"All {len(rows)} claims of the paper that are tested hold on {where}."
+
+
+def measured_on(replicas: Iterable[Replica]) -> str:
+    """The days of the measurements."""
+    days = sorted(replica.day for replica in replicas)
+    if days[0] == days[-1]:
+        return f"measured on {days[0]}"
+    return f"measured from {days[0]} to {days[-1]}"
 
 
 def _lacking(results: Iterable[Result]) -> str:
@@ -208,18 +264,17 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
     """All that the report of these machines prints."""
     paper, one = original.findings, replicas[0] if len(replicas) == 1 else None
     rows = compare(replicas, paper)
-    figures, beside = _beside(original, one) if one else (_figures(original, replicas, rows), {})
-    parts = []
+    own_facts: dict[str, Any]
     if one:
         claims: dict[str, Claim] = dict(one.claims)
-        for id in one.findings.tables:
-            parts.append({"id": id, "name": _in_words(id.removeprefix("tbl-"))})
-        tables = [_claims_of_one(one, rows, paper), _numbers(one, paper)]
-        tables += [setup([Run(one.stored, one.label)]), *one.findings.tables.values()]
+        figures, own_facts = _beside(original, one, rows)
+        own_facts |= _compared_with_paper(original, one, rows)
+        tables = [_claims_of_one(one, rows, paper), _setup(original, one), _numbers(one, paper)]
+        tables += [*one.findings.tables.values(), _records(replicas)]
     else:
         claims = {id: _verdict_of_all(results) for id, results in rows.items()}
+        figures, own_facts = _figures(original, replicas, rows)
         tables = [_claims_of_many(replicas, rows, paper), _machines(replicas), _records(replicas)]
-    others = Counter(claim.about for id, claim in paper.claims.items() if id not in claims)
     reasons = []
     for results in rows.values():
         if texts := _reasons(results, len(replicas)):
@@ -231,21 +286,85 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
         figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
+            "answer": answer(replicas, rows),
             "summary": summary(replicas, paper),
             "where": one.label if one else several,
             "single": one is not None,
-            "others": "; ".join(f"{n} about {about}" for about, n in others.items()),
+            "others": _not_counted(paper, claims),
             "reasons": reasons,
-            "parts": parts,
-            "beside": beside,
-            "effect": original.compared.heading,
             "letters": [f"{letter} {words}" for letter, words in AGREEMENTS.items()],
-            "numbered": len(replicas) > _NAMED,
             "left_out": list(left_out),
-            "runs": [_run(replica) for replica in replicas],
-        },
+            "measured_on": measured_on(replicas).capitalize() if replicas else "",
+            "commands": _commands(replicas),
+            "missing": _missing(replicas),
+        }
+        | own_facts,
         key_figure=figures[0].id if figures else "",
     )
+
+
+def _not_counted(paper: Findings, counted: Mapping[str, Claim]) -> list[dict[str, Any]]:
+    """The claims of the paper that the report does not count, by what they are about."""
+    titles: dict[str, list[str]] = {}
+    for id, claim in paper.claims.items():
+        if id not in counted:
+            titles.setdefault(claim.about, []).append(claim.title)
+    return [{"about": about, "titles": group} for about, group in titles.items()]
+
+
+def _compared_with_paper(
+    original: Original, replica: Replica, rows: Mapping[str, Sequence[Result]]
+) -> dict[str, Any]:
+    """How the conditions and the cases of one record differ from the paper's."""
+    conditions, cases = [], []
+    paper = original.machines.get(replica.about)
+    if paper:
+        own, other = (item.stored.record.environment for item in (replica, paper))
+        if own.threads != other.threads:
+            conditions.append(f"threads: {own.threads} here, {other.threads} in the paper")
+        for name, text in properties(own).items():
+            text_of_paper = properties(other)[name]
+            if name in _CONDITIONS and text != text_of_paper:
+                conditions.append(
+                    f"{name}: {_plain(text)} here, {_plain(text_of_paper)} in the paper"
+                )
+    for id, (result,) in rows.items():
+        original_claim = original.findings.claims[id]
+        assert isinstance(original_claim, DetailedClaim)
+        if result.letter != "N":
+            difference = other_cases(original_claim.formulas, result.claim.formulas)
+            if difference:
+                cases.append({"claim": result.claim.title, "text": difference})
+    return {
+        "conditions": conditions,
+        "cases": cases,
+        "parts": [
+            {"id": id, "name": _in_words(id.removeprefix("tbl-"))} for id in replica.findings.tables
+        ],
+    }
+
+
+def _plain(cell: Any) -> str:
+    return cell.reason if isinstance(cell, Missing) else str(cell)
+
+
+def other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
+    """How the compared cases differ from the paper's, by their formulas; empty if they do not."""
+    sides = {"here": _all_parts(own), "in the paper": _all_parts(paper)}
+    texts = []
+    if len(paper) != len(own):
+        texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
+    for (where, parts), others in zip(sides.items(), reversed(sides.values()), strict=True):
+        if different := [part for part in parts if part not in others]:
+            texts.append(f"{', '.join(first_few(different))} only {where}")
+    return "; ".join(texts)
+
+
+def _all_parts(formulas: Iterable[str]) -> list[str]:
+    parts: dict[str, None] = {}
+    for formula in formulas:
+        parts |= dict.fromkeys(formula_parts(formula))
+    return list(parts)
 
 
 def _verdict_of_all(results: Sequence[Result]) -> Claim:
@@ -267,10 +386,10 @@ def _claims_of_one(
         assert isinstance(original, DetailedClaim)
         cells.append({
             "Claim": result.claim.title,
-            "Expected": result.claim.expected or original.expected,
-            "Paper": _with_verdict(original),
-            "This machine": _with_verdict(result.claim),
             "Agreement": result.agreement,
+            "This machine": _with_verdict(result.claim),
+            "Paper": _with_verdict(original),
+            "Expected": result.claim.expected or original.expected,
         })  # fmt: skip
     return replace(table_of("tbl-claims", cells, wide=True), sources=replica.stored.files)
 
@@ -286,11 +405,11 @@ def _claims_of_many(
 ) -> Table:
     """Each claim with the number of machines by agreement, the range of its effect and the next."""
     table: list[dict[str, Content]] = []
-    for number, (id, results) in enumerate(rows.items(), start=1):
+    for n, (id, results) in enumerate(rows.items(), start=1):
         claim, counts = results[0].claim, Counter(result.letter for result in results)
         measured = [result for result in results if result.effect is not None]
         none = Missing("several comparisons, or none was measured")
-        cells: dict[str, Content] = {"No.": str(number), "Claim": claim.title}
+        cells: dict[str, Content] = {"No.": str(n), "Claim": claim.title}
         cells["Paper"] = paper.claims[id].verdict
         cells |= {letter: counts[letter] for letter in "ACUN"}
         cells["Range"] = _range(measured, claim.unit) if measured else none
@@ -344,50 +463,65 @@ def _reasons(results: Sequence[Result], machines: int) -> list[str]:
     for letter in "CUDN":
         group = [result for result in results if result.letter == letter]
         if letter == "N" and group and machines > 1:
-            reasons = _first_few([*dict.fromkeys(text for r in group for text in r.reasons)])
-            texts.append(f"{len(group)} of {machines} machines: not measured: {'; '.join(reasons)}")
+            reasons = first_few([*dict.fromkeys(text for r in group for text in r.reasons)])
+            texts.append(
+                f"{len(group)} of {len(results)} machines: not measured: {'; '.join(reasons)}"
+            )
             continue
         lines = []
         for result in group:
-            where = f"{result.replica.label}: " if machines > 1 else ""
-            lines.append(f"{where}{result.agreement}: {'; '.join(_first_few(result.reasons))}")
-        texts += _first_few(lines, _LISTED)
+            if machines > 1:
+                reasons = first_few(result.reasons)
+                lines.append(f"{result.replica.label}: {result.agreement}: {'; '.join(reasons)}")
+            else:
+                lines += [f"{result.agreement}: {reason}" for reason in result.reasons]
+        texts += first_few(lines, _LISTED)
     return texts
-
-
-def _first_few(texts: Sequence[str], most: int = 3) -> list[str]:
-    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
-    return [*texts[:most], *more]
 
 
 # ---------------------------------------------------------------------------------------- figures
 
 
-def _beside(original: Original, replica: Replica) -> tuple[list[Figure], dict[str, str]]:
+def _beside(
+    original: Original, replica: Replica, rows: Mapping[str, Sequence[Result]]
+) -> tuple[list[Figure], dict[str, Any]]:
     """The study's key figure, row by row: the paper's machine at the left, this one beside it.
 
-    Also returns the name of the figure, and of the paper's machine if it is drawn.
+    Also returns the name of the figure, its finding, and the paper's machine if it is drawn.
     """
     figures, paper = replica.findings.figures, original.machines.get(replica.about)
     own = figures.get(replica.findings.key_figure) or next(iter(figures.values()), None)
     if own is None:
         return [], {}
-    panels = _titled(own, replica.label)
+    here, there = replica.label, paper.label if paper else ""
+    if here == there:
+        here, there = f"{here} (this record)", f"{there} (paper)"
+    panels = _titled(own, here)
     other = paper.findings.figures.get(own.id) if paper else None
-    texts = {"paper": paper.label if paper and other else "", "name": _in_words(own.name)}
     if other and len(other.drawing.panels) == len(panels):
-        left = _titled(other, texts["paper"])
+        left = _titled(other, there)
         panels = [panel for pair in zip(left, panels, strict=True) for panel in pair]
-    rows = len(own.drawing.panels)
+    else:
+        other = None
+    count = len(own.drawing.panels)
     drawing = replace(
         own.drawing,
         panels=tuple(panels),
-        rows=rows,
+        rows=count,
         wide=True,
-        height=rows * own.drawing.height / own.drawing.rows,
+        height=count * own.drawing.height / own.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    return [Figure("fig-beside", drawing)], texts
+    agreeing = sum(results[0].letter == "A" for results in rows.values())
+    finding = f"{agreeing} of {len(rows)} claims have the paper's verdict on {replica.label}"
+    compared = [item for item in (replica, paper) if item]
+    measures = [measure(item.stored, item.label, original.compared) for item in compared]
+    if original.compared.heading and len(rank(measures)) == len(compared) > 1:
+        effects = [with_interval(number(m.measured), str(m.measured.unit)) for m in measures]
+        finding = f"{original.compared.heading}: {effects[0]} on {here}, {effects[1]} in the paper"
+    name = _in_words(own.name)
+    facts = {"paper": there if other else "", "here": here, "name": name, "finding": finding}
+    return [Figure("fig-beside", drawing)], {"beside": facts}
 
 
 def _in_words(id: str) -> str:
@@ -400,29 +534,48 @@ def _titled(figure: Figure, title: str) -> list[Any]:
 
 def _figures(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Sequence[Result]]
-) -> list[Figure]:
-    """The map of claims and machines, and the compared effect in order."""
+) -> tuple[list[Figure], dict[str, Any]]:
+    """The map of claims and machines, and the compared effect in order, with their findings."""
     if not rows:
-        return []
+        return [], {}
     names = tuple(f"{replica.label}  {n}" for n, replica in enumerate(replicas, start=1))
     letters = [letters_of(results, replicas) for results in rows.values()]
     claims = tuple(str(number) for number in range(1, len(rows) + 1))
     grid = Grid(names, claims, tuple(zip(*letters, strict=True)), "".join(AGREEMENTS), "Claim")
     place, compared = f"{__name__}._figures", original.compared
     figures = [Figure("fig-map", Drawing((grid,), wide=True, height=grid.height, place=place))]
+    facts: dict[str, Any] = {"effect": compared.heading, "numbered": len(replicas) > _NAMED}
+    facts["finding"] = (
+        f"{sum(map(confirmed, rows.values()))} of {len(rows)} claims agree on every machine that "
+        f"decides them, {sum(map(contradicted, rows.values()))} are contrary on some"
+    )
     measured = []
-    for number, replica in enumerate(replicas, start=1):
-        name = str(number) if len(replicas) > _NAMED else replica.label
+    for n, replica in enumerate(replicas, start=1):
+        name = str(n) if facts["numbered"] else replica.label
         measured.append(measure(replica.stored, name, compared))
     known = rank(measured)
     if compared.heading and len(known) > 1:
         panel = dots(known, compared, str(known[0].measured.unit))
         drawing = Drawing((panel,), wide=True, height=panel.height, place=place)
         figures.append(Figure("fig-effects", drawing))
-    return figures
+        ends = (known[0], known[-1])
+        low, high = (
+            with_interval(number(m.measured), str(m.measured.unit)) for m in reversed(ends)
+        )
+        facts["ends"] = f"from {low} on {ends[1].name} to {high} on {ends[0].name}"
+    return figures, facts
 
 
 # ----------------------------------------------------------------------------------------- tables
+
+
+def _setup(original: Original, replica: Replica) -> Table:
+    """The machine beside the paper's."""
+    runs = [Run(replica.stored, f"This machine: {replica.label}")]
+    paper = original.machines.get(replica.about)
+    if paper and paper.stored.file != replica.stored.file:
+        runs.insert(0, Run(paper.stored, f"Paper: {paper.label}"))
+    return setup(runs)
 
 
 def _numbers(replica: Replica, paper: Findings) -> Table:
@@ -431,25 +584,36 @@ def _numbers(replica: Replica, paper: Findings) -> Table:
     for id, value in replica.findings.values.items():
         original = paper.values.get(id)
         if original and value.sources:
-            numbers = {"Paper": _with_interval(original), "This machine": _with_interval(value)}
-            rows.append({"Number": value.name, **numbers})
+            known = not isinstance(value.number, Missing)
+            row = {
+                "Number": value.name,
+                "This machine": _with_interval(value),
+                "Paper": _with_interval(original),
+                "Computed as": textwrap.shorten(value.formula, _FORMULA, placeholder=" …"),
+                "Other cases": other_cases([original.formula], [value.formula]) if known else "",
+            }
+            rows.append(row)
+    if not any(row["Other cases"] for row in rows):
+        for row in rows:
+            del row["Other cases"]
     return table_of("tbl-numbers", rows, wide=True)
 
 
 def _with_interval(value: Value) -> str:
-    return f"{value.parts.number} {value.parts.bounds}".rstrip() + value.parts.after
+    parts = value.parts
+    return f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
 
 
 def _machines(replicas: Sequence[Replica]) -> Table:
     """Each machine with its ceilings, and what was disturbed or is missing."""
     rows = []
     listed = machines(replica.stored for replica in replicas)
-    for number, (replica, known) in enumerate(zip(replicas, listed, strict=True), start=1):
+    for n, (replica, known) in enumerate(zip(replicas, listed, strict=True), start=1):
         record = replica.stored.record
         disturbed = gates.disturbed(run.record for run in replica.stored.runs)
         failed = sum(case.status != "ok" for case in record.cases)
         library = record.environment.host and record.environment.host.c_library
-        row: dict[str, Content] = {"No.": str(number), "Machine": replica.label}
+        row: dict[str, Content] = {"No.": str(n), "Machine": replica.label, "Day": replica.day}
         row |= {name: rate or Missing("not measured") for name, rate in known["ceilings"].items()}
         row["C library"] = library or Missing("not recorded")
         row["Plan"] = plan_text(replica.stored).removesuffix(" plan")
@@ -462,27 +626,53 @@ def _machines(replicas: Sequence[Replica]) -> Table:
 def _records(replicas: Sequence[Replica]) -> Table:
     """The records of each machine, with the code that measured them and the time that it took."""
     rows = []
-    for number, run in enumerate(map(_run, replicas), start=1):
-        for file in run["files"]:
-            row = {"No.": str(number), "Record": file, "Minutes": run["minutes"]}
-            rows.append(row | {"Commit": run["commit"], "Measuring code": run["code"]})
+    for n, replica in enumerate(replicas, start=1):
+        for run in replica.stored.runs:
+            for shard in run.shards:
+                record, number = shard.record, {"No.": str(n)} if len(replicas) > 1 else {}
+                began = datetime.fromisoformat(record.started)
+                ended = datetime.fromisoformat(record.finished)
+                changed = "" if record.code.tree_clean else ", changed"
+                row = {
+                    "Record": shard.file.rpartition("/")[2],
+                    "Minutes": str(math.ceil((ended - began).total_seconds() / 60)),
+                    "Commit": (record.code.commit or "unknown")[:12] + changed,
+                    "Measuring code": record.code.measuring_code[:12],
+                }
+                rows.append(number | row)
     return table_of("tbl-records", rows, wide=True)
 
 
-def _run(replica: Replica) -> dict[str, Any]:
-    """How a record was made, for whoever repeats it."""
-    record = replica.stored.record
-    began, ended = (datetime.fromisoformat(day) for day in (record.started, record.finished))
-    failed = [case for case in record.cases if case.status != "ok"]
-    reason = f", such as: {failed[0].reason}" if failed else ""
-    missing = f"{len(failed)} of {len(record.cases)} cases were not measured{reason}"
-    changed = "" if record.code.tree_clean else ", changed"
-    return {
-        "label": replica.label,
-        "files": [file.rpartition("/")[2] for file in replica.files],
-        "command": shlex.join(record.command),
-        "commit": (record.code.commit or "unknown")[:12] + changed,
-        "code": record.code.measuring_code[:12],
-        "minutes": str(math.ceil((ended - began).total_seconds() / 60)),
-        "missing": missing if failed else "",
-    }
+def _commands(replicas: Sequence[Replica]) -> list[str]:
+    """The commands that made the records, with the number of threads, for whoever repeats them."""
+    commands: dict[str, None] = {}
+    for replica in replicas:
+        for run in replica.stored.runs:
+            command = shlex.join(run.record.command)
+            if "--threads" not in command:
+                command += f" --threads {run.record.environment.threads}"
+            commands[command] = None
+    return list(commands)
+
+
+def _missing(replicas: Sequence[Replica]) -> list[str]:
+    """The parts of each run that its record lacks, each with the reason."""
+    texts = []
+    for replica in replicas:
+        record, reasons = replica.stored.record, dict[str, list[str]]()
+        for name, why in record.environment.missing.items():
+            if name not in _NO_PARTS:
+                prefix = name[: name.find(".") + 1]
+                words = _PARTS.get(prefix, prefix) + name.removeprefix(prefix).replace("_", " ")
+                reasons.setdefault(why, []).append(words)
+        failed = [case for case in record.cases if case.status != "ok"]
+        for status in dict.fromkeys(case.status for case in failed):
+            whys = [case.reason or status for case in failed if case.status == status]
+            first = (
+                whys[0] if len(set(whys)) == 1 else f"{whys[0].rstrip('.')}, and similar reasons"
+            )
+            reasons.setdefault(first, []).append(f"{len(whys)} of {len(record.cases)} cases")
+        where = f"{replica.label}: " if len(replicas) > 1 else ""
+        for why, names in reasons.items():
+            texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
+    return texts

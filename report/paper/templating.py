@@ -14,7 +14,7 @@ Its tags print tables and figures with captions, and sentences that depend on cl
     too.  If no text fits, the sentence is marked as no longer supported and the build warns; an
     undecided claim never prints the opposite.
     ``{% holds "id", "refuted" %}`` prints the sentence if the claim is refuted, and the opposite
-    if it is supported.
+    if it is supported.  The first text of a claim in the document gets the id ``claim-ID``.
 ``{% known %}sentences, tables, figures{% endknown %}``
     the block, unless one of its values, tables or figures is missing.
 ``{% unmeasured "gpu", subject="tiled" %}a sentence{% endunmeasured %}``
@@ -74,6 +74,11 @@ _NODES: Final = 20_000
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
 _MARK: Final = re.compile(f"[{MARKS}]")
+#: Private characters, other than marks, at the beginning of a claim's text, and what begins a text
+#: that is no block.
+_FIRST_ANCHOR: Final = 0xE000
+ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
+_IN_LINE: Final = re.compile(rf"[\w\[“*@{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 
@@ -107,6 +112,26 @@ class Page:
         self.spend(2 * _PASS)
         self.marks.append(Mark(text, number, self.line(), rounding))
         return chr(FIRST_MARK + len(self.marks) - 1)
+
+    def anchored(self, id: str, text: str) -> str:
+        """Begin the text of a claim with the character of its anchor, unless it is a block."""
+        words = text.lstrip()
+        if not _IN_LINE.match(words):
+            return text
+        space = text[: len(text) - len(words)]
+        return space + chr(_FIRST_ANCHOR + list(self.claims).index(id)) + words
+
+    def with_anchors(self, text: str) -> str:
+        """Write the first anchor of each claim as an id, and drop the others."""
+        ids, seen = list(self.claims), set[str]()
+
+        def written(anchor: re.Match[str]) -> str:
+            id = ids[ord(anchor[0]) - _FIRST_ANCHOR]
+            first = id not in seen
+            seen.add(id)
+            return f"[]{{#claim-{id}}}" if first else ""
+
+        return ANCHORS.sub(written, text)
 
     def resolved(self, text: str) -> str:
         """Replace the marks in a text by what they stand for."""
@@ -142,7 +167,7 @@ class Page:
 
     def plain(self, text: str) -> str:
         """Strip the links of values and the escapes from words, on one line."""
-        unlinked = _LINK.sub(r"\1", self.resolved(text))
+        unlinked = _LINK.sub(r"\1", self.resolved(ANCHORS.sub("", text)))
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
@@ -284,13 +309,14 @@ class PaperTags(Extension):
             chosen = "undecided_"
         page.asides += (text for name, text in texts.items() if name != chosen)
         if chosen in texts:
-            return texts[chosen]
+            return page.anchored(id, texts[chosen])
         page.unsupported.append(
             f"{page.template}:{line}: the sentence rests on the claim {id}, which is "
             f"{claim.verdict}; write what is true of these data."
         )
         reason = page.mark(markdown(f"{claim.verdict}: {claim.because}"))
-        return f"[**[No longer {verdict} by these data ({reason}):]**]{{.unsupported}} {sentence}"
+        warning = f"[**[No longer {verdict} by these data ({reason}):]**]{{.unsupported}}"
+        return page.anchored(id, f"{warning} {sentence}")
 
 
 class StudyText(str):

@@ -86,12 +86,10 @@ def index_of_paper(
             yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
 
 
-def index_of_claims(
-    study: str, title: str, claims: Iterable[Mapping[str, Any]]
-) -> Iterator[Mapping[str, str]]:
+def index_of_claims(title: str, claims: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
     """Index the claims of a paper, with their verdicts."""
     for claim in claims:
-        yield _entry("Claim", title, claim["sentence"], f"claims.html#{study}", claim["verdict"])
+        yield _entry("Claim", title, claim["sentence"], claim["address"], claim["verdict"])
 
 
 def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:

@@ -75,11 +75,18 @@ class SitePaper:
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """Claims, with their titles as ``sentence``."""
+        """Claims, with their titles as ``sentence`` and the ``address`` of it or of the paper."""
         claims: list[Mapping[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
-            claims.append({**claim, "sentence": plain_words(words)})
+            places = [f"claim-{id}"]
+            if claim["sentence"] or "summary" in self.values:
+                places.append("tbl-claims")  # a row of a paper's or of a report's table of claims
+            address = self.page
+            for place in reversed(places):
+                if f'id="{place}"' in self.html:
+                    address = f"{self.page}#{place}"
+            claims.append({**claim, "sentence": plain_words(words), "address": address})
         return claims
 
     @property
@@ -170,4 +177,4 @@ def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
         title, abstract = paper.entry["title"], paper.entry["abstract"]
         yield from index_of_paper(title, abstract, paper.page, paper.html)
     for paper in papers:
-        yield from index_of_claims(paper.study, paper.entry["title"], paper.claims)
+        yield from index_of_claims(paper.entry["title"], paper.claims)

@@ -30,6 +30,12 @@ end
 
 --- The document, which was made from `text`, without what the format does not show.
 function visibility.only_shown(doc, text, format)
+  -- Only pages link to the sentence of a claim.
+  if format ~= "html" and text:find("%[%]{#claim%-") then
+    doc = doc:walk({ Span = function(span)
+      return span.identifier:match("^claim%-") and {} or nil
+    end })
+  end
   if not text:find("content%-") then
     return doc
   end

@@ -92,7 +92,7 @@ SAID = {
         "Work & memory", "How <fast>?", "2 GB/s", "[1, 3]", "2 refuted",
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
-    "claims.html": (">The figure has 2^3, 4 [3, 5].</td>", "Not said", "states no claims"),
+    "claims.html": (">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims"),
     "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
     "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
     "machines.html": (

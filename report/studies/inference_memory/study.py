@@ -289,11 +289,18 @@ def _split(p: Paper) -> Quantity:
 
 
 def _right(run: Run, precision: Precision) -> Quantity:
-    return exact("recognized", "1", sum(run.correct(precision)), run.file)
+    return _scored("recognized", run, sum(run.correct(precision)))
 
 
 def _digits(run: Run) -> Quantity:
-    return exact("digits", "1", len(run.correct("float32")), run.file)
+    return _scored("digits", run, len(run.correct("float32")))
+
+
+def _scored(name: str, run: Run, count: int) -> Quantity:
+    """Count digits; absent for a run that scored none."""
+    if not run.correct("float32"):
+        return absent(name, "1", "no digits were scored")
+    return exact(name, "1", count, run.file)
 
 
 def _persistent(run: Run) -> Quantity:
@@ -308,7 +315,8 @@ gpu.values("measured", kept=_persistent)
 @on_gpu.claim("Every allocator history of a GPU holds the tensors of theory, in order")
 def tensors_requested(p: Paper) -> Iterator[Statement]:
     for history in p.allocated.histories():
-        yield exact("found", "1", not isinstance(history, Missing)).exactly(1)
+        holds = not isinstance(history, Missing)
+        yield exact("history of tensors", "1", holds, p.allocated.file).exactly(1)
 
 
 @on_gpu.claim(
@@ -320,8 +328,9 @@ def layout_copies(p: Paper) -> Iterator[Statement]:
     if not plain.convolutions or not all(copies.taken for copies in copied):
         return
     for copies in copied:
-        yield exact("share of copies", "1", copies.copies / copies.taken) > _MOST
-    yield exact("copies", "1", plain.copies).exactly(0)
+        share = copies.copies / copies.taken
+        yield exact("share of copies", "1", share, p.allocated.file) > _MOST
+    yield exact("copies", "1", plain.copies, p.allocated.file).exactly(0)
 
 
 @on_gpu.claim("Half precision costs more than a tenth of memory at batch 128 on a GPU")
@@ -333,7 +342,7 @@ def precision_costs(p: Paper) -> Iterator[Statement]:
 @on_gpu.claim("A large batch copies as many images as an index can name, within a thousandth")
 def batch_split(p: Paper) -> Iterator[Statement]:
     for size, part in p.allocated.split:
-        yield exact("over a part", "1", size / part).near(1, 1e-3)
+        yield exact("over a part", "1", size / part, p.allocated.file).near(1, 1e-3)
 
 
 @on_gpu.claim("A GPU's peak of memory grows with every batch size of the source")
