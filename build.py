@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "check": "check.check",
     "accept": "check.accept",
     "diff": "difference.diff",
+    "comparison": "comparison.comparison",
     "verify": "verify.verify",
     "verify_against": "against.verify_against",
     "artifact": "artifact.artifact",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
@@ -21,7 +20,7 @@ from experiments.harness.study import Session
 from experiments.machine import quiet, runtime
 from experiments.machine.conditions import pin_to_one_kind
 from report.core.errors import MeasurementError, UsageError
-from report.core.records.record import FEWEST_PROCESSES, Record
+from report.core.records.record import FEWEST_PROCESSES
 from report.core.records.store import Stored, read_attachments
 from report.instruments import case_operators, comparison
 
@@ -99,7 +98,10 @@ def compare(options: Namespace) -> int:
         content = {"record": str(path), "verdicts": results}
         print(msgspec.json.format(msgspec.json.encode(content)).decode())
     else:
-        print(*_lines(record, path, request.records), sep="\n")
+        stored = Stored(record, f"{record.study}/{path.name}")
+        files = read_attachments(stored, (case_operators.PATTERN,), request.records)
+        print(*comparison.lines(record, files), sep="\n")
+        print(f"Record: {path}", f"Page: python build.py --comparison {path}", sep="\n")
     return int(any(result.reason for result in results))
 
 
@@ -169,17 +171,3 @@ def _forecast(request: Comparison, observer: Observer) -> None:
         )
     if noise := None if quiet.unavailable() else quiet.watch(threads, 0.5):
         observer.note(f"The machine is busy: {noise}. --wait-quiet 10 waits.")
-
-
-def _lines(record: Record, path: Path, records: Path) -> Iterator[str]:
-    """Yield the verdicts, what theory says of each function, and the file of the record."""
-    *candidates, itself = comparison.verdicts(record)
-    for result in candidates:
-        yield f"{result.function}: {result.sentence}"
-    yield f"{itself.function} beside itself: {itself.sentence}"
-    stored = Stored(record, f"{record.study}/{path.name}")
-    yield from comparison.reasons(
-        record, read_attachments(stored, (case_operators.PATTERN,), records)
-    )
-    yield f"Pairs of processes: {itself.pairs}, of which disturbed: {itself.disturbed}."
-    yield f"Record: {path}"

@@ -110,7 +110,7 @@ def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return ("torch",) if has_torch else ("numpy",)
 
 
-def _files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """Return the source of the case's function, and the operators of one call, or why not."""
     name, network, reason = str(factors["function"]), None, None
     try:
@@ -142,6 +142,11 @@ def _captured(factors: Factors) -> Any:
     from experiments.theory.captures import Input
     from experiments.theory.checked import checked
 
+    def inference_mode(mode: Any = True) -> Any:
+        return torch.set_grad_enabled(not mode) if isinstance(mode, bool) else torch.no_grad()(mode)
+
+    # In the real one, operators are not taken apart as they are outside; the work is the same.
+    vars(torch)["inference_mode"] = inference_mode
     function, make = (load(str(factors[name]), _folder()) for name in ("function", "inputs"))
     inputs = []
     for tensor in parts(make(0)):
@@ -167,7 +172,7 @@ STUDY: Final = Study(
         quick=_QUICK,
         is_counted=no_case,
         times=_times,
-        files=_files,
+        files=files_of,
         imports=_imports,
     ),
 )

@@ -38,7 +38,7 @@ examples:
 #: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
     *("list", "dry_run", "check", "accept", "verify", "verify_against", "artifact"),
-    *("diff", "new", "watch", "serve"),
+    *("diff", "comparison", "new", "watch", "serve"),
 )
 #: Commands that --use applies to.
 _USING: Final = ("build", "dry_run", "watch", "accept")
@@ -191,6 +191,12 @@ def _add_commands(parser: Parser) -> None:
         metavar="REV",
         help="Compare the papers with those from a git revision or another data directory; without "
         "REV, compare the numbers with the pinned ones.",
+    )
+    add(
+        "--comparison",
+        type=some_path,
+        metavar="RECORD",
+        help="Write a page and a report of functions that «experiments compare» has judged.",
     )
     add(
         "--watch",

@@ -9,12 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import NormalDist, fmean, median
 from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.record import FEWEST_PROCESSES, Case, Record, Round
-from report.core.statistics.estimates import CONFIDENCE, Estimate, binomial_rank, median_interval
+from report.core.statistics.estimates import (
+    CONFIDENCE,
+    Estimate,
+    binomial_rank,
+    bonferroni,
+    median_interval,
+)
 from report.instruments import case_operators, gates
 from report.instruments.ceilings import best_rate, rate
 
@@ -118,6 +125,43 @@ def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
                 f"{max(rates) / 1e9:.3g} GB/s"
             )
     return None
+
+
+def groups(record: Record) -> list[list[Verdict]]:
+    """Group the functions that are right, fastest first; a group does not differ from its first.
+
+    Functions differ if the interval of their ratio in the same processes, at a level that holds for
+    all pairs of functions together, excludes 1.
+    """
+    judged = []
+    for result, case in zip(verdicts(record), record.cases, strict=True):
+        if result.ratio is not None and not result.reason:
+            times = {r.process: ratio(r) for r in case.rounds_under("retained")}
+            judged.append((result.ratio.value, result, times))
+    judged.sort(key=itemgetter(0), reverse=True)
+    level = bonferroni(CONFIDENCE, max(1, math.comb(len(judged), 2)))
+    grouped: list[list[Verdict]] = []
+    first: dict[int, float] = {}
+    for _, result, times in judged:
+        shared = [first[process] / times[process] for process in times if process in first]
+        apart = median_interval(shared, level) if shared else None
+        if apart is None or (apart.confidence >= level and not apart.low <= 1 <= apart.high):
+            grouped.append([])
+            first = times
+        grouped[-1].append(result)
+    return grouped
+
+
+def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
+    """Yield the verdicts, groups of several functions, what theory says, and the pairs."""
+    *candidates, itself = verdicts(record)
+    for result in candidates:
+        yield f"{result.function}: {result.sentence}"
+    yield f"{itself.function} beside itself: {itself.sentence}"
+    for number, group in enumerate(groups(record) if len(candidates) > 1 else (), 1):
+        yield f"group {number}, not different: {', '.join(result.function for result in group)}"
+    yield from reasons(record, files)
+    yield f"pairs of processes: {itself.pairs}, of which disturbed: {itself.disturbed}"
 
 
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:

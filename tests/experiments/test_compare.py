@@ -14,17 +14,20 @@ import numpy as np
 import psutil
 import pytest
 
+import build
 from experiments.__main__ import main
 from experiments.compare import arrays
 from experiments.compare.court import Contestant, Court, Turn, started
-from experiments.compare.study import FOLDER, STUDY, Comparison
+from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
 from experiments.harness.study import Session, UnavailableError
 from experiments.machine import environment, runtime
-from report.core.records.record import Round
+from report.core.records.record import Case, Round
+from report.core.records.store import write_record
 from report.core.statistics.estimates import CONFIDENCE, Estimate, median_interval
-from report.instruments import comparison
+from report.instruments import case_operators, comparison
+from tests import factory
 from tests.experiments import cheats
 from tests.experiments.conftest import ROOT, Notes, make_environment
 
@@ -173,6 +176,22 @@ def test_arrays_keep_type_layout_and_value() -> None:
     assert last.stride() == images.stride() and torch.equal(last, images)
     assert torch.equal(half, values[2])
     assert np.array_equal(arrays.numbers(written[2], memory), values[2].float().numpy())
+
+
+def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As outside of inference mode, in which PyTorch takes no operator apart."""
+    torch = pytest.importorskip("torch")
+    (tmp_path / "product.py").write_text(
+        "import torch\ndef make(seed): return torch.ones(2, 3, 5)\n"
+        "@torch.inference_mode()\ndef product(x): return x @ torch.ones(5, 4)\n"
+    )
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    monkeypatch.setattr(torch, "inference_mode", torch.inference_mode)  # restored afterwards
+    places = dict.fromkeys(("function", "against", "reference"), "product.py:product")
+    source, operators = files_of({**places, "inputs": "product.py:make"}, SESSION)
+    assert source.content == (tmp_path / "product.py").read_bytes()
+    theory = case_operators.unpack(operators.content, "x").theory(make_environment())
+    assert theory is not None and theory.multiply_adds == 2 * 3 * 5 * 4
 
 
 @pytest.mark.parametrize(
@@ -351,3 +370,45 @@ def test_a_killed_comparison_leaves_nothing(tmp_path: Path) -> None:
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
     assert {*Path("/dev/shm").iterdir()} <= segments
+
+
+def judged(function: str, gains: list[float], reason: str | None = None, nbytes: int = 8) -> Case:
+    """A case of pairs with these ratios; a ``reason`` is that of its last process."""
+    rounds = []
+    for number, gain in enumerate(gains, 1):
+        series = {"time": (1e-3,), "baseline_time": (gain * 1e-3,), "call_bytes": (nbytes,)}
+        rounds.append(Round(process=number, policy="retained", series=series))
+    if reason is not None:
+        failed = {"process": len(gains) + 1, "policy": "retained", "status": "unavailable"}
+        rounds.append(Round(**failed, reason=reason, series={}))
+    values = {**factors("honest"), "function": function, "margin": 0.02}
+    return Case(factors=values, rounds=tuple(rounds))
+
+
+def test_a_class_has_groups_and_the_calls_that_failed(tmp_path: Path) -> None:
+    scatter = np.linspace(0.97, 1.03, PAIRS)
+    wrong = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
+    record = factory.record(
+        [
+            judged("a.py:solve", (1.5 * scatter).tolist()),
+            judged("b.py:solve", (1.5 * scatter[::-1]).tolist()),
+            judged("c.py:solve", (0.5 * scatter).tolist()),
+            judged("d.py:solve", (9 * scatter).tolist(), wrong),
+            judged("e.py:solve", (9 * scatter).tolist(), nbytes=10**12),
+            judged("base.py:solve", scatter.tolist()),
+        ],
+        study="compare",
+    )
+    names = [[result.function[:-9] for result in group] for group in comparison.groups(record)]
+    assert names == [["a", "b"], ["base"], ["c"]]
+    words = [result.word for result in comparison.verdicts(record)]
+    assert words == ["faster", "faster", "slower", "wrong", "impossible", "no difference"]
+    path = write_record(record, tmp_path)
+    assert build.main(["--comparison", str(path), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "compare" / "index.html").read_text()
+    report = (tmp_path / "out" / "compare" / "report.md").read_text()
+    assert f"- d.py:solve: {wrong}\n" in report and wrong in page
+    assert "- a.py:solve: faster by 1.500 [1.471, 1.529]\n" in report
+    assert "the fastest cache moves" in report
+    assert "group 1, not different: a.py:solve, b.py:solve\n" in report
+    assert "This is no sandbox" in page and record.environment.label in page

@@ -1,0 +1,52 @@
+"""Write a page and a report of compared functions: ``python build.py --comparison RECORD``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from report.commands.arguments import request_of
+from report.commands.console import announcer, say, shown
+from report.core.errors import RecordError, unwritable
+from report.core.records.store import Stored, read_attachments, read_record
+from report.engine.place import only_build, put_folder, stage_in
+from report.instruments import case_operators
+from report.instruments.comparison import NAME, groups, lines, reasons, verdicts
+from report.render.shell import read_settings, render_template, write_assets
+
+
+def comparison(options: Namespace) -> int:
+    """Write ``compare/index.html`` and ``compare/report.md`` below the output folder.
+
+    Raises ``RecordError`` if the file is no record of a comparison.
+    """
+    path: Path = options.comparison.resolve()
+    stored: Stored = read_record(path, path.parents[1])
+    if stored.record.study != NAME:
+        raise RecordError(f"{path.name}: is a record of {stored.record.study}; name one of {NAME}.")
+    files = read_attachments(stored, (case_operators.PATTERN,), path.parents[1])
+    *candidates, itself = verdicts(stored.record)
+    content = {
+        "record": stored.record,
+        "file": path.name,
+        "itself": itself,
+        "groups": groups(stored.record),
+        "wrong": [result for result in candidates if result.reason],
+        "reasons": tuple(reasons(stored.record, files)),
+    }
+    request = request_of(options)
+    page = render_template(
+        "comparison.html.j2", read_settings(request.data), root="", scripts=(), **content
+    )
+    text = "".join(f"- {line}\n" for line in lines(stored.record, files))
+    with only_build(request.out, announcer(quiet=True)), stage_in(request.out) as stage:
+        try:
+            write_assets(stage / NAME)
+            (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
+            report = f"# Functions beside {itself.function}\n\n{text}"
+            (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
+            put_folder(NAME, request.out, stage)
+        except OSError as error:
+            raise unwritable(error) from error
+    say(f"Wrote {shown(request.out / NAME / 'index.html')} and report.md")
+    return 0
