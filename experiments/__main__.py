@@ -71,7 +71,7 @@ parts of a run, and several runs
 --shard  I/N  only the I-th of N parts, which papers merge
 --if-missing  –  skip a measured shard, go on with one begun
 --all  –  with --device cuda: all that papers need of a GPU
---minutes  MIN [25]  time for --all
+--minutes  MIN [14]  time for --all
 """
 _JOBS: Final = """\
 jobs

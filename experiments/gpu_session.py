@@ -1,6 +1,6 @@
 """All measurements that papers need of a GPU, in one command and a given time.
 
-``python -m experiments run --all --device cuda --minutes 25`` measures the parts of ``PARTS``, the
+``python -m experiments run --all --device cuda --minutes 14`` measures the parts of ``PARTS``, the
 most valuable first, each within its share of the time.  A part whose time is over ends with a
 record of the cases measured until then.
 """
@@ -38,15 +38,15 @@ def _part(weight: float, budget: float, study: str, *settings: str, **asked: Any
 
 
 PARTS: Final = (
-    # Peaks of all networks in three precisions until the memory is exhausted, and their times.
-    _part(6, 0.1, "inference_memory", "sweep=peaks", ceilings="none"),
-    # Work and bytes of the layer with TF32 off and on: one process, then ncu.
-    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
+    # Peaks of all networks in three precisions and both layouts until the memory is exhausted.
+    _part(6, 0.1, "inference_memory", "sweep=peaks,precision", ceilings="none"),
     # Times by as many processes as there is time for.
     _part(6, 0.4, "training_roofline", ceilings="large"),
-    _part(3, 0.2, "conv_scaling", ceilings="small"),
     # One network on three libraries, from calls that cost more than their work to a full device.
     _part(7, 0.06, "backend_speedup", "dtype=float32", ceilings="none"),
+    _part(3, 0.2, "conv_scaling", ceilings="small"),
+    # Work and bytes of the layer with TF32 off and on: one process, then ncu.
+    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
 )
 #: Share of a part's time for its timed processes; memory is measured before them.
 _ROUNDS: Final = 0.65

@@ -69,13 +69,13 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
     started = time.monotonic()
     study, planned, cases = request.select()
     request.select_shard()
+    if request.quick:  # before the seconds in which torch is imported
+        claims = "; ".join(study.plan.quick_claims) or "none that its study names"
+        note(f"Claims that this quick run can decide: {claims}.")
     threads = runtime.checked_threads(request.threads)
     torch = runtime.start_torch(request.device, threads)
     start_s = time.monotonic() - started + _START_S
     protocol = available_policies(planned, request.device)[0]
-    if request.quick:
-        claims = "; ".join(study.plan.quick_claims) or "none that its study names"
-        note(f"Claims that this quick run can decide: {claims}.")
     kinds = _by_kind(cases)
     _check_cases(study, kinds, note)
     _check_disk(request.records, protocol, len(cases))

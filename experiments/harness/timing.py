@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
+from experiments.machine import gpu_state
 from report.core.records.record import Measured, Protocol
 
 #: Largest share of a case's time for the warm-up.
@@ -91,11 +92,17 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 
 
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> Measured:
-    """Warm up until calls no longer get faster, then take the samples of a case."""
-    clock = CLOCKS[device]
+    """Warm up until calls no longer get faster, then take the samples of a case.
+
+    On a GPU, its state before, during and after the series is added.
+    """
+    clock, states = CLOCKS[device], [gpu_state.read(device)]
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
-        return repeat_calls(workload, protocol, clock)
+        states.append(gpu_state.read(device))
+        series = repeat_calls(workload, protocol, clock)
+        states.append(gpu_state.read(device))
+    return series | gpu_state.series_of(states)
 
 
 def warm_up(

@@ -48,7 +48,7 @@ from experiments.harness.study import (
     Study,
     UnavailableError,
 )
-from experiments.machine import quiet, runtime
+from experiments.machine import gpu_state, quiet, runtime
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
 from report.core.errors import MeasurementError
@@ -272,7 +272,8 @@ def _measure_time(study: Study, task: Task, index: int, factors: Factors) -> Rou
     round_ = Round(
         process=session.process,
         policy=task.policy,
-        disturbance=quiet.disturbance(before, quiet.read_counters(), session.threads),
+        disturbance=quiet.disturbance(before, quiet.read_counters(), session.threads)
+        or gpu_state.throttling(series),
         series=series,
     )
     return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import conditions, limits, quiet
+from experiments.machine import conditions, gpu_state, limits, quiet
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
 from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
@@ -81,6 +81,8 @@ def gather(
             missing[field] = _REASONS.get(field, "the system does not say it")
     if (reason := quiet.unavailable()) is not None:
         missing["disturbance"] = reason
+    if device == "cuda" and (reason := gpu_state.unavailable()) is not None:
+        missing["device_clock"] = reason
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
 

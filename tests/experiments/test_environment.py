@@ -309,7 +309,7 @@ def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
     for name in ("commands/checks", "harness/run", "machine/environment", "importers/command"):
         assert f"experiments/{name}.py" not in scaling | roofline
     assert "experiments/conv_scaling.py" in scaling - roofline
-    assert "experiments/networks/catalogue.py" in roofline - scaling
+    assert "experiments/training_roofline.py" in roofline - scaling
 
 
 def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_t
 from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import CallTime, Workload
-from experiments.machine import limits
+from experiments.machine import gpu_state, limits
 from report.core.records.layers import Linear
 from report.core.records.pooling import merged_ceilings, outcome
 from report.core.records.quantities import QUANTITIES
@@ -325,6 +325,44 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
         "requested_after": (2000,) * 3, "requested_peak": (2300,) * 3,
     }  # fmt: skip
     assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
+
+
+@pytest.mark.parametrize(
+    ("reasons", "cause"),
+    [((1, 4, 1), None), ((0, 0x20, 0), "driver slowed it for heat"), ((0, 0, 8), "the hardware")],
+)
+def test_a_throttled_series_is_disturbed(
+    monkeypatch: pytest.MonkeyPatch, reasons: tuple[int, ...], cause: str | None
+) -> None:
+    masks, order = iter(reasons), list[str]()
+    nvml = SimpleNamespace(
+        NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, nvmlInit=lambda: order.append("read"),
+        nvmlDeviceGetHandleByUUID={"GPU-0-1": "gpu"}.__getitem__,
+        nvmlDeviceGetClockInfo=lambda gpu, kind: 1980, nvmlDeviceGetPowerUsage=lambda gpu: 700_500,
+        nvmlDeviceGetTemperature=lambda gpu, kind: 61,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: next(masks),
+    )  # fmt: skip
+    properties = {2: SimpleNamespace(uuid="0-1")}
+    cuda = SimpleNamespace(current_device=lambda: 2, get_device_properties=properties.get)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(gpu_state, "unavailable", lambda: None)
+    monkeypatch.setitem(timing.CLOCKS, "cuda", timing.cpu_clock)
+    protocol = msgspec.structs.replace(FULL, minimum_samples=2, maximum_samples=2)
+    series = timing.sample_times(Workload(lambda: order.append("call")), protocol, "cuda")
+    assert [*dict.fromkeys(order[:2])] == ["read", "call"] and order[-3:] == [
+        "call",
+        "call",
+        "read",
+    ]
+    assert series["device_clock"] == (1_980_000_000,) * 3 and series["device_power"] == (700.5,) * 3
+    assert series["device_temperature"] == (61,) * 3 and series["throttle_reasons"] == reasons
+    assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
+    assert (
+        (cause in str(gpu_state.throttling(series))) if cause else not gpu_state.throttling(series)
+    )
+    monkeypatch.setattr(gpu_state, "unavailable", lambda: "not installed")
+    assert "device_clock" not in timing.sample_times(Workload(list), protocol, "cuda")
 
 
 #: Takes 1 block of 8 MiB, then 3 together, and frees them; the result is the last.

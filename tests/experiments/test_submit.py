@@ -199,7 +199,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     tmp_path: Path,
     notes: Notes,
 ) -> None:
-    """The first leaves its time, one fails, others would take too long, the last has no case."""
+    """The first leaves its time, one fails, others would take too long, the third has no case."""
     one, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 
@@ -235,11 +235,11 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
     assert gpu_session.measure_all("cuda", 10, tmp_path, notes) == 1
     assert now == pytest.approx(600)
-    assert closed == ["conv_profiling", "training_roofline"]
+    assert closed == ["training_roofline", "conv_profiling"]
     assert capsys.readouterr().out.splitlines() == [
         "inference_memory: whole.json",
-        "conv_profiling: part.json (its 95 s were over)",
         "training_roofline: part.json (its 189 s were over)",
-        "conv_scaling: No device.",
         "backend_speedup: Nothing was measured: its 221 s were over; give more --minutes.",
+        "conv_scaling: No device.",
+        "conv_profiling: part.json (its 95 s were over)",
     ]
