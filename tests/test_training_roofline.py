@@ -213,7 +213,10 @@ EXPECTED: Mapping[str, float] = {
     "bias_least": 0.080, "bias_most": 0.55, "bias_needed": 0.28, "bias_small": 0.21,
     "heavy_narrow": 2, "light_narrow": 1.5,
     "paradox": CORRECTED, "paradox_slow": BY_PRINT / CLOCK,
-    "even_clock": 1000, "printed_memory": 12e9,
+    "even_clock": 1000, "even_light": 1300, "even_heavy": 1700, "printed_clock": 3280,
+    "step_cost": 64 / 111 - 64 / 117, "step_predicted": 128 / (192 / 117 - 64 / 111),
+    "t4_fixed": 0.10, "rtx_fixed": 0.038, "t4_small_once": 1.0993, "rtx_heavy_once": 0.8310,
+    "rtx_light_once": 0.7335, "printed_memory": 12e9,
     "small_ratio": 650 / 1107 * CHIP / 8.1e12, "small_by_print": 36.2 / 11.4 * CHIP / 48.7e12,
     "heavy_ratio": (111 + 117) / (359 + 366) * CHIP / 8.1e12,
     "t4_low": 1120, "t4_ridge": 8.1e12 / 320e9, "rtx_ridge": CHIP / BUS,
@@ -312,7 +315,9 @@ def other() -> dict[str, dict[str, Findings]]:
             "inflated": on(**{"48.7": 10}),
             "small-remains": on(_650=100),
             "laptop-ahead": on(_752=450),
-            "readings-differ": on(_650=620),
+            "readings-differ": on(_650=588),
+            "clock-decides": on(_366=700),
+            "step-cost": on(_120=150),
             "hardware": on(_1107=700),
             "needs-most": on(on_gpu(light=12 / 1.09)),
             "averages-overstate": on(record(loading(0.7))),
@@ -325,7 +330,9 @@ def other() -> dict[str, dict[str, Findings]]:
 def test_each_claim_has_two_sides() -> None:
     papers.assert_both_sides(full(), other())
     near = {
-        "readings-differ": on(_650=632),
+        "readings-differ": on(_650=595),
+        "clock-decides": on(_366=400),
+        "step-cost": on(_120=121),
         "hardware": on(_1107=720),
         "needs-most": on(on_gpu(light=12 / 1.11)),
     }

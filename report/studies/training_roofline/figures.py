@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from figures.panels import Dots, Points, Roofline
+from figures.panels import Band, Dots, Points, Roofline, Scaling
 from report.core.missing import Missing
 from report.paper.plots import GIGA, dot_series, roof_line
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import DEPTHWISE, Run, Timed
-from report.studies.training_roofline.source import RTX, T4, Source, value_of
-from report.studies.training_roofline.subject import IMAGE, NETWORKS, Precision, Step
+from report.studies.training_roofline.source import CLOCKS, RTX, T4, Source, value_of
+from report.studies.training_roofline.subject import (
+    HEAVY,
+    IMAGE,
+    LIGHT,
+    NETWORKS,
+    SMALL,
+    Precision,
+    Step,
+)
 
 #: The kinds of layers with multiply-adds, in the order of their colours.
 _KINDS: Final = ("3 × 3", "1 × 1", DEPTHWISE, "7 × 7", "linear")
@@ -21,6 +29,43 @@ _SHOWN: Final[tuple[tuple[Precision, int], ...]] = (
     ("float32", 1),
     ("float32", 2),
 )
+
+
+#: The lines of the ratio over the laptop's clock: a network, and whether by rates.
+_LINES: Final = ((SMALL, False), (SMALL, True), (LIGHT, False), (HEAVY, False))
+
+
+def clocks(source: Source) -> Iterator[Scaling]:
+    """Draw the T4's efficiency over the laptop's over the laptop's clock, a line a network.
+
+    Each begins where it is one, and ends at the clock of the printed peak.  Bars reach to the
+    lowest clock of the T4 at which direct convolution gives ResNet-18's throughput or rate.
+    """
+    remainders = {row.name: row for row in source.remainders()}
+    nominal, low, high = (value_of(source.first_row("cores", name)) for name in CLOCKS[RTX])
+    lines = []
+    for series, (network, by_rate) in enumerate(_LINES):
+        row = remainders[network]
+        ratio = value_of(row.by_print if by_rate else row.ratio) / nominal
+        small = source.compared(T4, SMALL, by_rate)
+        x = (*sorted((1 / ratio, low, nominal, high)), value_of(source.printed_clock))
+        y = tuple(ratio * clock for clock in x)
+        slow = tuple(at_top / value_of(source.share(small)) for at_top in y)
+        label = f"{network}{', by rates' * by_rate}"
+        lines.append(Points(label, x, y, y, slow, series, hollow=by_rate, joined=True))
+    claim = value_of(source.value("paradox"))
+    bands = (Band("", 1, 1, 1, 6), Band("the source", claim, claim, claim, 6))
+    yield Scaling(
+        "The laptop's clock (MHz)",
+        "T4's efficiency over the laptop's",
+        tuple(lines),
+        bands=bands,
+        x_ticks=(low, high, value_of(source.printed_clock)),
+        x_scale="linear",
+        y_scale="linear",
+        y_from_zero=True,
+        direct=True,
+    )
 
 
 def shares(source: Source) -> Iterator[Dots]:
@@ -82,6 +127,7 @@ def _marks(layers: Sequence[Timed]) -> Iterator[Points]:
         own = [layer for layer in layers if layer.kind == kind and layer.load.flops]
         x = tuple(layer.load.intensity for layer in own)
         y = tuple(layer.load.flops / layer.time / GIGA for layer in own)
-        # One name a kind of several layers, at its lowest point, where few other marks are.
-        names = tuple(kind * (rate == min(y) and len(y) > 1) for rate in y)
+        # One name a kind of several layers, at an end, where few other marks are.
+        named = x.index(max(x)) if kind == "3 × 3" and x else y.index(min(y)) if y else 0
+        names = tuple(kind * (place == named and len(y) > 1) for place in range(len(y)))
         yield Points("", x, y, series=series, names=names)

@@ -17,7 +17,7 @@ from report.core.statistics.estimates import Estimate
 from report.evidence.audit import Printed, printed_value
 from report.paper.findings import Inputs
 from report.quantity import expression
-from report.quantity.evaluation import number
+from report.quantity.evaluation import number, to_digits
 from report.quantity.expression import Quantity, absent
 from report.quantity.operations import counted_in, flops, largest, spanning
 from report.studies.training_roofline import theory
@@ -234,18 +234,24 @@ class Source:
         return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
 
     @cached_property
+    def printed_clock(self) -> Quantity:
+        """The clock (MHz) at which the laptop's chip would have the printed peak."""
+        nominal = self.first_row("cores", "nominal")
+        return to_digits(nominal * self.printed_peak(RTX) / self.peak(RTX), 3)
+
+    @cached_property
     def needed_clock(self) -> Quantity:
         """The T4's lowest clock over its highest at which direct convolution gives its rates."""
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
         return largest(*map(self.share, cases))
 
-    def of_roof(self, case: Case, *clocks: str) -> Quantity:
+    def of_roof(self, case: Case, *clocks: str, once: bool = False) -> Quantity:
         """Divide the throughput by that of layers at the nearer of their roofs.
 
         The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
         """
         least = (
-            self._least(case.device, case.network, case.batch, clock)[0]
+            self._least(case.device, case.network, case.batch, clock, once)[0]
             for clock in clocks or CLOCKS[case.device]
         )
         return spanning(*(case.images * time / case.batch for time in least))
@@ -263,9 +269,11 @@ class Source:
         share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
         return expression.exact(f"share of {network} near memory, {device}", "1", share, self.file)
 
-    def _least(self, device: str, network: str, batch: int, clock: str) -> tuple[Quantity, float]:
-        peak, bandwidth = self.peak(device, clock), self.bandwidth(device)
-        return theory.least_time(network, batch, value_of(peak), value_of(bandwidth))
+    def _least(
+        self, device: str, network: str, batch: int, clock: str, once: bool = False
+    ) -> tuple[Quantity, float]:
+        roofs = value_of(self.peak(device, clock)), value_of(self.bandwidth(device))
+        return theory.least_time(network, batch, *roofs, once=once)
 
     def of_bandwidth(self, case: Case) -> Quantity:
         """The traffic layer by layer a second over the bandwidth."""

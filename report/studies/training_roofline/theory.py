@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from report.core.records.layers import Layer, at_batch
+from report.core.records.layers import BatchNorm, Layer, at_batch
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops, largest
 from report.studies.training_roofline.subject import IMAGE
 from report.theory.networks import layers_of
-from report.theory.roofline import cached_step_load, step_load, training_loads, update_load
-from report.theory.work import training_macs
+from report.theory.roofline import cached_step_load, load, step_load, update_load
+from report.theory.work import training_macs, training_passes
 
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
@@ -47,14 +47,20 @@ def intensity(network: str, *, cached: bool = False) -> Quantity:
 
 
 @cache
-def least_time(network: str, batch: int, peak: float, bandwidth: float) -> tuple[Quantity, float]:
+def least_time(
+    network: str, batch: int, peak: float, bandwidth: float, *, once: bool = False
+) -> tuple[Quantity, float]:
     """The time (s) of a training step whose layers all run at the nearer of their roofs.
 
     With it the share of that time in which memory is the nearer one.  ``peak`` is in FLOP/s and
-    ``bandwidth`` in B/s; the update of the parameters moves bytes alone.
+    ``bandwidth`` in B/s; the update of the parameters moves bytes alone.  With ``once``, the
+    backward pass of batch norm reads its tensors once for both gradients, not for each.
     """
     layers = shapes(network, batch)
-    loads = (*training_loads(layers), update_load(layers))
+    loads = [update_load(layers)]
+    for layer, passes in zip(layers, training_passes(layers), strict=True):
+        joint = once and isinstance(layer, BatchNorm)
+        loads.append(load(layer, (passes[0], *passes[2:]) if joint else passes))
     arithmetic = [load.flops / peak for load in loads]
     moving = [load.bytes / bandwidth for load in loads]
     seconds = sum(map(max, arithmetic, moving))
