@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -36,7 +36,7 @@ from report.paper.findings import Findings
 from report.studies import find_study
 from report.studies.gpu_survey.results import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.study import Survey
-from report.studies.gpu_survey.subject import STEPS, is_cnn
+from report.studies.gpu_survey.subject import LADDER, STEPS, is_cnn
 from report.studies.gpu_survey.theory import Card, Networks
 from tests import papers
 from tests.degraded import committed
@@ -99,6 +99,12 @@ STUDY = "gpu_survey"
 OLD = 71e12, 936e9, 6 * 2**20
 MIDDLE = 165.2e12, 1008e9, 72 * 2**20
 NEW = 209.5e12, 1792e9, 96 * 2**20
+LARGE = 438.9e12, 1792e9, 0
+SHEETS = {
+    "first": (OLD, MIDDLE), "second": (MIDDLE, NEW), "compiled": (MIDDLE, NEW),
+    "both": (OLD, NEW), "pro_eager": (NEW, LARGE),
+    "pro": (NEW, LARGE),
+}  # fmt: skip
 #: Of each step the predicted gain over the measured one, or the gain between two tables, and how
 #: much of the time is one more read.  A network has the first number, and the second as often as
 #: the square of its place in an order of its own says.
@@ -106,6 +112,7 @@ RATIOS: Mapping[str, tuple[float, float]] = {
     "first": (0.917, 1.03e-4), "second": (1.102, 5.8e-5), "compiled": (1.056, 2.81e-5),
     "unchanged": (0.979, 1.34e-4), "compile_4090": (1.52, 5.6e-4),
     "compile_6000": (1.403, 5.19e-4), "compile_last": (1.25, 6.6e-4), "again": (0.021, 1.1e-5),
+    "pro": (1.126, 2.3e-5),
 }  # fmt: skip
 PRO = "RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 #: Tables by device, version of PyTorch, layout and compiler.
@@ -147,7 +154,7 @@ class Nets:
 
     def ratio(self, id: str) -> Any:
         least, more = self.ratios[id]
-        step = (2, 4, 5, 7, 8, 11, 13, 14)[[*RATIOS].index(id)]
+        step = (2, 4, 5, 7, 8, 11, 13, 14, 16)[[*RATIOS].index(id)]
         return least + more * (step * N % 41) ** 2
 
     def seconds(self, card: tuple[float, float, float], way: str = "operators") -> Any:
@@ -162,13 +169,17 @@ class Nets:
         return first + memory + np.maximum(second - 2 * KEPT / bandwidth, 0)
 
     def predicted(self, id: str, way: str = "operators") -> Any:
-        before, after = (OLD, MIDDLE) if id == "first" else (MIDDLE, NEW)
+        before, after = SHEETS[id]
         return self.seconds(before, way) / self.seconds(after, way)
 
     def gain(self, id: str) -> Any:
         if f"gain {id}" in self.ratios:
             return self.ratios[f"gain {id}"][0] + 1e-9 * N
-        gain = self.predicted(id, "merged" if id == "compiled" else "operators") / self.ratio(id)
+        if id in ("both", "pro_eager"):
+            rates = self.rates()
+            before, after = ("old", "new") if id == "both" else ("new", "pro")
+            return rates[after] / rates[before]
+        gain = self.predicted(id) / self.ratio(id)
         if id != "second":
             return gain
         # The rate of "densenet" is that of the second network.
@@ -184,11 +195,13 @@ class Nets:
         middle, last = old * self.gain("first"), (N < 21) * old
         after = middle * self.ratio("unchanged")
         compiled = after * self.ratio("compile_4090")
+        newest = compiled * self.gain("compiled")
+        workstation = newest * self.gain("pro")
         return {
             "old": old, "middle": middle, "after": after, "new": after * self.gain("second"),
-            "after compiled": compiled, "new compiled": compiled * self.gain("compiled"),
+            "after compiled": compiled, "new compiled": newest,
             "last": last, "last compiled": last * self.ratio("compile_last"),
-            "pro": 3.1 * old, "pro compiled": 3.1 * old * self.ratio("compile_6000"),
+            "pro": workstation / self.ratio("compile_6000"), "pro compiled": workstation,
         }  # fmt: skip
 
     def captured(self, n: int) -> NetworkOperators:
@@ -255,9 +268,19 @@ def full() -> Findings:
 
 #: All networks with group normalization are slower, and compiled they gain as the others do.
 _ALL_SLOWER = ("grouped", "grouped_pairs", "any_batch_pairs", "any_batch_slower", "slower_grouped")
+_KNOWN = "common_count", "fewest_known", "most_known"
+_COMPILED = "compiled_gain", "compiled_grouped_gain", "compiled_ungrouped_gain"
 EQUAL = {
     *combinations(_ALL_SLOWER, 2),
-    ("compiled_gain", "compiled_ungrouped_gain"),
+    *combinations(_KNOWN, 2),
+    *combinations(_COMPILED, 2),
+    ("grouped_least_batch", "workstation_least_batch"),
+    ("pro_gain", "pro_same_batch_gain"),
+    ("grouped_most_batch", "workstation_most_batch"),
+    ("first_half_error", "all_half_error"),
+    ("worst_network_error", "worst_other_error"),
+    ("worst_operators_error", "all_operators_error"),
+    ("first_operators_error", "least_operators_error"),
     ("workstation_gain", "workstation_ungrouped_gain"),
 }
 
@@ -270,31 +293,40 @@ GAINS["compile_last"] = np.append(NETS.ratio("compile_last")[:21], NETS.ratio("c
 GAINS["instead"] = GAINS["compile_4090"] / GAINS["second"]
 RATES = NETS.rates()
 for id, before, after in (
-    ("workstation", "after", 3.1 * RATES["old"]),
-    ("after_newest", "new", 3.1 * RATES["old"]),
-    ("both", "old", RATES["new"]),
+    ("workstation", "after", RATES["pro"]),
+    ("pro_same_batch", "new compiled", RATES["pro compiled"]),
 ):
     gains = after / RATES[before]
     GAINS[id] = np.append(gains, gains[1])
 #: Operations for each byte.
 INTENSITY = sum(WORK) / (KEPT + NORM + NETS.again)
-#: The growth of bandwidth and peak from a card to the next one.
-GROWTHS = {"first": (1008 / 936, 165.2 / 71), "second": (1792 / 1008, 209.5 / 165.2)}
+#: The step on which rules with a number are fitted.
+FITTED = {
+    "first": "second", "second": "first", "compiled": "first",
+    "both": "first", "pro_eager": "second", "pro": "compiled",
+}  # fmt: skip
 
 
-BOTH = 1792 / 936, 209.5 / 71, 2 / (936 / 1792 + 71 / 209.5)
+def growths(id: str) -> tuple[float, float]:
+    """The growth of bandwidth and of peak in a step."""
+    (peak, bandwidth, _), (other_peak, other_bandwidth, _) = SHEETS[id]
+    return other_bandwidth / bandwidth, other_peak / peak
 
 
 def over(id: str, way: str) -> Any:
     """The predicted gain over the measured one."""
-    bandwidth, peak = GROWTHS["first" if id == "first" else "second"]
-    growths = {"bandwidth": bandwidth, "peak": peak, "half": 2 / (1 / bandwidth + 1 / peak)}
-    fitted_on = "second" if id == "first" else "first"
-    growths |= {"none": 1.0, "constant": float(np.median(NETS.gain(fitted_on)))}
-    other = GROWTHS[fitted_on]
-    weight = log(growths["constant"] / other[1]) / log(other[0] / other[1])
-    growths["weighted"] = bandwidth**weight * peak ** (1 - weight)
-    return (growths[way] if way in growths else NETS.predicted(id, way)) / NETS.gain(id)
+    bandwidth, peak = growths(id)
+    rules = {"bandwidth": bandwidth, "peak": peak, "half": 2 / (1 / bandwidth + 1 / peak)}
+    rules |= {"none": 1.0, "constant": float(np.median(NETS.gain(FITTED[id])))}
+    other = growths(FITTED[id])
+    weight = log(rules["constant"] / other[1]) / log(other[0] / other[1])
+    rules["weighted"] = bandwidth**weight * peak ** (1 - weight)
+    return (rules[way] if way in rules else NETS.predicted(id, way)) / NETS.gain(id)
+
+
+def worst(*ways: str, steps: Iterable[str] = LADDER) -> float:
+    """The smallest, over some rules, of the largest median error in some steps."""
+    return min(max(error(id, way) for id in steps) for way in ways)
 
 
 def error(id: str, way: str) -> float:
@@ -326,41 +358,47 @@ def reached(table: str, card: tuple[float, float, float]) -> float:
 
 
 VALUES: Mapping[str, float] = {
-    "tables": 10, "batch": 256, "captured": 43, "first_count": 41, "compile_last_count": 22,
-    "first_pairs": 42, "grouped": 11, "ungrouped": 31, "slower_grouped": 11,
-    "slower_ungrouped": 0, "margin": 0.1, "confidence": 0.95,
-    **{f"{id}_gain": float(np.median(NETS.gain(id))) for id in STEPS},
+    "tables": 10, "batch": 256, "captured": 43, "common_count": 41, "fewest_known": 41,
+    "most_known": 41, "compile_last_count": 22, "pro_same_count": 42, "grouped": 11,
+    "ungrouped": 31, "slower_grouped": 11, "slower_ungrouped": 0, "margin": 0.1, "confidence": 0.95,
+    "grouped_pairs": 11, "any_batch_pairs": 11, "any_batch_slower": 11,
+    "grouped_least_batch": 128, "grouped_most_batch": 256,
+    "workstation_least_batch": 128, "workstation_most_batch": 256,
+    **{f"{id}_gain": float(np.median(NETS.gain(id))) for id in LADDER},
     **{
         f"{id}_gain": float(np.median(GAINS[id]))
-        for id in ("compile_last", "instead", "workstation", "after_newest", "both")
+        for id in ("compile_last", "instead", "workstation", "pro_same_batch")
     },
-    "grouped_pairs": 11, "any_batch_pairs": 11, "any_batch_slower": 11,
-    "both_half_error": float(np.median(abs(BOTH[2] / GAINS["both"][:41] - 1))),
-    "both_bandwidth_error": float(np.median(abs(BOTH[0] / GAINS["both"][:41] - 1))),
+    **{f"{id}_half_error": error(id, "half") for id in LADDER},
+    **{f"{id}_operators_error": error(id, "operators") for id in ("first", "compiled")},
+    "least_operators_error": min(error(id, "operators") for id in LADDER),
+    **{f"{id}_bandwidth_error": error(id, "bandwidth") for id in ("both", "pro")},
     **{f"{id}_constant_error": error(id, "constant") for id in STEPS},
+    **{f"{id}_merged_error": error(id, "merged") for id in ("compiled", "pro")},
+    **{f"worst_{way}_error": worst(way) for way in ("peak", "network", "operators")},
+    "worst_other_error": worst(
+        "none", "bandwidth", "peak", "constant", "weighted", "half", "network"
+    ),
+    "all_operators_error": worst("operators"), "all_half_error": worst("half", steps=STEPS),
     **{f"{id}_half_tail": tail(id, "half") for id in STEPS},
-    "first_tail": tail("first", "operators"), "compiled_tail": tail("compiled", "merged"),
+    "first_tail": tail("first", "operators"), "compiled_tail": tail("compiled", "operators"),
     **{f"{id}_grouped_gain": normalized(id, True) for id in ("second", "compiled", "workstation")},
     **{
         f"{id}_ungrouped_gain": normalized(id, False)
         for id in ("second", "compiled", "workstation")
     },
-    "second_error": error("second", "operators"), "norm_share": float(np.median(SHARE[GROUPED])),
+    "norm_share": float(np.median(SHARE[GROUPED])),
     "norm_share_least": 0.061, "norm_share_most": 0.0646,
     "roof_median": float(np.median(ROOFS)), "roof_q5": cut(ROOFS, 5), "roof_q95": cut(ROOFS, 95),
     "unchanged_gain": float(np.median(GAINS["unchanged"])),
     "unchanged_q5": cut(GAINS["unchanged"], 5), "unchanged_q95": cut(GAINS["unchanged"], 95),
     "first_bandwidth": 1008 / 936, "first_peak": 165.2 / 71,
     "first_order": order("first", NETS.predicted("first")),
-    "compiled_order": order("compiled", NETS.predicted("compiled", "merged")),
+    "compiled_order": order("compiled", NETS.predicted("compiled")),
+    "pro_intensity_order": order("pro", INTENSITY), "pro_most_gain": cut(NETS.gain("pro"), 95),
     "first_intensity_order": order("first", INTENSITY),
     "compiled_intensity_order": order("compiled", INTENSITY),
     "second_over": float(np.median(over("second", "operators"))),
-    "first_error": error("first", "operators"),
-    "compiled_error": error("compiled", "merged"), "first_network_error": error("first", "network"),
-    "second_network_error": error("second", "network"),
-    "compiled_unmerged_error": error("compiled", "operators"),
-    **{f"{id}_half_error": error(id, "half") for id in STEPS},
     "first_reached": reached("middle", MIDDLE), "second_reached": reached("new", NEW),
     "cached_change": float(
         np.median(NETS.predicted("first", "cached") / NETS.predicted("first") - 1)
@@ -387,10 +425,10 @@ def test_tables_have_their_headings_and_rows() -> None:
         "Ridge": approx(71e12 / 936e9),
     }  # fmt: skip
     assert first_row("tbl-steps") == {
-        "Step": "3090 to 4090, eager", "CNNs": 41, "Measured": approx(VALUES["first_gain"]),
+        "Step": "3090 to 4090, eager", "CNNs, all": 41, "Measured": approx(VALUES["first_gain"]),
         "Half and half": approx(VALUES["first_half_error"]),
         "Tail, half": VALUES["first_half_tail"],
-        "Operators": approx(VALUES["first_error"]), "Tail, op.": VALUES["first_tail"],
+        "Operators": approx(VALUES["first_operators_error"]), "Tail, op.": VALUES["first_tail"],
         "Rank, op.": VALUES["first_order"],
         "Rank, FLOP/B": VALUES["first_intensity_order"],
     }  # fmt: skip
@@ -418,7 +456,7 @@ def panels(figure: str) -> Any:
 def test_figures_of_gains_have_their_labels_and_points() -> None:
     drawn = panels("fig-scatter")[2]
     assert (drawn.title, drawn.x_label) == ("4090 to 5090, compiled", "Predicted gain")
-    assert sorted(drawn.points[0].x) == approx(sorted(NETS.predicted("compiled", "merged")))
+    assert sorted(drawn.points[0].x) == approx(sorted(NETS.predicted("compiled")))
     assert sorted(drawn.points[0].y) == approx(sorted(NETS.gain("compiled")))
     drawn = panels("fig-errors")[1]
     ways = {
@@ -472,7 +510,6 @@ SIDES = (
     ("neither-number", "gain second", 0.89 * 16 / 9, 0.91 * 16 / 9),
     ("operators-predict", "first", 1.09, 1.11),
     ("operators-predict", "compiled", 1.09, 1.11),
-    ("network-fails", "gain second", 16 / 9 / 1.11, 16 / 9 / 1.09),
     ("eager-falls-short", "second", 1.11, 1.09),
     ("mean-predicts", "gain first", 1.472 / 1.09, 1.472 / 1.11),
     ("constant-fails", "gain compiled", VALUES["first_gain"] / 1.11, VALUES["first_gain"] / 1.09),
@@ -482,9 +519,24 @@ SIDES = (
 )
 
 
+#: Claims on all steps need more networks to be supported: operators that err by 21 % in one step,
+#: and gains that half and half predicts in all.
+REFUTED: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "operators-hold": {"second": (1.21, 1e-9)},
+    "others-fail": {
+        "gain first": (1.472, 0), "gain second": (1.486, 0), "gain compiled": (1.486, 0),
+        "gain pro": (1.354, 0), "compile_4090": (1.4, 0), "compile_6000": (1.4, 0),
+    },
+}  # fmt: skip
+
+
 def test_each_claim_has_two_sides() -> None:
-    assert {claim for claim, *_ in SIDES} == full().claims.keys()
-    assert {claim.verdict for claim in full().claims.values()} == {"supported"}
+    verdicts = {id: claim.verdict for id, claim in full().claims.items() if id not in REFUTED}
+    assert verdicts == {claim: "supported" for claim, *_ in SIDES}
+    theirs = find_study(STUDY)(committed(STUDY)).claims
+    for claim, others in REFUTED.items():
+        assert theirs[claim].verdict == "supported"
+        assert found(**others).claims[claim].verdict == "refuted"
     for claim, name, *numbers in SIDES:
         ratios = {"compile_4090": (1.5, 1e-9)} if claim == "compiling-beats-card" else {}
         sides = [found(**ratios, **{name: (number, 1e-9)}) for number in numbers]

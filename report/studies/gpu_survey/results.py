@@ -7,6 +7,7 @@ of networks alike: it treats them as drawn independently, which variants of one 
 
 from __future__ import annotations
 
+import copy
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -156,11 +157,11 @@ class Pairs:
         """
         gains = other.known_gain.numbers
         constant = float(gains.median()) if len(gains) else 1.0
-        there, growths = other.growths, self.growths
-        if there["bandwidth"] == there["peak"]:
+        source, growths = other.growths, self.growths
+        if source["bandwidth"] == source["peak"]:
             return {"constant": constant, "weighted": growths["half"]}
-        ratio = math.log(there["bandwidth"] / there["peak"])
-        weight = math.log(constant / there["peak"]) / ratio
+        ratio = math.log(source["bandwidth"] / source["peak"])
+        weight = math.log(constant / source["peak"]) / ratio
         weighted = growths["bandwidth"] ** weight * growths["peak"] ** (1 - weight)
         return {"constant": constant, "weighted": weighted}
 
@@ -189,6 +190,12 @@ class Pairs:
             known[roof] = seconds * known["rate_after"] / known["batch"]
         return known
 
+    def among(self, networks: pd.Index[str]) -> Pairs:
+        """Return the same pairs, with ``networks`` alone among those whose operators are known."""
+        chosen = copy.copy(self)
+        chosen.known = self.known[self.known.index.isin(networks)]
+        return chosen
+
     def predicted(self, way: str) -> Distribution:
         """The gain that the data sheets of both cards predict."""
         return self._of_theory(f"predicted gain({self.name}, {way})", self.known[way])
@@ -212,10 +219,14 @@ class Pairs:
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
 
+    def has_norm(self, norm: str | None) -> pd.Series[bool]:
+        """Tell for each network if ``norm`` is its rarest normalization; None for none of them."""
+        return self.rows["norm"] == norm if norm else self.rows["norm"].isna()
+
     @property
     def grouped(self) -> pd.Series[bool]:
-        """For each network, whether it holds a group normalization."""
-        return self.rows["norm"] == GROUP_NORM
+        """Tell for each network if it holds a group normalization."""
+        return self.has_norm(GROUP_NORM)
 
     def excess(self) -> pd.DataFrame:
         """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.

@@ -1,11 +1,14 @@
-"""What the paper of gpu_survey prints, from measurements of others alone."""
+"""The paper of gpu_survey: what CNNs gain from a new GPU, from measurements of others alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from itertools import product
 from typing import Final, Literal
 
 import numpy as np
+import pandas as pd
 
 from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
 from report.core.missing import Missing
@@ -16,10 +19,20 @@ from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.source import read_tables
-from report.studies.gpu_survey.subject import CARDS, COMPARISONS, COMPILING, EXAMPLE, STEPS
-from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks, cards
+from report.studies.gpu_survey.subject import (
+    CARDS,
+    COMPARISONS,
+    COMPILING,
+    EXAMPLE,
+    GEFORCE,
+    LADDER,
+    PRO,
+    STEPS,
+)
+from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, cards
 
 #: Gains that differ by less are called equal.
 MARGIN: Final = 0.1
@@ -39,6 +52,11 @@ class Survey:
             id: Pairs(comparison, self.tables, self.networks, self.cards)
             for id, comparison in COMPARISONS.items()
         }
+        #: All predictors of all steps meet the same networks.
+        self.all_known = {id: self.pairs[id] for id in LADDER}
+        known = [pair.known.index for pair in self.all_known.values()]
+        common: pd.Index[str] = reduce(pd.Index.intersection, known)
+        self.pairs |= {id: pair.among(common) for id, pair in self.all_known.items()}
 
     @property
     def batch(self) -> int:
@@ -55,17 +73,16 @@ class Survey:
         return after.quantity(what) / before.quantity(what)
 
 
-#: How the networks of a step ran: a compiler merges some operators into others.
-WAYS: Final[dict[str, ByteModel]] = {
-    "first": "operators",
-    "second": "operators",
-    "compiled": "merged",
-}
 #: Kinds of normalization, by the operator that computes each.
-NORMS: Final = {"native_batch_norm": "Batch", "native_layer_norm": "Layer", GROUP_NORM: "Group"}
+NORMS: Final = {
+    "native_batch_norm": "Batch", "native_layer_norm": "Layer", GROUP_NORM: "Group", None: "Other",
+}  # fmt: skip
 #: The step on which a rule with one number is fitted, for each step on which it is tested.
-FITTED_ON: Final = {"first": "second", "second": "first", "compiled": "first"}
-#: What predicts a gain, by what figures call it.
+FITTED_ON: Final = {
+    "first": "second", "second": "first", "compiled": "first",
+    "both": "first", "pro_eager": "second", "pro": "compiled",
+}  # fmt: skip
+#: Predictors of a gain by their names in figures.
 SHOWN: Final = {
     "Nothing is gained": "none",
     "Bandwidth": "bandwidth",
@@ -78,8 +95,11 @@ SHOWN: Final = {
     "Operators, L2": "cached",
     "Merged operators": "merged",
 }
+WITHOUT_OPERATORS: Final = tuple(SHOWN.values())[:7]
 #: The rates of group normalization of all networks differ by no more than this share.
 SPREAD: Final = 1 / 3
+#: The roofline of operators errs by less in the median of every step.
+FIFTH: Final = 0.2
 #: Microseconds in a second.
 MICRO: Final = 1e6
 
@@ -107,11 +127,19 @@ def _normalized(p: Survey, id: str, grouped: bool) -> Distribution:
     return pair.gain.among(pair.grouped == grouped, name)
 
 
-def _error_of(p: Survey, id: str, way: str) -> Distribution:
-    """The errors of a way of predicting, fitted on another step where it has a number to fit."""
-    pair = p.pairs[id]
-    fitted = pair.fitted(p.pairs[FITTED_ON[id]])
-    return pair.error(fitted.get(way, way))
+def _error_of(p: Survey, id: str, way: str, *, common: bool = True) -> Distribution:
+    """Errors of a predictor; its number, if it has one, is fitted on another step.
+
+    The networks are the ``common`` ones, or all whose operators are known in the step.
+    """
+    pairs = p.pairs if common else p.all_known
+    fitted = pairs[id].fitted(pairs[FITTED_ON[id]])
+    return pairs[id].error(fitted.get(way, way))
+
+
+def _worst(p: Survey, way: str) -> Quantity:
+    """Return the largest median error of a predictor over all steps."""
+    return largest(*(_error_of(p, id, way).median for id in LADDER))
 
 
 def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
@@ -124,20 +152,39 @@ def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
     return pair.gain.absent or exact(name, "1", len(rows), OPERATORS, pair.gain.files)
 
 
+def _batches(p: Survey, id: str, column: str, name: str) -> dict[str, Quantity]:
+    """Return the smallest and the largest batch of CNNs with group normalization."""
+    pair = p.pairs[id]
+    batches = pair.every.loc[pair.every["norm"] == GROUP_NORM].get(column, pd.Series(dtype=int))
+    if pair.gain.absent or batches.empty:
+        none = absent("batch", "1", "published for too few networks")
+        return {f"{name}_least_batch": none, f"{name}_most_batch": none}
+    files = pair.gain.files
+    least, most = int(batches.min()), int(batches.max())
+    return {
+        f"{name}_least_batch": exact("smallest batch", "1", least, OPERATORS, files),
+        f"{name}_most_batch": exact("largest batch", "1", most, OPERATORS, files),
+    }
+
+
 @survey.mapping()
 def counts(p: Survey) -> dict[str, Quantity]:
     return {
         "tables": exact("tables", "1", len(p.tables)),
         "batch": exact("usual batch", "1", p.batch),
         "captured": exact("CNNs captured", "1", len(p.networks.captured)),
-        "first_count": p.pairs["first"].over(WAYS["first"]).count,
-        "first_pairs": p.pairs["first"].gain.count,
+        "common_count": p.pairs["first"].over("operators").count,
+        "fewest_known": smallest(*(p.all_known[id].over("operators").count for id in LADDER)),
+        "most_known": largest(*(p.all_known[id].over("operators").count for id in LADDER)),
+        "pro_same_count": p.pairs["pro_same_batch"].gain.count,
         "compile_last_count": p.pairs["compile_last"].gain.count,
         "grouped": _normalized(p, "second", True).count,
         "ungrouped": _normalized(p, "second", False).count,
         "grouped_pairs": _grouped_pairs(p, "second"),
         "any_batch_pairs": _grouped_pairs(p, "any_batch"),
         "any_batch_slower": _grouped_pairs(p, "any_batch", slower=True),
+        **_batches(p, "second", "batch", "grouped"),
+        **_batches(p, "workstation", "batch_after", "workstation"),
         "slower_grouped": _slower(p, grouped=True),
         "slower_ungrouped": _slower(p, grouped=False),
     }
@@ -147,16 +194,18 @@ def counts(p: Survey) -> dict[str, Quantity]:
 def gains(p: Survey) -> dict[str, Quantity]:
     """Median gains, how well predictions rank them, and how far two versions agree."""
     values: dict[str, Quantity] = {}
-    for id in STEPS:
+    for id in LADDER:
         values[f"{id}_gain"] = p.pairs[id].known_gain.median
-    for id in ("compile_last", "instead", "unchanged", "workstation", "after_newest", "both"):
+    for id in ("compile_last", "instead", "unchanged", "workstation", "pro_same_batch"):
         values[f"{id}_gain"] = p.pairs[id].gain.median
     for id in ("first", "compiled"):
-        values[f"{id}_order"] = p.pairs[id].order(p.pairs[id].predicted(WAYS[id]))
+        values[f"{id}_order"] = p.pairs[id].order(p.pairs[id].predicted("operators"))
+    values["pro_intensity_order"] = p.pairs["pro"].order(p.pairs["pro"].intensity)
+    values["pro_most_gain"] = p.pairs["pro"].known_gain.quantile(95)
     for id in ("first", "compiled"):
         values[f"{id}_intensity_order"] = p.pairs[id].order(p.pairs[id].intensity)
     return values | {
-        "second_over": p.pairs["second"].over(WAYS["second"]).median,
+        "second_over": p.pairs["second"].over("operators").median,
         "first_bandwidth": p.growth("first", "bandwidth"),
         "first_peak": p.growth("first", "peak"),
         "unchanged_q5": p.pairs["unchanged"].gain.quantile(5),
@@ -168,19 +217,33 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def errors_of_steps(p: Survey) -> dict[str, Quantity]:
     """Median errors of predictors, those that nine CNNs in ten keep to, and the example's roofs."""
     values: dict[str, Quantity] = {}
-    for id in ("first", "compiled"):
-        values[f"{id}_error"] = _error_of(p, id, WAYS[id]).median
-    for id in ("first", "second"):
-        values[f"{id}_network_error"] = _error_of(p, id, "network").median
     for id in ("first", "second"):
         values[f"{id}_reached"] = p.pairs[id].reached(EXAMPLE[0])
-    for way in ("half", "constant"):
-        for id in STEPS:
-            values[f"{id}_{way}_error"] = _error_of(p, id, way).median
+    for id, way in (
+        *product(LADDER, ("half",)),
+        *product(("first", "compiled"), ("operators",)),
+        *product(STEPS, ("constant",)),
+        *product(("both", "pro"), ("bandwidth",)),
+    ):
+        values[f"{id}_{way}_error"] = _error_of(p, id, way).median
+    for way in ("peak", "network", "operators"):
+        values[f"worst_{way}_error"] = _worst(p, way)
+    values["least_operators_error"] = smallest(
+        *(_error_of(p, id, "operators").median for id in LADDER)
+    )
+    values["worst_other_error"] = smallest(*(_worst(p, way) for way in WITHOUT_OPERATORS))
+    values["all_operators_error"] = largest(
+        *(_error_of(p, id, "operators", common=False).median for id in LADDER)
+    )
+    values["all_half_error"] = largest(
+        *(_error_of(p, id, "half", common=False).median for id in STEPS)
+    )
     for id in STEPS:
         values[f"{id}_half_tail"] = _error_of(p, id, "half").quantile(90)
     for id in ("first", "compiled"):
-        values[f"{id}_tail"] = _error_of(p, id, WAYS[id]).quantile(90)
+        values[f"{id}_tail"] = _error_of(p, id, "operators").quantile(90)
+    for id in ("compiled", "pro"):
+        values[f"{id}_merged_error"] = _error_of(p, id, "merged").median
     return values
 
 
@@ -195,12 +258,9 @@ def gains_by_norm(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def shares(p: Survey) -> dict[str, Quantity]:
-    both, rate = p.pairs["both"], p.pairs["second"].bandwidth_share
+    rate = p.pairs["second"].bandwidth_share
     roofs = p.pairs["compiled"].reached_roofs
     return {
-        "both_half_error": both.error("half").median,
-        "both_bandwidth_error": both.error("bandwidth").median,
-        "second_error": p.pairs["second"].error("operators").median,
         "norm_share": rate.median,
         "norm_share_least": rate.smallest,
         "norm_share_most": rate.largest,
@@ -221,7 +281,6 @@ study.constants(
 def unused_rules(p: Survey) -> dict[str, Quantity]:
     """The error of compiled networks without merging, and what the last cache would change."""
     return {
-        "compiled_unmerged_error": p.pairs["compiled"].error("operators").median,
         "cached_change": p.pairs["first"].cached_change.median,
     }
 
@@ -240,13 +299,19 @@ def neither_number(p: Survey) -> Iterator[Statement]:
 @survey.claim("The median error of the roofline of operators is below a tenth")
 def operators_predict(p: Survey) -> Iterator[Statement]:
     for id in ("first", "compiled"):
-        yield p.pairs[id].error(WAYS[id]).median < MARGIN
+        yield p.pairs[id].error("operators").median < MARGIN
 
 
-@survey.claim("The roofline of the whole network errs by more than a tenth in every step")
-def network_fails(p: Survey) -> Iterator[Statement]:
-    for id in STEPS:
-        yield p.pairs[id].error("network").median > MARGIN
+@survey.claim("The roofline of operators errs by less than a fifth in every step, in the median")
+def operators_hold(p: Survey) -> Iterator[Statement]:
+    for id in LADDER:
+        yield _error_of(p, id, "operators").median < FIFTH
+
+
+@survey.claim("Every rule that knows no operator errs by more than a fifth in some step")
+def others_fail(p: Survey) -> Iterator[Statement]:
+    for way in WITHOUT_OPERATORS:
+        yield _worst(p, way) > FIFTH
 
 
 @survey.claim("The roofline of operators predicts over a tenth too much for the newest card, eager")
@@ -254,7 +319,7 @@ def eager_falls_short(p: Survey) -> Statement:
     return p.pairs["second"].over("operators").median > 1 + MARGIN
 
 
-@survey.claim("Half the time on each limit of the older card predicts within a tenth in every step")
+@survey.claim("Half the time on each limit predicts within a tenth between neighboring cards")
 def mean_predicts(p: Survey) -> Iterator[Statement]:
     for id in STEPS:
         yield p.pairs[id].error("half").median < MARGIN
@@ -299,7 +364,7 @@ def scatter(p: Survey) -> Iterator[Scaling]:
         if known.empty:
             return
         gain = known["rate_after"] / known["rate_before"]
-        points = Points("", tuple(known[WAYS[id]]), tuple(gain), many=True)
+        points = Points("", tuple(known["operators"]), tuple(gain), many=True)
         ends = 1.0, 2.4
         yield Scaling(
             "Predicted gain",
@@ -314,22 +379,22 @@ def scatter(p: Survey) -> Iterator[Scaling]:
         )
 
 
-@survey.figure(key=True, height=2.2, wide=True, same_axes=True)
+@survey.figure(key=True, height=4.2, wide=True, same_axes=True, rows=2)
 def errors(p: Survey) -> Iterator[Dots]:
     """The error of each way of predicting, step by step: median, and nine CNNs in ten."""
-    for id, step in STEPS.items():
+    for id, step in LADDER.items():
         if p.pairs[id].known.empty:
             return
         rows = [_error_of(p, id, way) for way in SHOWN.values()]
         medians, tails = (tuple(100 * (row.cut(cut) or 0) for row in rows) for cut in (50, 90))
         series = DotSeries("", medians, low=medians, high=tails)
-        title, named = step.name, id == "first"
+        title, named = step.name, id in ("first", "both")
         yield Dots(tuple(SHOWN), (series,), "Error of the gain (%)", None, title, named=named)
 
 
 @survey.figure(height=2.4)
 def lost(p: Survey) -> Iterator[Scaling]:
-    """The time that CNNs with group normalization lose, over the bytes that it moves."""
+    """Draw the time that CNNs with group normalization lose over the bytes that it moves."""
     pair = p.pairs["second"]
     share, card = point(pair.bandwidth_share.median), p.cards.get(STEPS["second"].after.device)
     excess = pair.excess()
@@ -350,7 +415,7 @@ def lost(p: Survey) -> Iterator[Scaling]:
 
 @survey.figure(height=1.9)
 def example(p: Survey) -> Iterator[Bars]:
-    """What bounds the operators of one network on each card, and how long it took."""
+    """Draw the time of one network on each card by the limits that bound its operators."""
     name, words = EXAMPLE
     if not all(name in p.pairs[id].known.index for id in ("first", "second")):
         return
@@ -359,10 +424,11 @@ def example(p: Survey) -> Iterator[Bars]:
     arithmetic: list[float | None] = []
     measured: list[float | None] = []
     sides = ("first", "rate_before"), ("first", "rate_after"), ("second", "rate_after")
-    for card, (id, side) in zip(p.cards.values(), sides, strict=True):
+    for device, (id, side) in zip(GEFORCE, sides, strict=True):
+        card = p.cards[device]
         row = p.pairs[id].known.loc[[name], ["place", "batch", side]]
         ((place, batch, rate),) = row.to_numpy(float).tolist()
-        short = card.device.removeprefix("NVIDIA GeForce ")
+        short = _short(device)
         names += [f"{short}, roofline", f"{short}, measured"]
         by_arithmetic, by_memory = _bounded(p.networks, place, batch, card)
         memory += [by_memory, None]
@@ -388,7 +454,7 @@ def _bounded(networks: Networks, place: int, batch: int, card: Card) -> list[flo
 
 @survey.figure(height=1.4)
 def compiling(p: Survey) -> Iterator[Dots]:
-    """What compiling and the next card gain."""
+    """Draw the gains by compiling and by the next card."""
     gains = {f"Compile, {pair.name}": p.pairs[id].gain for id, pair in COMPILING.items()}
     gains |= {p.pairs["instead"].name: p.pairs["instead"].gain}
     known = {name: gain for name, gain in gains.items() if not gain.absent}
@@ -415,14 +481,19 @@ def _distributions(title: str, rows: Mapping[str, Distribution], x_label: str) -
 # -------------------------------------------------------------------------------------- tables
 
 
+def _short(device: str) -> str:
+    """Name a card without its maker and line of products."""
+    return "RTX PRO 6000" if device == PRO else device.removeprefix("NVIDIA GeForce ")
+
+
 @survey.table("cards", digits={"L2 (MB)": 3, "Ridge": 3})
 def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
     for card in p.cards.values():
         yield {
-            "Card": card.device.removeprefix("NVIDIA GeForce "),
+            "Card": _short(card.device),
             "Peak (TFLOP/s)": card.quantity("peak"),
             "Bandwidth (GB/s)": card.quantity("bandwidth"),
-            "L2 (MB)": card.quantity("cache"),
+            "L2 (MB)": card.quantity("cache") if card.cache else Missing("not in our sources"),
             "Ridge": card.quantity("peak") / card.quantity("bandwidth"),
         }
 
@@ -433,11 +504,11 @@ _DIGITS: Final = {"Tail, half (%)": 3, "Tail, op. (%)": 3, "Rank, op.": 2, "Rank
 
 @survey.table(wide=True, digits=_DIGITS)
 def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
-    for id in () if p.pairs["first"].known.empty else STEPS:
-        pair, way = p.pairs[id], WAYS[id]
+    for id in () if p.pairs["first"].known.empty else LADDER:
+        pair, way = p.pairs[id], "operators"
         yield {
-            "Step": STEPS[id].name,
-            "CNNs": pair.over(way).count,
+            "Step": LADDER[id].name,
+            "CNNs, all": p.all_known[id].over(way).count,
             "Measured": pair.known_gain.median,
             "Half and half (%)": pair.error("half").median,
             "Tail, half (%)": pair.error("half").quantile(90),
@@ -453,8 +524,7 @@ def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Gains by the rarest kind of normalization in a network."""
     pairs = p.pairs["second"], p.pairs["compiled"], p.pairs["workstation"]
     for norm in () if pairs[0].gain.absent else NORMS:
-        gains = [pair.gain.among(pair.rows["norm"] == norm) for pair in pairs]
-        eager, compiled, workstation = gains
+        eager, compiled, workstation = (pair.gain.among(pair.has_norm(norm)) for pair in pairs)
         yield {
             "Normalization": NORMS[norm],
             "CNNs": eager.count,
@@ -464,9 +534,9 @@ def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
         }
 
 
-def _conditions(each: StoredImport) -> dict[str, Content]:
-    """The machine of a published table, and what was the same in all its rows."""
-    record, machine = each.record, each.record.environment
+def _conditions(table: StoredImport) -> dict[str, Content]:
+    """Return the machine of a published table, and the conditions of all its rows."""
+    record, machine = table.record, table.record.environment
     conditions = ", ".join(f"{name} {level}" for name, level in record.conditions.items())
     return {
         "Device": machine.model,
@@ -479,7 +549,12 @@ def _conditions(each: StoredImport) -> dict[str, Content]:
 
 def _published(p: Survey) -> list[dict[str, Content]]:
     rows = map(_conditions, p.inputs.imported)
-    return sorted(rows, key=lambda row: [*map(str, row.values())])
+    return sorted(rows, key=_as_text)
+
+
+def _as_text(row: Mapping[str, Content]) -> list[str]:
+    """Return the cells of a row as texts, to sort by."""
+    return [str(cell) for cell in row.values()]
 
 
 @survey.table(wide=True)

@@ -1,4 +1,4 @@
-"""Which published tables gpu_survey compares, and which of their networks are CNNs."""
+"""Published tables that gpu_survey compares, and the names of CNNs among their networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Setting(NamedTuple):
-    """How all rates of a published table were measured."""
+    """Conditions under which all rates of a published table were measured."""
 
     device: str
     torch: str
@@ -36,9 +36,11 @@ class Comparison(NamedTuple):
     any_batch: bool = False
 
 
-OLD, MIDDLE, NEW = CARDS = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
+OLD, MIDDLE, NEW = GEFORCE = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
+PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
+CARDS: Final = (*GEFORCE, PRO)
 _BEFORE, _AFTER, _NEWEST = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1"), Setting(NEW, "2.9.1")
-_PRO: Final = Setting("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "2.9.1")
+_PRO: Final = Setting(PRO, "2.9.1")
 _LAST: Final = _BEFORE._replace(layout="nhwc")
 
 #: The steps from a card to the next one, by the ids of their values.
@@ -47,7 +49,18 @@ STEPS: Final = {
     "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
     "compiled": Comparison("4090 to 5090, compiled", _AFTER.compiled, _NEWEST.compiled),
 }
-#: What compiling gains on one card, over either memory layout.
+#: These steps, and three on which no rule was chosen.
+LADDER: Final = {
+    **STEPS,
+    # Both steps at once, with the versions of PyTorch of each table.
+    "both": Comparison("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
+    # A card of the newest generation with the same bandwidth and twice the peak.
+    "pro_eager": Comparison("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
+    "pro": Comparison(
+        "5090 to PRO 6000, compiled", _NEWEST.compiled, _PRO.compiled, any_batch=True
+    ),
+}
+#: Gains by compiling on one card, over either memory layout.
 COMPILING: Final = {
     "compile_4090": Comparison("RTX 4090", _AFTER, _AFTER.compiled),
     "compile_5090": Comparison("RTX 5090", _NEWEST, _NEWEST.compiled),
@@ -55,15 +68,13 @@ COMPILING: Final = {
     "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _BEFORE.compiled, any_batch=True),
 }
 COMPARISONS: Final = {
-    **STEPS,
+    **LADDER,
     **COMPILING,
     # A compiled network on the older card for an eager one on the newer.
     "instead": Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
     # A card of the newest generation with the same versions of PyTorch and CUDA as the newest one.
     "workstation": Comparison("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
-    "after_newest": Comparison("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
-    # Both steps at once, with the versions of PyTorch of each table.
-    "both": Comparison("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
+    "pro_same_batch": Comparison("5090 to PRO 6000, equal batch", _NEWEST.compiled, _PRO.compiled),
     # The second step without the condition of equal batches.
     "any_batch": Comparison("4090 to 5090, eager, any batch", _AFTER, _NEWEST, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
@@ -91,7 +102,7 @@ _CNNS: Final = re.compile(
 
 @lru_cache(maxsize=4096)
 def is_cnn(network: str) -> bool | None:
-    """Whether a network is one of convolutions, by its name; None if no rule knows that."""
+    """Tell by its name if a network is a CNN; None if no rule decides."""
     if _OTHERS.search(network):
         return False
     return True if _CNNS.search(network) else None

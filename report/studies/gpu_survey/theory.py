@@ -34,15 +34,15 @@ KEPT: Final = (
 #: Operators that normalize, from the most frequent kind to the rarest.
 NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: How a time is predicted: by the roofline of each operator, of each with the last cache, of those
-#: that a compiler keeps, of the whole network.
+#: Rooflines that predict a time: of each operator, of each with the last cache, of those that a
+#: compiler keeps, of the whole network.
 ByteModel: TypeAlias = Literal["operators", "cached", "merged", "network"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 Batches: TypeAlias = Sequence[int] | Vector
 
 
 class Card(NamedTuple):
-    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 (B)."""
+    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 (B) or 0."""
 
     device: str
     peak: float
@@ -56,12 +56,13 @@ class Card(NamedTuple):
 
 
 def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
-    """The cards whose peaks and cache are known, by their names."""
-    known = {}
-    for device, name in ((devices.find(name), name) for name in names):
-        peaks = [device and device.peak(kind) for kind in ("float16", "memory", "cache")]
-        if all(peaks):
-            known[name] = Card(name, *(peak.rate for peak in peaks if peak))
+    """Return the cards whose peak and bandwidth are listed, by their names."""
+    known: dict[str, Card] = {}
+    for name in names:
+        device = devices.find(name)
+        rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
+        if "float16" in rates and "memory" in rates:
+            known[name] = Card(name, rates["float16"], rates["memory"], rates.get("cache", 0.0))
     return known
 
 
@@ -123,7 +124,7 @@ class Networks:
         return self._sums((moved * (self.operators["name"] == operator)).to_numpy())
 
     def _sums(self, numbers: Vector) -> Vector:
-        """The sum over the operators of each network, added one after the other.
+        """Sum over the operators of each network, one after the other.
 
         So it is the same everywhere: ``groupby`` makes up for what is rounded, and numpy's ``sum``
         adds in an order of the processor's.
