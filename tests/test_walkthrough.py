@@ -84,9 +84,7 @@ def run(command: str, folder: Path) -> str:
 def adapted(page: str) -> Iterator[str]:
     """Yield the commands of a page, with a value of the stand-in and a folder of the test."""
     for command in commands((ROOT / page).read_text("utf-8")):
-        yield command.replace("share_kept", "best_rate").replace(
-            "/var/www/courses/perf", "../perf"
-        )
+        yield command.replace("share_kept", "best_rate").replace("/var/www/courses/perf", "../perf")
 
 
 def take(command: str, checkout: Path) -> str:

@@ -28,6 +28,8 @@ class CapturePolicy:
     belong to a training step: ``update`` is how the optimizer updates parameters (one by one, in
     lists, or in one kernel; None is PyTorch's default), ``accumulate`` the number of batches before
     an update, and ``checkpoint`` names modules whose activations the backward pass computes again.
+    With ``gradients_only`` a step begins backward at a gradient of the result, without a loss, has
+    gradients of the inputs too, and updates nothing.
     Raises ``UsageError`` for an impossible choice.
     """
 
@@ -36,6 +38,7 @@ class CapturePolicy:
     update: Update | None = None
     accumulate: int = 1
     checkpoint: Sequence[str] = ()
+    gradients_only: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.accumulate <= 1000:

@@ -302,6 +302,7 @@ class Step:
     trains: bool = True
     optimizer: Any = None
     phase: Phase = "forward"
+    gradient: torch.Tensor | None = None
 
     def probe(self, given: Sequence[torch.Tensor], trial: Recorder) -> None:
         """Record a forward pass."""
@@ -320,7 +321,7 @@ class Step:
 
     def prepare(self, given: Sequence[torch.Tensor]) -> None:
         """Run a first step, which allocates gradients, optimiser state and a GPU's cache."""
-        if self.trains:
+        if self.trains and not self.policy.gradients_only:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             how = self.policy.way(self.gpu)
             way = {} if how == "single" else {how: True}
@@ -329,18 +330,20 @@ class Step:
 
     def state(self) -> Iterator[torch.Tensor]:
         """Yield optimiser state and gradients on the device; a GPU has no counts of steps."""
-        for state in self.optimizer.state.values() if self.trains else ():
+        for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
                 on_cpu = self.gpu and name == "step" and self.policy.way(self.gpu) != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
+        if self.gradient is not None:
+            yield self.gradient
 
     def forward(self, given: Sequence[torch.Tensor]) -> Any:
         """Return the result of a call, or the loss of a step."""
         with torch.set_grad_enabled(self.trains), _cast(self.policy, given):
             result = self.module(*given)
-            return _loss(result) if self.trains else result
+            return _loss(result) if self.trains and not self.policy.gradients_only else result
 
     def run(self, given: Sequence[torch.Tensor]) -> None:
         """Make the call, or drop the gradients, go forward and backward, and update."""
@@ -349,6 +352,9 @@ class Step:
             self.forward(given)
             return
         self.module.zero_grad()
+        if self.policy.gradients_only:
+            self._differentiate(given)
+            return
         for _ in range(self.policy.accumulate):
             self.phase = "forward"
             loss = self.forward(given)
@@ -357,6 +363,17 @@ class Step:
         self.phase = "update"
         with torch.no_grad():
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
+
+    def _differentiate(self, given: Sequence[torch.Tensor]) -> None:
+        """Go forward, and backward from a gradient of the result, which stays in memory."""
+        for tensor in given:
+            tensor.grad = None
+            tensor.requires_grad_(tensor.is_floating_point())
+        result = self.forward(given)
+        if self.gradient is None:
+            self.gradient = torch.ones_like(result)
+        self.phase = "backward"
+        result.backward(self.gradient)
 
 
 def _cast(policy: CapturePolicy, given: Sequence[torch.Tensor]) -> AbstractContextManager[object]:

@@ -7,7 +7,7 @@ import msgspec
 from experiments.harness.journal import CaseResult
 from experiments.harness.measure import build_subject
 from experiments.harness.study import CaseFile, Factors, Study
-from experiments.theory.captures import Input
+from experiments.theory.captures import CapturePolicy, Input
 from experiments.theory.checked import checked
 from experiments.theory.networks import prepared
 from report.core.errors import MeasurementError
@@ -24,7 +24,7 @@ def with_operators(study: Study, result: CaseResult) -> CaseResult:
 
 
 def capture_case(study: Study, factors: Factors) -> CaseOperators:
-    """Capture the operators of one forward call of a case, or the reason why that is impossible."""
+    """Capture the operators of one call of a case, or the reason why that is impossible."""
     import torch
 
     subject = build_subject(study, factors, "meta")
@@ -33,9 +33,15 @@ def capture_case(study: Study, factors: Factors) -> CaseOperators:
         tuple(subject.inputs.shape), str(subject.inputs.dtype).removeprefix("torch."), last
     )
     network, reason = None, None
+    policy = CapturePolicy(
+        autocast=subject.precision if subject.precision in ("bfloat16", "float16") else None,
+        gradients_only=subject.mode == "forward_backward",
+    )
     try:
+        if not isinstance(subject.mode, str):
+            raise MeasurementError("the study calls a function of its own, not the module")
         build = prepared(lambda: build_subject(study, factors, "meta").module, "float32", last)
-        network = checked(build, [source]).network
+        network = checked(build, [source], train=subject.mode != "forward", policy=policy).network
     except MeasurementError as error:
         reason = str(error)
     return CaseOperators(

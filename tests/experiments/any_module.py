@@ -4,7 +4,16 @@ from typing import Any
 
 import msgspec
 
-from experiments.harness.study import QUICK, Factor, Factors, Plan, Study, Subject
+from experiments.harness.study import (
+    QUICK,
+    Factor,
+    Factors,
+    Levels,
+    Plan,
+    Study,
+    Subject,
+    all_combinations,
+)
 
 
 def subject(factors: Factors) -> Subject:
@@ -46,13 +55,24 @@ def subject(factors: Factors) -> Subject:
         "own": (Own(), (2, 4)),
     }
     module, shape = modules[str(factors["module"])]
-    return Subject(module.eval(), torch.randn(shape))
+    mode: Any = factors["pass"]
+    return Subject(module.eval(), torch.randn(shape), mode=mode)
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """All but the GRU backward, whose result is no tensor."""
+    every = all_combinations(levels)
+    return tuple(case for case in every if case != {"module": "gru", "pass": "forward_backward"})
 
 
 QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01)
 STUDY = Study(
     subject=subject,
-    factors=(Factor("module", levels=("gru", "conv1d", "block", "own")),),
+    factors=(
+        Factor("module", levels=("gru", "conv1d", "block", "own")),
+        Factor("pass", levels=("forward", "forward_backward")),
+    ),
+    cases=cases,
     name="any_module",
     question="Can any module be measured?",
     plan=Plan(quick=QUICKER, ceilings="none"),

@@ -1,8 +1,11 @@
 """The command line: what it refuses and how; nothing is measured here but the tiny study."""
 
+import gzip
+import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +23,8 @@ from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import QUICK, Study
-from report.core.records.store import read_records, record_name, write_record
+from report.core.records.store import read_attachments, read_records, record_name, write_record
+from report.instruments import case_operators
 from report.instruments.judgement import judge
 from tests import factory
 from tests.experiments.conftest import ROOT, make_environment, make_header
@@ -247,7 +251,8 @@ def test_theory_stands_beside_modules_that_records_do_not_describe(
 
     GRU: 3 gates of (4 + 8) × 8 for 5 steps of 2.  Conv1d: 2 images of 8 positions, 6 × 3 × 3 and
     2 × 6.  Block: 10 tokens of 8 × 24 and 8 × 16, and 2 × 5 × 5 × 8 twice for attention.  Own
-    function: 2 × 4 × 3.
+    function: 2 × 4 × 3.  With both gradients there are three times as many; attention computes its
+    scores once more.
     """
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -256,14 +261,28 @@ def test_theory_stands_beside_modules_that_records_do_not_describe(
     monkeypatch.setattr(rounds, "REPEATS", 0)
     assert main(["run", "any_module", "--quick", "--threads", "1"]) == 0
     out = capsys.readouterr().out
-    for module, macs in {
-        "gru": 10 * 3 * 12 * 8,
-        "conv1d": 2 * 8 * (6 * 9 + 2 * 6),
-        "block": 10 * (8 * 24 + 8 * 16) + 2 * 2 * 5 * 5 * 8,
-        "own": 24,
+    conv1d, linear, scores = 2 * 8 * (6 * 9 + 2 * 6), 10 * (8 * 24 + 8 * 16), 2 * 5 * 5 * 8
+    for case, macs in {
+        "module=gru, pass=forward": 10 * 3 * 12 * 8,
+        "module=conv1d, pass=forward": conv1d,
+        "module=conv1d, pass=forward_backward": 3 * conv1d,
+        "module=block, pass=forward": linear + 2 * scores,
+        "module=block, pass=forward_backward": 3 * linear + 7 * scores,
+        "module=own, pass=forward": 24,
+        "module=own, pass=forward_backward": 3 * 24,
     }.items():
-        assert f"theory of module={module}: {macs:,} multiply-adds, " in out
+        assert f"theory of {case}: {macs:,} multiply-adds, " in out
     (stored,) = read_records("any_module", Path("data"))
-    assert [case.status for case in stored.record.cases] == ["ok"] * 4
+    assert [case.status for case in stored.record.cases] == ["ok"] * 7
+    (gru, *_) = read_attachments(stored, ("operators-0.json.gz",), Path("data")).values()
+    assert isinstance(gru, bytes)
+    network = case_operators.unpack(gru, "here").network
+    assert network is not None
+    names = Counter(operator.name for operator in network.operators)
+    file = json.loads(gzip.decompress(gru))
+    distinct = Counter[str]()
+    for row in file["operators"]:
+        distinct[row["operator"]["name"]] += row["calls"]
+    assert distinct == names and len(file["operators"]) < 0.6 * len(network.operators)
     assert all(case.samples("time") and not case.layers for case in stored.record.cases)
     assert main(["check", f"data/{stored.file}"]) == 0
