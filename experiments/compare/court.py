@@ -59,23 +59,18 @@ _NONE: Final = "no comparison: "
 # ------------------------------------------------------------------------ processes of functions
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """Message of the judge: arguments of a call, whose results are written at ``offset``.
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A turn, and its answer: a call's arguments and results, or the ``error`` of its code.
 
-    A clerk makes the arguments itself from the ``seed``; without one it does nothing.
+    Results are written from ``offset`` on.  A clerk makes the arguments of a call from the
+    ``seed``; without one it does nothing.
     """
 
     kind: Literal["prepare", "call", "finish"] = "call"
     seed: int | None = None
     arguments: tuple[Value, ...] = ()
-    offset: int = 0
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """Message of a process: arguments and results in its memory, or the ``error`` of its code."""
-
-    arguments: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
+    offset: int = 0
     error: str | None = None
 
 
@@ -92,10 +87,10 @@ class Contestant:
         self.call_hook("setup")
         gc.disable()
 
-    def call(self, turn: Turn, memory: Bytes) -> Answer:
+    def call(self, turn: Message, memory: Bytes) -> Message:
         """Call the function, and copy its results into the memory."""
         results = self.function(*(arrays.read(value, memory) for value in turn.arguments))
-        return Answer(results=arrays.write(parts(results), memory, turn.offset))
+        return Message(results=arrays.write(parts(results), memory, turn.offset))
 
     def call_hook(self, kind: str) -> None:
         """Call the function ``KIND_FUNCTION`` or ``KIND`` of the same file, if there is one."""
@@ -112,14 +107,17 @@ class Clerk(Contestant):
     inputs: str
     double: bool
 
-    def call(self, turn: Turn, memory: Bytes) -> Answer:
+    def call(self, turn: Message, memory: Bytes) -> Message:
         """Write the arguments of a seed, and the right results behind them."""
         if turn.seed is None:
-            return Answer()
+            return Message()
         values = parts(load(self.inputs, self.folder)(turn.seed))
         arguments = arrays.write(values, memory, 0)
         results = self.function(*(map(_in_double, values) if self.double else values))
-        return Answer(arguments, arrays.write(parts(results), memory, arrays.end(arguments)))
+        return Message(
+            arguments=arguments,
+            results=arrays.write(parts(results), memory, arrays.end(arguments)),
+        )
 
 
 def parts(values: object) -> tuple[Any, ...]:
@@ -137,7 +135,7 @@ def _in_double(value: Any) -> Any:
 
 @cache
 def _module(path: Path) -> Any:
-    """Import a file; modules beside it can be imported too."""
+    """Import a file, which can import modules beside it."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -161,7 +159,7 @@ def _serve(program: Contestant, own: socket.socket, memory: Bytes) -> None:
     os.closerange(3, own.fileno())
     os.closerange(own.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     while message := own.recv(_LONGEST):
-        turn, answer = msgspec.msgpack.decode(message, type=Turn), Answer()
+        turn, answer = msgspec.msgpack.decode(message, type=Message), Message()
         try:
             match turn.kind:
                 case "prepare":
@@ -171,7 +169,7 @@ def _serve(program: Contestant, own: socket.socket, memory: Bytes) -> None:
                 case "finish":
                     program.call_hook("teardown")
         except BaseException as error:  # the code of users may raise anything, even SystemExit
-            answer = Answer(error=words_of(error))
+            answer = Message(error=words_of(error))
         own.send(msgspec.msgpack.encode(answer))
 
 
@@ -185,7 +183,7 @@ class Party:
     memory: Bytes
     times: list[float] = field(default_factory=list)
 
-    def turn(self, turn: Turn) -> tuple[float, Answer]:
+    def turn(self, turn: Message) -> tuple[float, Message]:
         """Let the process take a turn; return its time by the judge's clock (s), and its answer."""
         message, reply = msgspec.msgpack.encode(turn), b""
         start = time.perf_counter_ns()
@@ -195,8 +193,8 @@ class Party:
             reply = self.socket.recv(_LONGEST)
         end = time.perf_counter_ns()
         os.kill(self.pid, signal.SIGSTOP)
-        ended = Answer(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
-        return (end - start) / 1e9, msgspec.msgpack.decode(reply, type=Answer) if reply else ended
+        ended = Message(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
+        return (end - start) / 1e9, msgspec.msgpack.decode(reply, type=Message) if reply else ended
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
@@ -253,18 +251,20 @@ class Court:
 
             def begin(label: str, program: Contestant) -> Party:
                 party = processes.enter_context(started(label, program))
-                if error := party.turn(Turn("prepare"))[1].error:
+                if error := party.turn(Message("prepare"))[1].error:
                     raise UnavailableError(f"{label}failed: it could not be prepared: {error}")
                 return party
 
             clerk = Clerk(reference, self._folder, inputs, reference != baseline)
             self._clerk = begin(f"{_NONE}{inputs} or the reference {reference}: ", clerk)
-            candidate = begin("", Contestant(function, self._folder))
-            other = begin(f"{_NONE}the baseline: ", Contestant(baseline, self._folder))
-            empty = tuple(self._clerk.turn(Turn())[0] for _ in range(_EMPTY_TURNS))
+            sides = [("", function), (f"{_NONE}the baseline: ", baseline)]
+            in_turn = slice(None, None, 1 if self._session.process % 2 else -1)
+            parties = [begin(label, Contestant(n, self._folder)) for label, n in sides[in_turn]]
+            candidate, other = parties[in_turn]
+            empty = tuple(self._clerk.turn(Message())[0] for _ in range(_EMPTY_TURNS))
             bytes_of_call = self._take_turns(candidate, other)
             for party in (candidate, other):
-                party.turn(Turn("finish"))
+                party.turn(Message("finish"))
         if len(self._right) == 1:
             raise UnavailableError(
                 f"{_NONE}{reference} returned the same for all arguments, so that a function that "
@@ -311,7 +311,7 @@ class Court:
         party.memory[end : 2 * arrays.end(right.results)] = 0xFF
         if self._factors["cold"]:
             _empty_caches(self._session.threads)
-        seconds, answer = party.turn(Turn(arguments=right.arguments, offset=end))
+        seconds, answer = party.turn(Message(arguments=right.arguments, offset=end))
         where = f"(call {number} of process {self._session.process}, seed {seed})"
         if answer.error is not None:
             raise UnavailableError(f"{party.label}failed {where}: {answer.error}")
@@ -321,10 +321,10 @@ class Court:
         values = (*right.arguments, *answer.results)
         return sum(value.size for value in values if isinstance(value, Array))
 
-    def _new_case(self) -> tuple[int, Answer]:
+    def _new_case(self) -> tuple[int, Message]:
         """Let the clerk make arguments and right results, with the seed that makes them."""
         seed = secrets.randbits(31)
-        _, right = self._clerk.turn(Turn(seed=seed))
+        _, right = self._clerk.turn(Message(seed=seed))
         if right.error is not None:
             raise UnavailableError(f"{self._clerk.label}failed, seed {seed}: {right.error}")
         memory, end = self._clerk.memory, arrays.end(right.arguments)
@@ -339,7 +339,7 @@ class Court:
         self._right.add(zlib.crc32(memory[end : arrays.end(right.results)].data, results))
         return seed, right
 
-    def _fault(self, answer: Answer, right: Answer, memory: Bytes) -> str | None:
+    def _fault(self, answer: Message, right: Message, memory: Bytes) -> str | None:
         """Explain what is wrong with the results in ``memory``; None if they are right."""
         expected_memory, end = self._clerk.memory, arrays.end(right.arguments)
         if not np.array_equal(memory[:end], expected_memory[:end]):

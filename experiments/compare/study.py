@@ -104,10 +104,11 @@ def _times(factors: Factors, session: Session) -> Measured:
 
 
 def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import torch before the functions if one of their files does."""
+    """Import the judge, and torch before the functions if one of their files does."""
     names = (str(factors[name]) for name in ("function", "against", "inputs", "reference"))
     has_torch = any(b"torch" in _source(name, _folder()) for name in names)
-    return ("torch",) if has_torch else ("numpy",)
+    judge = "experiments.compare.court"
+    return ("torch", judge) if has_torch else (judge,)
 
 
 def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:

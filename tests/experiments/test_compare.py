@@ -17,12 +17,13 @@ import pytest
 import build
 from experiments.__main__ import main
 from experiments.compare import arrays
-from experiments.compare.court import Contestant, Court, Turn, started
+from experiments.compare.court import Contestant, Court, Message, started
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
 from experiments.harness.study import Session, UnavailableError
 from experiments.machine import environment, runtime
+from experiments.machine.text import read_text
 from report.core.records.record import Case, Round
 from report.core.records.store import write_record
 from report.core.statistics.estimates import CONFIDENCE, Estimate, median_interval
@@ -117,10 +118,10 @@ def test_a_function_is_stopped_in_the_turn_of_the_other() -> None:
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
     with started("", Contestant("cheats.py:many_threads", HERE)) as party:
-        party.turn(Turn("prepare"))
+        party.turn(Message("prepare"))
         arguments = arrays.write(values, party.memory, 0)
         before = party.processor_s()
-        _, answer = party.turn(Turn(arguments=arguments, offset=arrays.end(arguments)))
+        _, answer = party.turn(Message(arguments=arguments, offset=arrays.end(arguments)))
         used = party.processor_s() - before
     assert answer.error is None
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
@@ -352,7 +353,6 @@ def test_impossible_requests(
 
 def test_a_killed_comparison_leaves_nothing(tmp_path: Path) -> None:
     """Neither a process nor a segment of memory, however suddenly it ends."""
-    segments = {*Path("/dev/shm").iterdir()}
     code = (
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
@@ -365,11 +365,12 @@ def test_a_killed_comparison_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.05)
         assert process.poll() is None
         children = psutil.Process(process.pid).children(recursive=True)
+    maps = [read_text(Path(f"/proc/{child.pid}/maps")) for child in children]
     process.kill()
     process.wait()
+    assert any(map(len, maps)) and not any("/dev/shm/" in text for text in maps)
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
-    assert {*Path("/dev/shm").iterdir()} <= segments
 
 
 def judged(function: str, gains: list[float], reason: str | None = None, nbytes: int = 8) -> Case:
