@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -14,6 +16,7 @@ from pytest import approx
 from report.core.records.devices import Devices
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Cache, Case, Environment, Record
+from report.engine.steps import ROOT
 from report.paper.findings import Findings
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.study import findings
@@ -353,3 +356,27 @@ def test_copies_within_a_cache_give_its_bandwidth() -> None:
     machine = factory.environment(host=msgspec.structs.replace(factory.SERVER, caches=caches))
     run = Run(factory.stored(record([], machine, peaks=copies)), "here")
     assert run.caches == pytest.approx({"L2": 80e9, "L3": 60e9}, rel=0.02)
+
+
+def test_the_page_explores_the_layers_devices_and_throughputs_of_the_paper() -> None:
+    text = (ROOT / "templates/html/assets/layers.js").read_text("utf-8")
+    known = json.loads(text.partition(" = ")[2].rstrip(";\n"))
+    batch, source = known["batch"], full().values
+    for network in NETWORKS:
+        layers = layers_of(network, 224, batch)
+        update = 5 * 4 * sum(map(parameter_count, layers))
+        loads = Counter((load.flops, load.bytes) for load in training_loads(layers) if load.bytes)
+        assert [*map(tuple, known["networks"][network])] == sorted(
+            (*load, count) for load, count in (loads + Counter([(0, update)])).items()
+        )
+    laptop, t4 = known["devices"].pop("RTX 4080 Laptop"), known["devices"]["T4"]
+    assert [*laptop, t4[2]] == [approx(CHIP / 1e12), BUS / 1e9, 1665, source["t4_top"].number]
+    sheets = papers.inputs_of(STUDY).devices
+    for name, (peak, bandwidth, _) in known["devices"].items():
+        sheet = sheets.find(f"NVIDIA {name}") or sheets.find(f"NVIDIA GeForce {name}")
+        rates = [sheet.peak(operation) for operation in ("float32", "memory")]
+        assert [rate and rate.value for rate in rates] == [peak, bandwidth], name
+    throughputs = known["throughput"]
+    lead = throughputs["RTX 4080 Laptop"][SMALL] / throughputs["T4"][SMALL]
+    assert papers.value_of(source["lead_small"].quantity) == approx(lead)
+    assert throughputs["T4"] == {SMALL: 650, HEAVY: 117, LIGHT: 308}

@@ -27,7 +27,14 @@ ASSETS: Final = "assets"
 
 #: Scripts of every page, and of papers; none depends on another.
 SCRIPTS: Final = ("regions.js", "dialog.js", "search.js", "tables.js")
-PAPER_SCRIPTS: Final = (*SCRIPTS, "contents.js", "numbers.js", "references.js", "figures.js")
+PAPER_SCRIPTS: Final = (
+    *SCRIPTS,
+    "contents.js",
+    "numbers.js",
+    "references.js",
+    "figures.js",
+    "roofline.js",
+)
 
 #: Pages on all studies: file → text of links to it.
 OVERVIEWS: Final = {
@@ -38,6 +45,9 @@ OVERVIEWS: Final = {
     "machines.html": "Machines",
     "records.html": "Records",
 }
+
+#: All these pages, and the roofline of any machine, to which the machines lead.
+PAGES: Final = (*OVERVIEWS, "roofline.html")
 
 Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+/$")]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from report.core.text.format import first_names, plain
 from report.render.search import index_of_claims, index_of_paper
 from report.render.shell import (
-    OVERVIEWS,
+    PAGES,
     SCRIPTS,
     Settings,
     render_template,
@@ -164,7 +164,7 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
         # Without this file GitHub Pages would look for templates of its own.
         ".nojekyll": "",
     }
-    for page in OVERVIEWS:
+    for page in PAGES:
         texts[page] = render_template(f"{page}.j2", settings, current_page=page, **content)
     for name, text in texts.items():
         (target / name).write_text(text, "utf-8", newline="\n")

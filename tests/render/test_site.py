@@ -42,7 +42,7 @@ The rate is [2 GB/s](#v-rate){{.value}}.
 [The rate]{{#v-rate}} is told here, of @fig-time.
 """
 VALUE = {
-    "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s", "level": "95 %", "n": 4,
+    "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s at 95 %", "n": 4,
     "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.json"], "series": [0],
 }  # fmt: skip
 SERIES = {
