@@ -122,6 +122,7 @@ class Scaling(Panel):
 
     With ``direct`` the names of points are written at the right ends of their lines instead of in
     a legend.  ``y_top`` and ``y_bottom`` replace the ends of the axis that the data would set.
+    ``regions`` are names of parts of the panel with the position of their left ends.
     """
 
     x_label: str
@@ -137,6 +138,7 @@ class Scaling(Panel):
     direct: bool = False
     y_top: float | None = None
     y_bottom: float | None = None
+    regions: tuple[tuple[str, float, float], ...] = ()
 
     def rows(self) -> Iterator[DataRow]:
         """Yield points, curves and bands."""

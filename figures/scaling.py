@@ -47,6 +47,8 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
     for series in panel.points:
         label = "" if panel.direct else series.label
         points.append((series, draw_points(series, axes, label=label)))
+    for name, x, y in panel.regions:
+        axes.text(x, y, name, color=style.THEORY, style="italic")
     if not (points or curves):
         say_not_measured(axes)
     _scale(panel, axes)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from report.core.missing import Missing
 from report.core.records.record import Factor
@@ -14,17 +14,28 @@ from report.core.statistics.estimates import Estimate
 from report.evidence import runs as any_study
 from report.evidence.runs import Factors
 from report.quantity.evaluation import point
-from report.quantity.expression import Inferred, Quantity, Sampled, absent, exact
+from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
 from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.subject import NAMES, SMALL, WIDEST, Size
+from report.studies.backend_speedup.subject import CALLS, NAMES, SMALL, SOURCE, WIDEST, Size
 
+#: The time of the matrix products of an iteration, as records name it.
+PRODUCTS: Final = "matrix_product_time"
 #: Up to this growth over its smallest time a GPU is at its floor.
 AT_FLOOR: Final = 1.25
 
 
+class Spread(NamedTuple):
+    """Largest ratio of two measurements of one case, over ``cases``."""
+
+    factor: float
+    cases: int
+
+
 @dataclass(frozen=True)
 class Run(any_study.Run):
-    """One record of this study."""
+    """One record of this study; ``sessions`` are others on the same models of GPU and host."""
+
+    sessions: tuple[Run, ...] = field(default=(), kw_only=True)
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
@@ -83,21 +94,105 @@ class Run(any_study.Run):
         slow, fast = (self.measured(quantity, size, name) for name in ("numpy", library))
         return slow / fast
 
-    def gain(self, size: Size) -> Quantity:
-        """CuPy's speed-up over NumPy on the same machine, with the error of its times."""
-        return self.bounded(self.speedup(size, "cupy"))
+    def gain(self, size: Size, library: str = "cupy") -> Quantity:
+        """A library's speed-up with an interval from all sessions.
 
-    def gain_over(self, cpu: Run, size: Size) -> Quantity:
-        """CuPy's speed-up over NumPy on another machine, with the error of its times."""
-        return self.bounded(cpu.time(size, "numpy") / self.time(size, "cupy"))
+        The interval holds all pairs of processes if several sessions timed the size; else it
+        allows for the largest change that sessions made at another size.
+        """
+        sessions = [*filter(None, self._gains(size, library))]
+        if len(sessions) > 1:
+            return self.spanning(self.speedup(size, library), [g for s in sessions for g in s])
+        return self.bounded(self.speedup(size, library), self.spread_of_gains)
+
+    def gain_in(self, session: Run, library: str) -> Quantity:
+        """A library's speed-up at the source's size in one session, over pairs of processes."""
+        gains = session.gains(SOURCE, library)
+        return self.spanning(session.speedup(SOURCE, library), gains)
+
+    def gains(self, size: Size, library: str) -> list[float]:
+        """The speed-ups of all pairs of processes of this session; empty if none was timed."""
+        slow, fast = (self.medians("time", size, name) for name in ("numpy", library))
+        return [a / b for a, b in product(slow, fast)]
+
+    def _gains(self, size: Size, library: str) -> list[list[float]]:
+        return [run.gains(size, library) for run in (self, *self.sessions)]
+
+    def medians(self, quantity: str, size: Size, library: str) -> list[float]:
+        """The median of each process; empty if none measured the quantity."""
+        processes = self.by_process(quantity, self.factors(size, library))
+        return [] if isinstance(processes, Missing) else [p.median for p in processes]
+
+    @cached_property
+    def spread_of_gains(self) -> Spread | None:
+        """Largest ratio of two speed-ups at one size, over all sessions."""
+        cases = product(self.sizes, [name for name in self.libraries if name != "numpy"])
+        return _spread([g for s in self._gains(*case) for g in s] for case in cases)
+
+    def spread(
+        self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
+    ) -> Spread | None:
+        """Largest ratio of two processes of one case, over all sessions."""
+        cases = product(quantities, self.sizes, libraries)
+        runs = (self, *self.sessions)
+        return _spread([t for run in runs for t in run.medians(*case)] for case in cases)
+
+    def bounded(self, quantity: Quantity, spread: Spread | None, power: int = 1) -> Quantity:
+        """A ratio with an allowance: it may be wrong by a spread, or by a power of it."""
+        value = point(quantity)
+        if spread is None or isinstance(value, Missing):
+            return self.spanning(quantity, ())
+        factor = spread.factor**power
+        return self.spanning(quantity, (value / factor, value * factor), spread.cases)
+
+    def spanning(self, quantity: Quantity, values: Sequence[float], cases: int = 0) -> Quantity:
+        """A quantity with the range of ``values``, an allowance of ``cases`` and no confidence.
+
+        One more case exceeds the largest of n with a chance of 1 / (n + 1), which stands for the
+        level; by default n counts the cases that two processes timed.
+        """
+        name, unit, value = quantity.formula, quantity.unit, point(quantity)
+        if isinstance(value, Missing):
+            return absent(name, str(unit), value.reason)
+        counted = Spread(1, cases) if cases else self.spread()
+        if counted is None or not values:
+            return absent(name, str(unit), f"no case has two processes on {self.label}")
+        low, high, number = min(value, *values), max(value, *values), counted.cases
+
+        def interval(confidence: float) -> Estimate:
+            return Estimate(value, low, high, number, min(confidence, number / (number + 1)))
+
+        file, *further = quantity.sources
+        return Inferred(unit, name, file, interval=interval, further=tuple(further))
 
     def rate(self, library: str) -> Quantity:
         """The rate of whole iterations at the widest size (FLOP/s)."""
         return theory.work(WIDEST) / self.time(WIDEST, library)
 
-    def floor_time(self) -> Quantity:
-        """The time (s) of CuPy's iteration with the least work."""
-        return self.time(SMALL, "cupy")
+    def floor_time(self, library: str = "cupy") -> Quantity:
+        """The time (s) of an iteration with the least work."""
+        return self.time(SMALL, library)
+
+    def growth(self, quantity: str, library: str) -> Quantity:
+        """Added time (s) from the least work to the source's size."""
+        more, less = (self.measured(quantity, size, library) for size in (SOURCE, SMALL))
+        return more - less
+
+    def idle(self, library: str) -> Quantity:
+        """Least share of the smallest iteration in which the GPU has nothing to do.
+
+        The products' time at the source's size beyond their time at the smallest one, less the
+        iteration's own growth, fits into gaps of the smallest iteration.
+        """
+        added = self.growth(PRODUCTS, library) - self.growth("time", library)
+        most, least, longer, floors = (
+            self.medians(quantity, size, library)
+            for quantity, size in product((PRODUCTS, "time"), (SOURCE, SMALL))
+        )
+        shares = [
+            (a - b - c + floor) / floor for a, b, c, floor in product(most, least, longer, floors)
+        ]
+        return self.spanning(added / self.floor_time(library), shares)
 
     @property
     def at_floor(self) -> dict[Size, float]:
@@ -105,13 +200,37 @@ class Run(any_study.Run):
         times = {size: point(self.time(size, "cupy") / self.floor_time()) for size in self.sizes}
         return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
 
+    # --------------------------------------------------------------------------- measured rates
+
     @property
-    def model(self) -> tuple[float, float] | None:
-        """CuPy's floor (s) and its rate (FLOP/s) at the largest work; None where one is missing."""
-        floor, rate = point(self.floor_time()), point(self.rate("cupy"))
-        if isinstance(floor, Missing) or isinstance(rate, Missing):
+    def limits(self) -> tuple[float, float] | None:
+        """The GPU's measured rates of products (FLOP/s) and of memory (B/s)."""
+        rate, bandwidth = (self.best_rate(name) for name in ("matrix_product", "copy"))
+        if isinstance(rate, Missing) or isinstance(bandwidth, Missing):
             return None
-        return floor, rate
+        return rate, bandwidth
+
+    def limit(self, place: int) -> Quantity:
+        """One of both limits, the rate or the bandwidth."""
+        name, unit = (("rate of products", "FLOP/s"), ("bandwidth", "B/s"))[place]
+        limit = self.limits[place] if self.limits else Missing(f"not measured on {self.label}")
+        return recorded(name, unit, limit, self.file)
+
+    def call_cost(self, library: str) -> Quantity:
+        """Time (s) of a call of the smallest iteration."""
+        return self.floor_time(library) / theory.ALL_CALLS
+
+    def shortest_time(self, size: Size) -> Quantity:
+        """Time (s) of an iteration on this GPU if each call runs at a measured rate."""
+        name = f"shortest time({size.hidden:,} neurons, {size.images:,} images)"
+        if self.limits is None:
+            return absent(name, "s", f"no rates were measured on {self.label}")
+        return exact(name, "s", theory.shortest_time(size, *self.limits), self.file)
+
+    def products_time(self, size: Size, library: str) -> Quantity:
+        """Time (s) of the products of an iteration, less a call that is waited for of each."""
+        calls = CALLS["matrix_product"] * self.measured("call_time", SMALL, library)
+        return self.measured(PRODUCTS, size, library) - calls
 
     def product_rate(self, size: Size, library: str) -> Quantity:
         """FLOP/s of the first layer's product alone."""
@@ -122,44 +241,8 @@ class Run(any_study.Run):
         samples = self.samples(quantity, self.factors(None, library, subject="training"))
         return () if isinstance(samples, Missing) else tuple(map(float, samples))
 
-    def spread(
-        self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
-    ) -> tuple[float, int] | None:
-        """Largest ratio of two processes of one case and the number of pairs, or None."""
-        ratios = []
-        for quantity, size, library in product(quantities, self.sizes, libraries):
-            processes = self.by_process(quantity, self.factors(size, library))
-            if isinstance(processes, Missing):
-                continue
-            medians = [process.median for process in processes]
-            if len(medians) > 1 and min(medians) > 0:
-                ratios.append(max(medians) / min(medians))
-        return (max(ratios), len(ratios)) if ratios else None
 
-    @cached_property
-    def _spread_of_times(self) -> tuple[float, int] | None:
-        return self.spread()
-
-    def bounded(self, quantity: Quantity) -> Quantity:
-        """A ratio of times of few processes with an interval from all pairs of them.
-
-        One more pair exceeds the largest of n with a chance of 1 / (n + 1).  Two processes within
-        that factor lie within its root of their middle, which is the error of each time in
-        ``quantity``.
-        """
-        name, unit, value = quantity.formula, quantity.unit, point(quantity)
-        spread = self._spread_of_times
-        if isinstance(value, Missing):
-            return absent(name, str(unit), value.reason)
-        if spread is None:
-            return absent(name, str(unit), f"no case has two processes on {self.label}")
-        times = sum(isinstance(leaf, Sampled) for leaf in quantity.leaves)
-        largest, pairs = spread
-        factor = largest ** (times / 2)
-
-        def interval(confidence: float) -> Estimate:
-            level = min(confidence, pairs / (pairs + 1))
-            return Estimate(value, value / factor, value * factor, pairs, level)
-
-        file, *further = quantity.sources
-        return Inferred(unit, name, file, interval=interval, further=tuple(further))
+def _spread(cases: Iterable[list[float]]) -> Spread | None:
+    """Find the largest ratio within a case, among cases with two measurements or more."""
+    ratios = [max(case) / min(case) for case in cases if len(case) > 1 and min(case) > 0]
+    return Spread(max(ratios), len(ratios)) if ratios else None
