@@ -35,7 +35,7 @@ _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
 class Call(NamedTuple):
-    """A forward call of the layer; ``subject`` tells whether its shape was held out."""
+    """A forward call of the layer; ``subject`` tells if its shape was held out or changed."""
 
     shape: Dimensions
     batch: int
@@ -45,11 +45,6 @@ class Call(NamedTuple):
     def name(self) -> str:
         """The call as a table prints it."""
         return f"{self.shape.name}, {self.batch}"
-
-    @property
-    def held_out(self) -> bool:
-        """Tell if theory predicted the call before it was measured."""
-        return self.subject == "held_out"
 
     @property
     def layer(self) -> Convolution:
@@ -77,7 +72,9 @@ class Run(any_study.Run):
             if case.factors["pass"] == "forward":
                 batch = int(case.factors["batch"])
                 calls.append(Call(dimensions_of(case.factors), batch, subject))
-        return tuple(sorted(calls, key=lambda call: (call.shape != BASE, call.held_out)))
+        return tuple(
+            sorted(calls, key=lambda call: (call.shape != BASE, SUBJECTS.index(call.subject)))
+        )
 
     @property
     def batches(self) -> tuple[int, ...]:

@@ -213,7 +213,7 @@ def _held_on_gpu(run: Run | None) -> int:
     """Count the forward calls in held-out shapes whose operations were counted on the GPU."""
     if run is None:
         return 0
-    held = [call for call in run.calls if call.held_out]
+    held = [call for call in run.calls if call.subject == "held_out"]
     return sum(not run.on_cuda_cores(call.factors).missing for call in held)
 
 
@@ -477,16 +477,18 @@ def rules_explain(p: Paper) -> Iterator[Statement]:
 def diagonal(p: Paper) -> Iterator[Panel]:
     """Draw counted over predicted operations, both over theory, for calls that have a rule."""
     groups = (
-        ("CPU", p.counts, False), ("CPU, held out", p.counts, True),
-        ("GPU", p.tiled, False), ("GPU, held out", p.held_tiled, True),
+        ("CPU", p.counts, "layer"), ("CPU, held out", p.counts, "held_out"),
+        ("CPU, changed", p.changed, "changed"),
+        ("GPU", p.tiled, "layer"), ("GPU, held out", p.held_tiled, "held_out"),
     )  # fmt: skip
     drawn = []
-    for place, (label, calls, held_out) in enumerate(groups):
-        pairs = [_over_theory(r) for call, r in calls.items() if call.held_out == held_out]
+    for label, calls, subject in groups:
+        pairs = [_over_theory(r) for r in results.calls_of(subject, calls).values()]
         known = [pair for pair in pairs if pair]
         if known:
             x, y = zip(*known, strict=True)
-            drawn.append(Points(label, x, y, series=place // 2, hollow=not held_out))
+            series = 2 if subject == "changed" else int(label.startswith("GPU"))
+            drawn.append(Points(label, x, y, series=series, hollow=subject == "layer"))
     if drawn:
         ends = 0.9, 2.4
         yield Scaling(
