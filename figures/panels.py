@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
@@ -60,6 +60,12 @@ class Drawing:
     same_axes: bool = False
     rows: int = 1
     place: str = ""
+
+    @property
+    def card(self) -> Drawing:
+        """The first panel alone, which stays legible where papers are listed."""
+        height = self.height / self.rows
+        return replace(self, panels=self.panels[:1], wide=False, height=height, rows=1)
 
     def data(self) -> Iterator[DataRow]:
         """Yield the drawn numbers of all panels in ``COLUMNS``."""

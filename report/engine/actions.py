@@ -21,6 +21,7 @@ from report.core.records.files import read_file, shared
 from report.engine.steps import (
     ARTIFACTS,
     ATLAS,
+    CARD,
     COVERAGE,
     DETAILS,
     DRAWINGS,
@@ -91,7 +92,10 @@ def study(task: StepTask) -> tuple[str, ...]:
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
     save(covered_cases(chosen.usable, task.data), folder / COVERAGE)
-    save({figure.name: figure.drawing for figure in findings.figures.values()}, folder / DRAWINGS)
+    drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
+    if findings.shown_figure:
+        drawings[CARD] = findings.shown_figure.drawing.card
+    save(drawings, folder / DRAWINGS)
     save(findings, folder / FINDINGS)
     if not is_report(task.study):
         write_json(atlas_of(task.study, task.data, chosen, findings), folder / ATLAS)
@@ -156,6 +160,8 @@ def figures(task: StepTask) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{name}.svg").write_bytes(rendered.svg)
         (folder / f"{name}.png").write_bytes(rendered.png)
+        if name == CARD:
+            continue
         if data := list(drawing.data()):
             content = visible(csv_of([COLUMNS, *data])).encode()
             (folder / f"{name}.csv").write_bytes(content)
@@ -290,14 +296,21 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     """Collect the dates, devices and downloads that the page of a study shows."""
     from report.render.html import Publication
     from report.render.shell import read_settings
+    from report.render.site import first_sentence
+
+    key_figure = values["figure"] or ("", "", "")
+    caption = values["figures"].get(key_figure[2], {}).get("caption", "")
 
     return Publication(
         settings=read_settings(task.data),
         measured=values["measured"],
         devices=tuple(values["devices"]),
+        records=len(values["records"]),
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
+        key_figure=key_figure,
+        takeaway=first_sentence(caption),
     )
 
 

@@ -54,6 +54,8 @@ SAMPLES: Final = "samples.csv.gz"
 RECORDS_FOLDER: Final = "records"
 #: The descriptions of a study's figures, and the series that its page shows of an opened one.
 DRAWINGS: Final = "drawings.pickle"
+#: Name of the panel of the key figure that represents a paper in lists.
+CARD: Final = "card"
 OPENED: Final = "opened.json"
 #: The study's entry for lists of studies, and the paper as converted by pandoc to each format.
 ENTRY: Final = "entry.json"

@@ -139,8 +139,7 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
             bounds = value.parts.bounds if value.about_plain == value.plain else ""
             shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
             headline.append({"label": str(words), **shown})
-    figures = findings.figures
-    figure = figures.get(findings.key_figure) or next(iter(figures.values()), None)
+    figure = findings.shown_figure
     return {
         "question": " ".join(str(front.get("question", "")).split()),
         "headline": headline,

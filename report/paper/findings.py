@@ -154,6 +154,11 @@ class Findings:
     audits: Sequence[Check] = ()
     key_figure: str = ""
 
+    @property
+    def shown_figure(self) -> Figure | None:
+        """The key figure, or the first one if these data do not draw it."""
+        return self.figures.get(self.key_figure) or next(iter(self.figures.values()), None)
+
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """Content of ``out/values/<study>.json``."""
         return {

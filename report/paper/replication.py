@@ -489,8 +489,7 @@ def _beside(
 
     Also returns the name of the figure, its finding, and the paper's machine if it is drawn.
     """
-    figures, paper = replica.findings.figures, original.machines.get(replica.about)
-    own = figures.get(replica.findings.key_figure) or next(iter(figures.values()), None)
+    own, paper = replica.findings.shown_figure, original.machines.get(replica.about)
     if own is None:
         return [], {}
     here, there = replica.label, paper.label if paper else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from report.render.source import PaperSource
 #: File beside the page with the BibTeX entry for citing the paper.
 BIBTEX: Final = "citation.bib"
 
-_FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
+_FIGURE = re.compile(r'<(?:img|source)[^>]*\ssrc(?:set)?="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 #: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
@@ -48,17 +49,21 @@ _ROOT: Final = "../"
 class Publication:
     """Content of a page besides the paper, and files that it links to.
 
-    ``measured`` is the day of the newest record, ``devices`` are the measured ones; ``pdf`` and
-    ``samples`` are files in the folder of the page, None if they do not exist.  ``replicated`` is a
-    line on the paper's replications.
+    ``measured`` is the day of the newest record, ``devices`` are the measured ones, ``records`` is
+    the number of records; ``pdf`` and ``samples`` are files in the folder of the page, None if they
+    do not exist.  ``replicated`` is a line on the paper's replications.  The key figure has a file,
+    an alternative text and an id, and ``takeaway`` is what it shows.
     """
 
     settings: Settings
     measured: str | None = None
     devices: tuple[str, ...] = ()
+    records: int = 0
     pdf: str | None = None
     samples: str | None = None
     replicated: str = ""
+    key_figure: Sequence[str] = ("", "", "")
+    takeaway: str = ""
 
 
 def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
@@ -161,6 +166,9 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "measured-slashes": (measured or "").replace("-", "/"),
         "devices": first_names(publication.devices),
         "replicated": publication.replicated,
+        "records": str(publication.records or ""),
+        **dict(zip(("picture", "picture-alt", "picture-id"), publication.key_figure, strict=True)),
+        "takeaway": publication.takeaway,
         "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,
     }

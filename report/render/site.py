@@ -114,6 +114,11 @@ def plain_words(sentence: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def first_sentence(markdown: str) -> str:
+    """Return the first sentence of a caption in plain words."""
+    return _SENTENCE_END.split(plain_words(markdown))[0]
+
+
 def _reference_words(reference: re.Match[str]) -> str:
     return f"the {_NAMES[reference[1]]}"
 
