@@ -329,13 +329,19 @@ def test_a_word_document_is_made_when_it_is_asked_for_and_when_it_changes(projec
 
 
 def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
-    """Copied elsewhere, no link of it is dead, and the index and the page lead to the PDF."""
+    """No link is dead after copying; index and page lead to the PDF and show the key figure."""
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")
     assert dead_links(site) == []
     paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
     assert (site / STUDY / f"{STUDY}.pdf").read_bytes() == paper
     assert f'href="{STUDY}/{STUDY}.pdf"' in (site / "index.html").read_text("utf-8")
-    assert f'href="{STUDY}.pdf"' in (site / STUDY / "index.html").read_text("utf-8")
+    page, index = (
+        file.read_text("utf-8") for file in (site / STUDY / "index.html", site / "index.html")
+    )
+    assert f'href="{STUDY}.pdf"' in page and f'src="{STUDY}/figures/card.svg"' in index
+    finding = re.search(r'<a href="#fig-rates">.*?<figcaption>(.*?)</figcaption>', page, re.DOTALL)
+    assert finding and finding[1].startswith("Achieved rate over the width")
+    assert page.index(finding[1]) < page.index('id="sec-question"')
 
 
 #: Opens the paper of the small project as a notebook would, and prints what is in it.

@@ -85,7 +85,7 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) 
 
 
 #: Elements without an end.
-_VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
+_VOID = {"meta", "link", "img", "source", "br", "hr", "input", "col"}
 
 
 class Page(HTMLParser):
