@@ -8,9 +8,8 @@ from typing import Final
 
 from figures.panels import Points, Scaling
 from report.core.records.record import Policy
-from report.paper.plots import points, theory_line
+from report.paper.plots import points
 from report.quantity.expression import Quantity
-from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Run
 
 _X: Final = "Batch size (images)"
@@ -55,38 +54,3 @@ def _panel(
     return Scaling(
         _X, label, drawn, x_ticks=_TICKS, y_scale="linear", y_from_zero=True, direct=True
     )
-
-
-def start(run: Run) -> Iterator[Scaling]:
-    """Draw the free memory at the top of the heap, the threshold, and the returned memory."""
-    small = [batch for batch in run.timed if batch <= 16]
-    returned = [(b, n / 1e6) for b in small for n in run.returned(b)]
-    over = {b: run.threshold(b) - theory.RESERVE for b in small}
-    if not returned or any(quantity.missing for quantity in over.values()):
-        return
-    x, y = zip(*returned, strict=True)
-    threshold = points("Threshold less reserve, traced", over, "MB", series=0, joined=True)
-    outputs = {b: 2 * theory.output_bytes(b) for b in small}
-    both = {b: theory.free(b) for b in small}
-    yield Scaling(
-        _X,
-        "Free memory (MB)",
-        (*threshold, Points("Returned, traced", x, y, series=1, hollow=True)),
-        (
-            theory_line("Outputs", outputs, "MB"),
-            theory_line("Outputs and copy of the input", both, "MB", part=True),
-        ),
-        x_ticks=tuple(map(float, small)),
-    )
-
-
-def cost(run: Run) -> Iterator[Scaling]:
-    """Draw the time that returning memory adds to an image, and its explanation."""
-    over = run.doubled
-    drawn = points("Added", {b: run.lost(b) / b for b in over}, "µs", series=0)
-    priced = {b: run.priced(b) / b for b in over}
-    drawn += points("Pages", priced, "µs", series=1, hollow=True)
-    both = {b: (run.priced(b) + run.returning(b)) / b for b in over}
-    drawn += points("Pages and unmapping", both, "µs", series=2, hollow=True)
-    ticks = tuple(map(float, over))
-    yield Scaling(_X, "Time of an image (µs)", drawn, x_ticks=ticks, y_scale="linear")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.core.records.layers import Convolution, Dropout, Flatten, Layer, at_batch
+from report.core.records.layers import Convolution, Layer, at_batch
 from report.core.records.record import PASSES
 from report.core.statistics.estimates import Estimate
-from report.core.text.format import NO_BREAK
 from report.evidence import executed as evidence
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
@@ -20,9 +18,8 @@ from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Block, Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
-from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.shapes import bias_count, weight_count
+from report.theory.requests import around
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
@@ -31,14 +28,11 @@ from report.theory.terms import (
     theory_macs,
     theory_output,
 )
-from report.theory.work import element_bytes, input_bytes, output_bytes
 
-#: Pages follow theory within this share: the ends of blocks share pages with their neighbours.
-PAGES_WITHIN: Final = 0.02
-#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
-OUTPUTS_ALONE: Final = 256
-#: The size of a page on both CPUs.
-PAGE: Final = exact("page", "B", theory.PAGE_BYTES)
+#: Share of the processes beyond which most map pages.
+MOST: Final = 0.5
+#: Images of a call from which on the copy of the input lies at the top of the heap.
+MANY: Final = 16
 #: The events of a traced call in order.
 EVENTS: Final = (
     "take the copy of the input",
@@ -126,24 +120,6 @@ def executed(run: Run) -> Iterator[Reconciliation]:
                 )
 
 
-def variants(run: Run) -> dict[str, Reconciliation]:
-    """Reconcile the counts of other convolutions than the study's, by name and batch size."""
-    reconciled = {}
-    for case in run.stored.record.cases:
-        counted, layers = case.samples(evidence.COUNTED), case.layers
-        if "variant" in case.factors and counted and isinstance(layers[0], Convolution):
-            name, batch = case.factors["variant"], case.factors["batch"]
-            reconciled[f"{name}, batch {batch}".replace(" ", NO_BREAK)] = evidence.executed(
-                f"variant-{run.key}-{name}-{batch}",
-                f"Executed multiply-adds of {name} on {run.label}",
-                theory_macs(layers[0]),
-                int(counted[-1]),
-                None,
-                *evidence.padding_terms(layers[0]),
-            )
-    return reconciled
-
-
 def device_work(run: Run) -> Iterator[Reconciliation]:
     """Reconcile forward calls with the counts of a GPU's CUDA cores."""
     for batch in run.batches:
@@ -159,48 +135,6 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
             yield reconciled
 
 
-# ------------------------------------------------------------------- requests of CUDA memory
-
-
-def requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:
-    """Yield the requests of inference through a chain of ``layers`` in a new, eager process.
-
-    First weights and biases in the order in which ``Module.to`` moves them, without statistics of
-    batch normalisation, which are not parameters.  Then each output is allocated while its input is
-    still there, and the input is freed afterwards, except that of the network, which the caller
-    holds.  A flatten is a view and dropout does nothing in inference, so that neither allocates.
-    Workspaces are not tensors and not among them.
-    """
-    for layer in layers:
-        for part, count in (("weight", weight_count(layer)), ("bias", bias_count(layer))):
-            if count:
-                yield Allocate(f"{layer.name}.{part}", count * element_bytes(layer))
-    held = None
-    for layer in layers:
-        if layer is layers[0]:
-            yield Allocate("input", input_bytes(layer))
-        if isinstance(layer, Flatten | Dropout):
-            continue
-        yield Allocate(layer.name, output_bytes(layer))
-        if held:
-            yield Free(held)
-        held = layer.name
-
-
-def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
-    """The allocator's states right before and after it gives the output of the layer ``name``.
-
-    Raises ``StudyError`` if no layer of that name allocates one.
-    """
-    state = NOTHING
-    for request in requests(layers):
-        following = after(state, request)
-        if isinstance(request, Allocate) and request.id == name:
-            return state, following
-        state = following
-    raise StudyError(f"layer {name}: no layer of that name allocates its output.")
-
-
 # ------------------------------------------------------------------------------------- the cliff
 
 
@@ -213,11 +147,6 @@ def medians(run: Run, name: str, quantities: Iterable[Quantity]) -> list[Quantit
         if isinstance(estimate, Estimate)
     ]
     return exact_medians or [absent(name, "1", "no two memory policies were measured")]
-
-
-def explained_share(run: Run, choose: Callable[..., Quantity]) -> Quantity:
-    """Extreme share of the added time that pages and unmapping explain, over batch sizes."""
-    return choose(*medians(run, "explained share", map(run.explained, run.doubled)))
 
 
 def priced_share(run: Run, choose: Callable[..., Quantity]) -> Quantity:
@@ -261,19 +190,30 @@ def without_residual(
 
 
 def starts_as_predicted(run: Run) -> Iterator[Statement]:
-    """State that no process maps pages below the predicted start, and each does above its end."""
+    """State that no process maps pages below the predicted start, and most do above its end."""
     low, high = point(first_mapping_batch(run)), point(all_mapping_batch(run))
     if isinstance(low, Missing) or isinstance(high, Missing):
         yield first_mapping_batch(run) > 0
         return
     for batch in run.timed:
-        if batch < low or batch > high:
-            yield run.mapping_share(batch).exactly(batch > high)
+        if batch < low:
+            yield run.mapping_share(batch).exactly(0)
+        if batch > high:
+            yield run.mapping_share(batch) > MOST
 
 
 def pages_as_predicted(run: Run) -> Iterator[Statement]:
-    """State for each batch size that a call maps the pages of two outputs and a copied input."""
-    for batch in run.doubled[1:]:
-        if batch != OUTPUTS_ALONE:
-            pages = run.under("default").faults(batch) * PAGE
-            yield (pages / theory.free(batch)).near(1, within=PAGES_WITHIN)
+    """State for each batch size from 16 on that most calls map the pages of their blocks.
+
+    A process either has the copy of the weights among the blocks at the top of its heap or lower.
+    """
+    for batch in run.doubled:
+        if batch < MANY:
+            continue
+        rest = run.under("default").faults(batch) - theory.pages(batch)
+        size = point(rest)
+        if isinstance(size, Missing):
+            yield rest.exactly(0)
+            continue
+        weights = theory.WEIGHT_PAGES if size > theory.WEIGHT_PAGES / 2 else 0
+        yield exact("median pages − pages of the blocks", "1", size - weights).near(0, within=1)

@@ -7,17 +7,21 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from report.core.missing import Missing
+from report.core.records.quantities import quantity_of
 from report.core.records.record import Factor, Pass, Policy
 from report.evidence import runs as any_study
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
-from report.quantity.operations import geometric_mean
+from report.quantity.operations import constant, geometric_mean
 from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.theory.conditions import Layout
 
 #: The policies whose times are compared.
 COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
+#: A batch size whose blocks fit the last cache.
+FEW_IMAGES: Final = 16
 
 
 class Block(NamedTuple):
@@ -32,6 +36,8 @@ class Run(any_study.Run):
     """One record of this study, seen in one layout of its tensors."""
 
     layout: Layout = "contiguous"
+    #: The batch sizes over which slowdowns are taken, if another run is compared.
+    shared: tuple[int, ...] | None = None
 
     def in_layout(self, layout: Layout) -> Run:
         """The same record seen in another layout of its tensors."""
@@ -51,9 +57,21 @@ class Run(any_study.Run):
         """The batch sizes whose forward calls were timed."""
         return tuple(batch for batch in self.batches if not self.time(batch).missing)
 
-    def time(self, batch: int) -> Quantity:
-        """Duration of a forward call (s)."""
-        return self.series("time", self.factors(batch))
+    def time(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Duration of a call (s)."""
+        return self.series("time", self.factors(batch, pass_))
+
+    def image_time(self, batch: int) -> Quantity:
+        """Time of an image of a forward call (s)."""
+        return self.time(batch) / batch
+
+    def batch_gain(self, largest: int | None = None) -> Quantity:
+        """Divide the time of one image by that of an image of a large batch."""
+        return self.time(1) / self.image_time(largest or self.doubled[-1])
+
+    def slows(self) -> Quantity:
+        """Divide an image's time at the batch shown by that at 16 images, with memory kept."""
+        return self.image_time(SHOWN_BATCH) / self.image_time(FEW_IMAGES)
 
     def faults(self, batch: int) -> Quantity:
         """Pages that a forward call maps anew."""
@@ -64,15 +82,17 @@ class Run(any_study.Run):
         run = self.under(policy) if policy else self
         return theory.work(batch) / run.time(batch) / run.peak_rate("matrix_product")
 
+    def per_output(self, quantity: str) -> Quantity:
+        """A count of a forward call for each output element, the same at every batch size."""
+        counts = {b: self.repeated(quantity, self.factors(b)) for b in self.batches}
+        ratios = [n / (theory.OUTPUTS * b) for b, n in counts.items() if not n.missing]
+        if not ratios:
+            return absent(quantity, quantity_of(quantity).unit, "nothing was counted")
+        return constant(*ratios)
+
     def chosen(self, name: str, number: int) -> Quantity:
         """A number that the study chose for all runs."""
         return exact(name, "1", number, self.file)
-
-    def retained(self, batch: int) -> Quantity:
-        """Bytes that the forward call leaves allocated: after less before."""
-        factors = self.factors(batch)
-        after = self.repeated("allocated_after", factors)
-        return named("retained bytes", after - self.repeated("allocated_before", factors))
 
     # ------------------------------------------------------------------------- returned memory
 
@@ -101,16 +121,13 @@ class Run(any_study.Run):
         """
         count = {batch: len(self._timing(batch)) for batch in self.powers}
         enough = min(ENOUGH_RUNS, max(count.values(), default=0))
-        return tuple(b for b, n in count.items() if b in self.mapping and n >= enough)
+        own = tuple(b for b, n in count.items() if b in self.mapping and n >= enough)
+        return own if self.shared is None else tuple(b for b in own if b in self.shared)
 
     def _timing(self, batch: int) -> tuple[Process, ...]:
         """The processes that timed a forward call."""
         processes = self.by_process("time", self.factors(batch))
         return () if isinstance(processes, Missing) else processes
-
-    def slowdown(self, batch: int) -> Quantity:
-        """Divide the time of a call where freed memory is returned by that where memory stays."""
-        return self.under("default").time(batch) / self.time(batch)
 
     def gain(self, policy: Policy = "default") -> Quantity:
         """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
@@ -119,6 +136,11 @@ class Run(any_study.Run):
         other = self.under(policy)
         slowdowns = (other.time(batch) / self.time(batch) for batch in self.doubled)
         return named("slowdown", geometric_mean(*slowdowns))
+
+    def trained(self, batch: int) -> Quantity:
+        """Slowdown of a forward and backward call where freed memory is returned."""
+        time = self.under("default").time(batch, "forward_backward")
+        return named("slowdown", time / self.time(batch, "forward_backward"))
 
     def lost(self, batch: int) -> Quantity:
         """Time that returning freed memory adds to a call (s)."""
@@ -133,15 +155,6 @@ class Run(any_study.Run):
         pages = self.under("default").faults(batch)
         return named("page mapping", pages / self.peak_rate("page_mapping"))
 
-    def returning(self, batch: int, *, result: bool = False) -> Quantity:
-        """The time in which freed memory goes back, inside a call or with its result (s)."""
-        quantity = "result_return_time" if result else "return_time"
-        return self.under("traced").series(quantity, self.factors(batch))
-
-    def explained(self, batch: int) -> Quantity:
-        """Share of ``lost`` that pages and unmapping explain."""
-        return (self.priced(batch) + self.returning(batch)) / self.lost(batch)
-
     def priced_share(self, batch: int) -> Quantity:
         """Share of ``lost`` that pages at their price explain."""
         return self.priced(batch) / self.lost(batch)
@@ -153,14 +166,6 @@ class Run(any_study.Run):
         """
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(batch))
         return named("trimming threshold", 2 * mapped)
-
-    def returned(self, batch: int) -> tuple[int, ...]:
-        """The bytes that went back with the result of a call, in each traced process."""
-        processes = self.under("traced").by_process("block_changes", self.factors(batch))
-        if isinstance(processes, Missing):
-            return ()
-        last = [int(process.samples[-1]) for process in processes]
-        return tuple(-change for change in last if change < 0)
 
     def mapping_share(self, batch: int) -> Quantity:
         """The share of the processes whose calls map pages where freed memory is returned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -17,16 +18,40 @@ from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import counted_in, largest, smallest
-from report.studies.conv_scaling import figures, results, theory
+from report.studies.conv_scaling import cure, figures, moved, results, theory
+from report.studies.conv_scaling.cure import Cure
+from report.studies.conv_scaling.moved import Start
 from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source
 from report.studies.conv_scaling.subject import SHOWN_BATCH, check_subject
+from report.theory import heap
 from report.theory.reconciliation import Reconciliation, without_idle_terms
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
+#: Observed starts of the cliff are the predicted ones within this share.
+NEAR: Final = 0.02
+#: A batch size whose call no longer fits the cache, beside that which the prose describes.
+LARGE_BATCH: Final = 512
+#: The largest batch size of a GPU.
+LARGEST_BATCH: Final = 1024
+#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
+OUTPUTS_ALONE: Final = 256
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
+
+#: Items of the source beside its claims: what they hold, and where they are answered.
+ITEMS: Final = (
+    ("Tables I, II", "theory", "equal to ours in every row"),
+    ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
+    ("Tables IV, VI", "bytes of the allocator", "exact; the gap is the parameters"),
+    ("Figure 1", "login to the cluster", "no result"),
+    ("Figure 2", "summary of the network", "its parameters are those of our network"),
+    ("Figure 3", "output of one run", "no number beyond the tables"),
+    ("Figures 4 to 7", "the tables drawn", "lines through the origin, or the parameters"),
+    ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
+    ("Memory swapping", "slows down large batches", "no: a GPU's time of an image falls"),
+)
 
 
 class Paper:
@@ -41,10 +66,16 @@ class Paper:
         #: The CPUs that measured what returned memory costs, the second one if both did.
         self.cpu = self.counted if self.counted and self.counted.compares else None
         self.second = other if self.cpu and other and other.compares else None
+        if self.cpu and self.second:
+            shared = tuple(b for b in self.cpu.doubled if b in self.second.doubled)
+            if shared:
+                self.cpu = replace(self.cpu, shared=shared)
+                self.second = replace(self.second, shared=shared)
         self.both = [run for run in (self.cpu, self.second) if run]
+        self.moved = next(filter(None, map(moved.starts, self.runs)), None)
+        self.cured = next(filter(None, map(cure.cures, self.runs)), None)
         self.work = results.source_work(self.source)
         self.reserved = results.source_reserved(inputs, self.source)
-        self.variants = results.variants(self.counted) if self.counted else {}
         self.replays = list(allocator_replay.replays(self.gpu).values()) if self.gpu else []
 
     def reconciliations(self) -> Iterator[Reconciliation]:
@@ -53,7 +84,6 @@ class Paper:
         yield from self.reserved.values()
         if self.counted:
             yield from results.executed(self.counted)
-        yield from self.variants.values()
         if self.gpu:
             yield from results.device_work(self.gpu)
         for replay in self.replays:
@@ -81,6 +111,8 @@ gpu: Part[Run] = study.part("gpu")
 source: Part[Source] = study.part("source")
 second: Part[Run] = study.part("second", "pair")
 drawn: Part[list[Run]] = study.part("both", "cpu")
+starts: Part[tuple[Start, ...]] = study.part("moved", "cpu")
+cured: Part[tuple[Cure, ...]] = study.part("cured", "cpu")
 pair: Part[list[Run]] = study.part("both", "pair")
 
 
@@ -100,6 +132,12 @@ def source_software(p: Paper) -> str:
 gpu.texts(gpu=short_name)
 counted.texts(cpu=short_name)
 second.texts(second=short_name)
+
+
+@study.text()
+def moved_on(p: Paper) -> str:
+    """Name the CPU on which the cliff was moved."""
+    return next((short_name(run) for run in p.runs if moved.starts(run)), "")
 
 
 @counted.text()
@@ -135,14 +173,19 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "parameters": theory.PARAMETERS,
         "outputs": theory.OUTPUTS,
         "element": theory.ELEMENT,
-        "heap_limit": exact("largest block of the heap", "1", theory.HEAP_LIMIT >> 20),
+        "heap_limit": exact("largest block of the heap", "1", heap.LARGEST_MAPPING >> 20),
         "source_rows": exact("rows", "1", len(source.batches), source.file),
         "adds": source.per_output(source.column("III", "add", "FLOP")),
         "multiplies": source.per_output(source.column("III", "multiply", "FLOP")),
         "memory_gap": largest(*source.gap.values()),
-        "page": results.PAGE,
-        "cured_to": theory.last_without_pages(theory.FREED),
-        "cured_from": theory.first_with_pages(theory.FREED),
+        "page": theory.PAGE,
+        "cured_to": theory.CURED_TO,
+        "freed": 4 * exact("elements", "B", theory.FREED),
+        "reserve": exact("reserve", "1", heap.RESERVE // 2**10),
+        "reserve_pages": theory.RESERVE / theory.PAGE,
+        "weight_pages": exact("pages of the weights", "1", theory.WEIGHT_PAGES),
+        "many": exact("images", "1", results.MANY),
+        "large": exact("images", "1", LARGE_BATCH),
     }
 
 
@@ -155,6 +198,7 @@ def replays(p: Paper) -> Quantity:
 def _shares(source: Source) -> dict[str, Quantity]:
     return {
         "confidence": exact("confidence, chosen", "1", CONFIDENCE),
+        "near": exact("bound, chosen", "1", NEAR),
         "excess_share": source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH),
     }
 
@@ -177,13 +221,7 @@ def largest_compared(run: Run) -> Quantity:
     return exact("compared", "1", run.doubled[-1], run.file)
 
 
-cpu.values(gain=Run.gain)
-
-
-@cpu.value()
-def batch_gain(run: Run) -> Quantity:
-    largest = run.doubled[-1]
-    return run.time(1) / (run.time(largest) / largest)
+cpu.values(gain=Run.gain, batch_gain=Run.batch_gain)
 
 
 cpu.values(
@@ -191,7 +229,7 @@ cpu.values(
     disturbed=partial(Run.measurements, disturbed=True),
     page_price=Run.page_price,
     shown=partial(Run.chosen, name="batch size shown", number=SHOWN_BATCH),
-    alone=partial(Run.chosen, name="outputs beyond the heap", number=results.OUTPUTS_ALONE),
+    alone=partial(Run.chosen, name="outputs beyond the heap", number=OUTPUTS_ALONE),
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
     trim_alone=partial(Run.gain, policy="trim_threshold"),
     both_raised=partial(Run.gain, policy="thresholds"),
@@ -209,34 +247,60 @@ def flat_to(run: Run) -> Quantity:
     return exact("no process maps pages", "1", results.largest_without_pages(run), run.file)
 
 
-@cpu.value()
-def unmapping(run: Run) -> Quantity:
-    return run.returning(SHOWN_BATCH, result=True) / SHOWN_BATCH
-
-
-@cpu.value()
-def added(run: Run) -> Quantity:
-    return run.lost(SHOWN_BATCH) / SHOWN_BATCH
-
-
 cpu.values(
     "percent",
     share_kept=partial(Run.share, batch=SHOWN_BATCH),
     share_returned=partial(Run.share, batch=SHOWN_BATCH, policy="default"),
-    explained=partial(Run.explained, batch=SHOWN_BATCH),
-    explained_least=partial(results.explained_share, choose=smallest),
-    explained_most=partial(results.explained_share, choose=largest),
-)
-cpu.values(jemalloc=partial(Run.gain, policy="jemalloc"))
-cpu.values(
-    "percent",
+    priced=partial(Run.priced_share, batch=SHOWN_BATCH),
     priced_least=partial(results.priced_share, choose=smallest),
     priced_most=partial(results.priced_share, choose=largest),
 )
+cpu.values(
+    jemalloc=partial(Run.gain, policy="jemalloc"),
+    slows=Run.slows,
+    trained=partial(Run.trained, batch=SHOWN_BATCH),
+    trained_large=partial(Run.trained, batch=LARGE_BATCH),
+)
+study.show("second", "trained", "trained_large", "slows")
 study.show("second", "gain", "jemalloc", "page_price", "priced_least", "priced_most")
 
 
+gpu.values(
+    gpu_single=partial(Run.image_time, batch=1),
+    gpu_image=partial(Run.image_time, batch=LARGEST_BATCH),
+    gpu_largest=partial(Run.chosen, name="largest batch", number=LARGEST_BATCH),
+    gpu_gain=partial(Run.batch_gain, largest=LARGEST_BATCH),
+)
+
+
+@study.mapping()
+def _moved(p: Paper) -> dict[str, Quantity]:
+    return moved.values(p.moved or ()) | cure.values(p.cured or ())
+
+
 # -------------------------------------------------------------------------------------- claims
+
+
+@starts.claim(
+    "The cliff of four layers begins at the predicted batch under six settings, within 2 %"
+)
+def start_predicted(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
+    return moved.within(moved_starts, NEAR)
+
+
+@starts.claim("After one freed tensor no call below the predicted batch maps pages")
+def cliff_removed(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
+    return moved.removed(moved_starts)
+
+
+@cured.claim("After one freed tensor no network whose calls fit maps pages")
+def cured_pages(networks: tuple[Cure, ...]) -> Iterator[Statement]:
+    return cure.without_pages(networks, moved.FEW)
+
+
+@cured.claim("One freed tensor speeds up each network whose calls fit by more than a tenth")
+def cured_faster(networks: tuple[Cure, ...]) -> Iterator[Statement]:
+    return cure.faster(networks, MARGIN)
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")
@@ -333,43 +397,45 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
         yield run.gain(policy) > 1 + MARGIN
 
 
-@cpu.claim("The cliff begins at the batch size that one threshold and the blocks predict")
+@cpu.claim("No process maps pages before the predicted batch, and most do beyond its end")
 def cliff_predicted(run: Run) -> Iterator[Statement]:
     return results.starts_as_predicted(run)
 
 
-@cpu.claim("A call maps the pages of two outputs and a copy of the input, within 2 %")
+@cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")
 def pages_follow(run: Run) -> Iterator[Statement]:
     return results.pages_as_predicted(run)
 
 
 # ------------------------------------------------------------------------------------- figures
 
-drawn.figure(key=True, height=3.4, rows=2, wide=True, same_axes=True)(figures.cliff)
+starts.figure(key=True, height=3.0)(moved.diagonal)
+drawn.figure(height=3.4, rows=2, wide=True, same_axes=True)(figures.cliff)
 cpu.figure(height=2.0, wide=True)(figures.thresholds)
-cpu.figure(height=2.0)(figures.start)
-cpu.figure(height=2.0)(figures.cost)
 
 
 # -------------------------------------------------------------------------------------- tables
 
 
-@study.table(wide=True)
+@study.table()
 def work(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for batch in p.source.batches:
-        row: dict[str, Content] = {
-            "Batch": batch,
-            "Theory": theory.multiply_adds(batch),
-            "Source, fused": p.source.fused[batch],
-            "Source, excess": p.source.excess[batch],
-        }
-        if p.gpu:
-            factors = p.gpu.factors(batch)
-            fused = p.gpu.repeated("ncu_fp32_multiply_adds", factors)
-            row["Own, fused"] = counted_in("MAC", fused)
-            row["Own, additions"] = p.gpu.repeated("ncu_fp32_additions", factors)
-            row["Own, multiplications"] = p.gpu.repeated("ncu_fp32_multiplications", factors)
-        yield row
+    """Operations an output element, the same at every batch size."""
+    none = exact("no operation", "1", 0)
+    alone = [p.source.per_output(p.source.column("III", key, "1")) for key in ("add", "multiply")]
+    rows = {
+        "Theory": (theory.multiply_adds(1) / theory.OUTPUTS, none, none),
+        "Source": (p.source.per_output(p.source.fused), *alone),
+    }
+    if p.gpu:
+        kinds = ("multiply_adds", "additions", "multiplications")
+        fused, *alone = (p.gpu.per_output(f"ncu_fp32_{kind}") for kind in kinds)
+        rows["Own GPU"] = (counted_in("MAC", fused), *alone)
+    if p.counted:
+        unseen = absent("operations", "1", "lackey does not tell them from logic")
+        rows["Own CPU"] = (p.counted.per_output("lackey_multiply_adds"), unseen, unseen)
+    headings = ("Fused multiply-adds", "Additions", "Multiplications")
+    for name, cells in rows.items():
+        yield {"Counted by": name, **dict(zip(headings, cells, strict=True))}
 
 
 @cpu.table(digits={"Block (MB)": 3, "Change (MB)": 3})
@@ -382,31 +448,16 @@ def blocks(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@study.table(digits={"Tensor (MB)": 3, "Threshold (MB)": 3})
-def cure(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """The batch sizes at which processes begin to map pages, by the tensor that is freed before."""
-    for elements in (theory.FREED // 8, theory.FREED // 4, theory.FREED // 2, theory.FREED):
-        yield {
-            "Tensor (MB)": exact("freed tensor", "B", 4 * elements),
-            "Threshold (MB)": theory.raised_threshold(elements),
-            "No process up to": theory.last_without_pages(elements),
-            "Every process from": theory.first_with_pages(elements),
-        }
+@cured.table("cure", wide=True)
+def networks(cures: tuple[Cure, ...]) -> Iterator[Mapping[str, Content]]:
+    for network in cures:
+        yield network.row()
 
 
-@study.table(wide=True)
-def memory(p: Paper) -> Iterator[Mapping[str, Content]]:
-    reserved = p.source.column("IV", "reserved_memory", "B")
-    for batch, allocated in p.source.allocated.items():
-        own = p.counted.retained(batch) if p.counted else absent("bytes", "B", "no run")
-        yield {
-            "Batch": batch,
-            "Theory": theory.memory(batch),
-            "Own": own,
-            "Allocated": allocated,
-            "Allocated − theory": allocated - theory.memory(batch),
-            "Reserved": reserved[batch],
-        }
+@study.table("items")
+def source_items(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for item, content, answer in ITEMS:
+        yield {"Item": item, "Content": content, "Answered": answer}
 
 
 @study.shared_table()
@@ -418,9 +469,3 @@ def machines(p: Paper) -> Table:
 def explained_reserved(p: Paper) -> Table | None:
     reserved = without_idle_terms(p.reserved)
     return series_table("tbl-explained-reserved", reserved, p.source.file)
-
-
-@study.shared_table()
-def variants(p: Paper) -> Table | None:
-    reconciled = without_idle_terms(p.variants)
-    return series_table("tbl-variants", reconciled, *p.inputs.files[:1], factor="Variant")

@@ -22,6 +22,8 @@ _LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
     "network": {},
     "avx2": {},
     "variant": {"variant": str, "batch": int},
+    "cliff": {"layer": str, "batch": int},
+    "cure": {"network": str, "mode": str, "batch": int},
 }
 
 

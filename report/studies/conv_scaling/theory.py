@@ -6,10 +6,11 @@ import math
 from functools import cache
 from typing import Final
 
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling.subject import subject
+from report.theory import heap
+from report.theory import work as work_of
 
 _LAYER = subject(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -25,8 +26,6 @@ WEIGHTS = named("weights", KERNEL * exact("K_w", "1", _LAYER.kernel[1]) * C_IN *
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
-#: The largest block that glibc puts on its heap by itself, DEFAULT_MMAP_THRESHOLD_MAX (B).
-HEAP_LIMIT: Final = 32 * 2**20
 
 
 def _images(batch: int) -> Quantity:
@@ -74,43 +73,33 @@ def free(batch: int) -> Quantity:
     return named("free bytes", 2 * output_bytes(batch) + input_bytes(batch))
 
 
-#: What glibc adds to its heap when that grows, and keeps when it is trimmed (DEFAULT_TOP_PAD).
-RESERVE = exact("reserve", "B", 128 * 2**10)
-#: A page of memory, and the header of a block that is mapped by itself (B).
-PAGE_BYTES: Final = 4096
-_HEADER: Final = 16
-#: The freed tensor of the program in the paper (elements).
+#: Bytes that the heap keeps when it is trimmed.
+RESERVE = exact("reserve", "B", heap.RESERVE)
+#: Pages of the copy of the weights.
+WEIGHT_PAGES: Final = 18
+#: The size of a page on all CPUs.
+PAGE: Final = exact("page", "B", heap.PAGE)
+
+
+@cache
+def pages(batch: int) -> Quantity:
+    """Pages that a call maps if its outputs and its copy of the input lie at the top of the heap.
+
+    Larger blocks are mapped by themselves, each with a page more for its header.  Where both
+    outputs are and the copy of the input is not, it is too small to be returned.
+    """
+    layer = subject(batch)
+    if work_of.output_bytes(layer) <= heap.LARGEST_MAPPING:
+        return named("pages", (free(batch) - RESERVE) / PAGE)
+    if work_of.input_bytes(layer) <= heap.LARGEST_MAPPING:
+        return named("pages", 2 * output_bytes(batch) / PAGE + 2)
+    return named("pages", free(batch) / PAGE + 3)
+
+
+#: Elements of the freed tensor, and the images of a call up to which no process maps pages after.
 FREED: Final = 8_000_000
-
-
-def raised_threshold(elements: int) -> Quantity:
-    """Trimming threshold (B) after a tensor of so many elements was freed: twice its mapped block.
-
-    A block that is mapped by itself has whole pages.  glibc raises both thresholds when it frees
-    one (mallopt(3), M_MMAP_THRESHOLD).
-    """
-    pages = -(-(4 * elements + _HEADER) // PAGE_BYTES)
-    return named("trimming threshold", 2 * exact("mapped block", "B", pages * PAGE_BYTES))
-
-
-def last_without_pages(elements: int) -> Quantity:
-    """Largest batch size at which no process maps pages after a tensor was freed.
-
-    Both outputs and the copy of the input lie at the top of the heap.
-    """
-    return _whole_images(elements, free(1))
-
-
-def first_with_pages(elements: int) -> Quantity:
-    """Smallest batch size at which every process maps pages after a tensor was freed.
-
-    The copy of the input may lie lower in the heap, so that both outputs exceed the threshold.
-    """
-    return _whole_images(elements, 2 * output_bytes(1)) + 1
-
-
-def _whole_images(elements: int, image: Quantity) -> Quantity:
-    """Images of so many free bytes that stay below the trimming threshold less the reserve."""
-    images = point((raised_threshold(elements) - RESERVE) / image)
-    assert isinstance(images, float)
-    return exact("(threshold − reserve) / free bytes, whole images", "1", math.floor(images))
+CURED_TO = exact(
+    "(threshold − reserve) ÷ free bytes of an image, whole images",
+    "1",
+    math.floor(heap.start_of_cliff(subject(1), heap.raised_trimming(FREED))),
+)
