@@ -19,13 +19,13 @@ from typing import Final
 import pandas as pd
 
 from benchmarks import engines, scale
-from benchmarks.project import Project, Sample, Scenario, environment
+from benchmarks.project import Project, SampleProject, Scenario, environment
 from report.studies import STUDIES
 
 _TABLE: Final = Path(__file__).with_name("results.csv")
 
 
-def builds() -> Iterator[tuple[str, str, Sample]]:
+def builds() -> Iterator[tuple[str, str, SampleProject]]:
     """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("Typst", "LaTeX")]
@@ -42,7 +42,7 @@ def builds() -> Iterator[tuple[str, str, Sample]]:
 
 
 #: Each yields what was measured, at which scenario or size, and the sample.
-MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, Sample]]]]] = {
+MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, SampleProject]]]]] = {
     "builds": builds,
     "scale": scale.measure,
 }

@@ -18,23 +18,23 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.project import CORES, ROOT, Sample, run_python
+from benchmarks.project import CORES, ROOT, SampleProject, run_python
 
 #: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 
 #: The kind of a task, and what does it; it raises what the engine raises that refuses its source.
-Task: TypeAlias = tuple[str, Callable[[], object]]
+EngineTask: TypeAlias = tuple[str, Callable[[], object]]
 
 
-def prepare(folder: Path, studies: Sequence[str]) -> list[Task]:
+def prepare(folder: Path, studies: Sequence[str]) -> list[EngineTask]:
     """Build the papers in ``folder``, and take from that what the engines read."""
     out = folder / "out"
     run_python(ROOT, "build.py", *studies, "--html", "--engine", "typst", "--out", str(out))
     return [task for study in studies for task in _tasks(study, out, folder)]
 
 
-def _tasks(study: str, out: Path, folder: Path) -> Iterator[Task]:
+def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
     from figures.render import render
     from report.engine.actions import load
     from report.render.html import Publication, page_format
@@ -66,7 +66,7 @@ def _latexmk(sources: Path) -> None:
         subprocess.run(command, cwd=fresh, capture_output=True, check=True)
 
 
-def makespan(tasks: Sequence[Task], engine: str) -> Sample:
+def makespan(tasks: Sequence[EngineTask], engine: str) -> SampleProject:
     """How long the tasks of an engine take in a worker a core; the workers are there before."""
     other, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
     own = sorted((t for t in tasks if t[0] != other), key=lambda task: ORDER.index(task[0]))
@@ -75,7 +75,7 @@ def makespan(tasks: Sequence[Task], engine: str) -> Sample:
         start = time.perf_counter()
         for task in [pool.submit(run) for _, run in own]:
             task.result()
-        return Sample(time.perf_counter() - start)
+        return SampleProject(time.perf_counter() - start)
 
 
 def _warm(_: int) -> None:

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
-from experiments.theory.operators import DEFAULT, CapturePolicy, Input, Step
+from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.theory.allocator import Options
 from report.theory.fits import least, search
 from report.theory.network import PROBE, Theory
@@ -57,7 +57,7 @@ class Watched(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def runs(step: Step, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
+def runs(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
     """Whether a call has room, in a process of its own, since a refusal may leave PyTorch broken.
 
     Where ``failed`` is given, it tells the operator.
@@ -71,14 +71,14 @@ def runs(step: Step, channels: int, limit: int, batch: int, failed: Any = None) 
     return os.waitpid(child, 0)[1] == 0
 
 
-def held(step: Step) -> tuple[int, ...]:
+def held(step: ReplayedStep) -> tuple[int, ...]:
     """The bytes of each storage that stays from step to step."""
     kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
     storages = (tensor.untyped_storage() for tensor in kept if tensor.device == kept[0].device)
     return tuple({each.data_ptr(): each.nbytes() for each in storages}.values())
 
 
-def call(step: Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
+def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, failed: Any) -> None:
     """Raises where the limit is too small; the call before has none, as it generates kernels."""
     library = ctypes.CDLL(None)
     alive, most = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
@@ -93,7 +93,7 @@ def call(step: Step, shape: tuple[int, ...], limit: int, failed: Any) -> None:
 
 def prepared(
     name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
-) -> tuple[Step, int, Theory, Callable[[int], Theory]]:
+) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
     """A network's step, the channels of its images, and its theory, also by batch."""
     named, train = network(name), mode == "training"
     whole = checked(
@@ -102,7 +102,7 @@ def prepared(
     )  # fmt: skip
     gpu = allocator is not None
     module = named.build().train(train).to("cuda" if gpu else "cpu")
-    step = Step(module, policy, gpu=gpu, trains=train)
+    step = ReplayedStep(module, policy, gpu=gpu, trains=train)
     return step, named.image[0], whole, partial(whole.at_batch, CapturedNetwork(whole.network))
 
 

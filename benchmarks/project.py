@@ -31,7 +31,7 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
 """
 
 
-class Sample(NamedTuple):
+class SampleProject(NamedTuple):
     """One run of a command; ``peak_bytes`` is the resident memory of its largest process."""
 
     wall_s: float
@@ -53,7 +53,7 @@ def environment() -> str:
     )
 
 
-def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
+def run_python(folder: Path, *arguments: str) -> tuple[SampleProject, str]:
     """Run this interpreter in ``folder`` to its end; the sample, and what it printed.
 
     Raises ``RuntimeError`` with the output for an exit code other than 0.
@@ -77,7 +77,7 @@ def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
     if process.returncode != 0:
         said = " ".join(arguments)
         raise RuntimeError(f"{said}: exit code {process.returncode} in {folder}\n{output}")
-    return Sample(wall, usage.ru_maxrss * 1024), output  # told in KiB on Linux
+    return SampleProject(wall, usage.ru_maxrss * 1024), output  # told in KiB on Linux
 
 
 class Scenario(StrEnum):
@@ -117,7 +117,7 @@ class Project:
                 with (self._folder / "figures" / "bars.py").open("a", encoding="utf-8") as stream:
                     stream.write(_WRAPPED.format(turn=turn))
 
-    def build(self) -> Sample:
+    def build(self) -> SampleProject:
         """Build all papers; raises ``RuntimeError`` if that fails."""
         return run_python(
             self._folder, "build.py", "--pdf", "--html", "--engine", self.engine.lower()

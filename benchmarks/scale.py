@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.project import ROOT, Sample, copy_project, run_python
+from benchmarks.project import ROOT, SampleProject, copy_project, run_python
 from report.core.records.filed import encode
 from report.core.records.store import read_records, record_name
 
@@ -30,7 +30,7 @@ REPEATS: Final = 3
 _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def measure() -> Iterator[tuple[str, str, Sample]]:
+def measure() -> Iterator[tuple[str, str, SampleProject]]:
     """Samples for every axis and size."""
     for take, sizes in ((_cases, CASES), (_records, RECORDS)):
         for size in sizes:
@@ -39,17 +39,17 @@ def measure() -> Iterator[tuple[str, str, Sample]]:
                 yield from take(Path(scratch), size)
 
 
-def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
     """Reading with all checks, by processes that print its seconds alone and their own peak."""
     write_records(scratch, size // 1_000, 1_000)
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
         axis = "Cases read and checked (`report.core.records.store.read_records`)"
-        yield axis, str(size), Sample(float(seconds), int(peak))
+        yield axis, str(size), SampleProject(float(seconds), int(peak))
 
 
-def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
     """A long history of a study: building its paper, and finding nothing to do."""
     project = scratch / "project"
     copy_project(project)

@@ -22,8 +22,8 @@ from report.core.errors import MeasurementError
 from report.core.records import OPERATORS
 from report.core.records.network_operators import (
     NetworkOperators,
-    Operator,
     Read,
+    SurveyOperator,
     read_operators,
     write_operators,
 )
@@ -34,7 +34,7 @@ PAGE: Final = ROOT / "benchmarks" / "networks-of-timm.md"
 TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 
 
-class Counts(NamedTuple):
+class OperatorCounts(NamedTuple):
     """What theory counts of one network on one image of its published size, or why it ``refused``.
 
     ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
     uncounted: str = ""
 
 
-def counts(name: str) -> Counts:
+def counts(name: str) -> OperatorCounts:
     """Capture one network, and count it by torch's own counter in the same call."""
     named = network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
@@ -63,16 +63,16 @@ def counts(name: str) -> Counts:
         captured = capture(lambda: module, [Input((1, *named.image))])
         theory = of_capture(captured)
     except MeasurementError as error:
-        return Counts(name, family, str(error))
+        return OperatorCounts(name, family, str(error))
     if theory.multiply_adds is None:
-        return Counts(name, family, f"unknown operators: {', '.join(theory.refused)}")
+        return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
     pairs = enumerate(zip(captured.network.operators, theory.work, strict=True))
     unseen = [
         (operator.base, found.multiply_adds)
         for n, (operator, found) in pairs
         if found and found.multiply_adds and n not in captured.flops
     ]
-    return Counts(
+    return OperatorCounts(
         name,
         family,
         "",
@@ -107,7 +107,7 @@ def operators_of(name: str) -> NetworkOperators:
         own = sum(t.distinct for t in reads if t.storage in kept)
         distances = tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused)
         written = sum(t.distinct for t in writes)
-        moves.append(Operator(each.base, known.multiply_adds, own, distances, written))
+        moves.append(SurveyOperator(each.base, known.multiply_adds, own, distances, written))
         for tensor in (*reused, *writes):
             touched.pop(tensor.storage, None)
             touched[tensor.storage] = tensor.distinct

@@ -32,7 +32,7 @@ import msgspec
 
 from experiments.backends import libraries, perceptron
 from experiments.backends.changes import CHANGES, DOUBLE, FUSED, NONE, apply_change, fused_forward
-from experiments.backends.libraries import ON_CPU, ON_GPU, Array, Library
+from experiments.backends.libraries import ON_CPU, ON_GPU, Library, LibraryArray
 from experiments.backends.perceptron import (
     CLASSES,
     Activations,
@@ -49,18 +49,17 @@ from experiments.harness.study import (
     QUICK,
     SEED,
     CaseFile,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Plan,
     Policies,
     Session,
-    Study,
 )
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
 from report.core.records.layers import DType, Layer
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Measured, Protocol, Sample
+from report.core.records.record import Factors, Protocol, Sample, SeriesByQuantity
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split
@@ -135,8 +134,8 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 class Batch(NamedTuple):
     """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
 
-    images: Array
-    targets: Array
+    images: LibraryArray
+    targets: LibraryArray
 
 
 class Training(NamedTuple):
@@ -146,7 +145,7 @@ class Training(NamedTuple):
     dtype: str
     train: Batch
     parameters: Parameters
-    forward: Callable[[Operations, Parameters, Array], Activations] = forward
+    forward: Callable[[Operations, Parameters, LibraryArray], Activations] = forward
 
     @property
     def ops(self) -> Operations:
@@ -183,7 +182,7 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
     return Training(library, dtype, images, parameters)
 
 
-def started(factors: Factors, threads: int) -> tuple[Library, Measured]:
+def started(factors: Factors, threads: int) -> tuple[Library, SeriesByQuantity]:
     """Load the library; measure resident memory before, after import and after first use (B).
 
     Neither the library nor NumPy may be imported before; images are loaded afterwards.
@@ -207,7 +206,7 @@ def _images(factors: Factors, session: Session) -> Images:
     return handwritten(Path(own) if own else None)
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the course of a training, and resident memory around the import."""
     if is_timed(factors):
         return {}
@@ -217,7 +216,7 @@ def memory(factors: Factors, session: Session) -> Measured:
     return course(training, images.test, ITERATIONS) | resident
 
 
-def course(training: Training, test: Split, count: int) -> Measured:
+def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
     """Compute loss (nats per sample) and accuracy before the first and after each iteration."""
     batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
     parameters, xp = training.parameters, training.library.xp
@@ -252,7 +251,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 # ------------------------------------------------------------------------------------------ times
 
 
-def times(factors: Factors, session: Session) -> Measured:
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case in this process, which has used no library yet."""
     library, _ = started(factors, session.threads)
     change = factors.get("change")
@@ -267,7 +266,7 @@ def times(factors: Factors, session: Session) -> Measured:
     return series
 
 
-def whole_times(training: Training, protocol: Protocol) -> Measured:
+def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     """Time the first iteration repeatedly, a call on one element, and the first layer's product.
 
     The first call of a process, which loads kernels and starts threads, has a series of its own.  A
@@ -286,7 +285,7 @@ def whole_times(training: Training, protocol: Protocol) -> Measured:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    def multiply() -> Array:  # the result is freed after the time is taken
+    def multiply() -> LibraryArray:  # the result is freed after the time is taken
         return wait(ops.product(weights, training.train.images))
 
     return {
@@ -297,7 +296,7 @@ def whole_times(training: Training, protocol: Protocol) -> Measured:
     }
 
 
-def parts_times(training: Training, protocol: Protocol) -> Measured:
+def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     """Time each pass of an iteration, and each kind of operation, summed over an iteration.
 
     A pass or an operation finishes before the next one begins.
@@ -379,7 +378,7 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return (library, "sklearn.datasets") if "change" in factors else (library,)
 
 
-_ON_CPU: Final = Study(
+_ON_CPU: Final = Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),
     cases=cases,

@@ -40,18 +40,18 @@ from experiments.harness.memory import CALL
 from experiments.harness.study import (
     CaseFile,
     Device,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Plan,
     Session,
-    Study,
     Subject,
     no_policy,
 )
 from experiments.harness.timing import Workload
 from report.core.errors import MeasurementError
 from report.core.records.files import gzipped
+from report.core.records.record import Factors
 
 #: Channels in and out, kernel, extent of the images.
 CallShape: TypeAlias = tuple[str, int, int]
@@ -254,7 +254,7 @@ def _traced(workload: Workload, device: Device) -> bytes:
         return path.read_bytes()
 
 
-_ON_CPU: Final = Study(
+_ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=tuple(SHAPES)),

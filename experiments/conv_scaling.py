@@ -42,19 +42,18 @@ from experiments.harness.memory import resident_bytes
 from experiments.harness.study import (
     FULL,
     QUICK,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Mode,
     Plan,
     Policies,
     Session,
-    Study,
     Subject,
 )
 from experiments.harness.timing import sample_times
 from report.core.records.layers import Convolution, Layer, Linear
-from report.core.records.record import Measured
+from report.core.records.record import Factors, SeriesByQuantity
 from report.theory import heap
 from report.theory.shapes import mnist_conv2, square_convolution
 
@@ -231,12 +230,12 @@ def _varied(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the bytes of a case, except near a cliff, where only pages matter."""
     return {} if factors["subject"] == "cliff" else measure_memory(STUDY, factors, session)
 
 
-def times(factors: Factors, session: Session) -> Measured:
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case; near a cliff count pages alone, and for a cure also measure held memory."""
     if factors["subject"] not in ("cliff", "cure"):
         return measure_time(STUDY, factors, session)
@@ -306,7 +305,7 @@ _FACTORS: Final = (
     Factor("network", levels=("MNIST CNN", "ResNet-18")),
     Factor("mode", levels=("inference", "training")),
 )
-_ON_CPU: Final = Study(
+_ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=(*_ON_GPU, "cliff", "cure"), quick=("layer", "network")),

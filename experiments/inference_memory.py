@@ -36,21 +36,19 @@ from experiments.harness.memory import measure_cpu
 from experiments.harness.study import (
     FULL,
     QUICK,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Plan,
     Policies,
     Session,
-    Study,
     Subject,
     no_case,
 )
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
 from experiments.networks import catalogue
-from report.core.records.record import Factor as Level
-from report.core.records.record import Measured
+from report.core.records.record import Factors, Level, SeriesByQuantity
 
 if TYPE_CHECKING:
     from torch import nn
@@ -209,7 +207,7 @@ def _tiled(network: nn.Sequential, factors: Factors, module: nn.Module) -> nn.Mo
     return tiled(network, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the bytes of a call after a first call, which may run out of memory instead."""
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
@@ -231,7 +229,7 @@ def timed_under(factors: Factors, gpu: bool = False) -> Policies:
     return "main" if is_timed else "none"
 
 
-def times(factors: Factors, session: Session) -> Measured:
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case in this process under its limit of memory."""
     with limit_memory() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
@@ -244,7 +242,7 @@ def times(factors: Factors, session: Session) -> Measured:
 # more are mapped one by one, and the heap is filled.
 
 
-def largest_batch(subject: Subject, limit: int) -> Measured:
+def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
     """Find the largest batch that runs under ``limit`` (B): ``batch_tried`` and ``batch_ran``.
 
     Linux with glibc only.  One image more than the largest batch that ran was refused.  The search
@@ -325,7 +323,7 @@ def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:
     )
 
 
-_ON_CPU: Final = Study(
+_ON_CPU: Final = Experiment(
     subject=subject,
     factors=_factors(BATCHES),
     cases=cases,

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from experiments.harness.study import Study
+from experiments.harness.study import Experiment
 from experiments.machine.runtime import no_exit
 from experiments.machine.text import period_text
 from report.core.errors import MeasurementError, UsageError, words_of
@@ -35,7 +35,7 @@ def module_of(name: str) -> str:
     return STUDIES[name]
 
 
-def load(name: str) -> Study:
+def load(name: str) -> Experiment:
     """Import the study called ``name``; raises ``UsageError`` with the possible names.
 
     Raises ``MeasurementError`` for a study whose code ends the program.
@@ -46,7 +46,7 @@ def load(name: str) -> Study:
             study = import_module(module).STUDY
     except SystemExit as error:
         raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error
-    assert isinstance(study, Study)
+    assert isinstance(study, Experiment)
     return study
 
 
@@ -65,7 +65,7 @@ def list_studies(options: Namespace) -> int:
     return 0
 
 
-def _describe(study: Study) -> str:
+def _describe(study: Experiment) -> str:
     """Describe the factors and plans of a study."""
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:

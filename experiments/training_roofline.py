@@ -52,19 +52,17 @@ from experiments.harness.measure import (
 from experiments.harness.study import (
     FULL,
     QUICK,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Plan,
     Session,
-    Study,
     Subject,
     no_case,
 )
 from experiments.networks import catalogue
 from report.core.errors import MeasurementError
-from report.core.records.record import Factor as Level
-from report.core.records.record import Measured
+from report.core.records.record import Factors, Level, SeriesByQuantity
 
 if TYPE_CHECKING:
     import torch
@@ -147,7 +145,7 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def times(factors: Factors, session: Session) -> Measured:
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time steps of training in this process, whole or layer by layer."""
     if factors["subject"] == "training":
         return measure_time(STUDY, factors, session)
@@ -155,7 +153,7 @@ def times(factors: Factors, session: Session) -> Measured:
     return measure(factors, session)
 
 
-def loading(factors: Factors, session: Session) -> Measured:
+def loading(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time successive steps with their wait for images, as PyTorch's ImageNet example does."""
     subject = build_subject(STUDY, factors, session.device)
     if callable(subject.mode):
@@ -173,7 +171,7 @@ def loading(factors: Factors, session: Session) -> Measured:
 
 def _in_turn(
     loaded: Iterator[torch.Tensor], inputs: torch.Tensor, train: timing.Workload
-) -> Measured:
+) -> SeriesByQuantity:
     """Copy each loaded batch into ``inputs`` and train; time each step from the last one's end."""
     durations, waits, end = [], [], time.perf_counter_ns()
     for _ in range(LOADED_WARMUP + LOADED_STEPS):
@@ -190,7 +188,7 @@ def _in_turn(
     }
 
 
-def profile(factors: Factors, session: Session) -> Measured:
+def profile(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time the layers of successive steps, forward and backward, by the host's clock.
 
     Raises ``MeasurementError`` if a layer does not run once per step in both directions.
@@ -248,7 +246,7 @@ def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list
 # ------------------------------------------------------------------------------------------ plan
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure no memory on a CPU."""
     return {}
 
@@ -258,7 +256,7 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return ("torch", "torch._dynamo")
 
 
-_ON_CPU: Final = Study(
+_ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=("profile", "training", "loading"), quick=("profile", "training")),

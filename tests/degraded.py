@@ -11,7 +11,7 @@ import msgspec
 
 from report.core.missing import Missing
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Measured, Record, Sample
+from report.core.records.record import Case, Record, Sample, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
 from report.engine.gather import choose
 from report.engine.steps import ROOT
@@ -103,7 +103,7 @@ def of_series(change: SeriesChange) -> Change:
 def each_series(case: Case, change: SeriesChange) -> Case:
     """The case with its own series changed, and those of its rounds."""
 
-    def changed(series: Measured) -> Measured:
+    def changed(series: SeriesByQuantity) -> SeriesByQuantity:
         made = {name: change(name, samples) for name, samples in series.items()}
         return {name: samples for name, samples in made.items() if samples is not None}
 

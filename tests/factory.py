@@ -21,11 +21,11 @@ from report.core.records.record import (
     Environment,
     Gpu,
     Host,
-    Measured,
     Policy,
     Record,
     Round,
     Sample,
+    SeriesByQuantity,
     Status,
 )
 from tests.networks import mnist_conv2
@@ -72,7 +72,7 @@ def layer(batch: int, name: str = "conv2") -> Convolution:
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
-def measured(samples: Mapping[str, Iterable[Sample]]) -> Measured:
+def measured(samples: Mapping[str, Iterable[Sample]]) -> SeriesByQuantity:
     """Series by their quantities, empty ones left out."""
     found = {name: tuple(each) for name, each in samples.items()}
     return {name: each for name, each in found.items() if each}

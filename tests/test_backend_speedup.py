@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from report.core.records.editions import Role
-from report.core.records.record import Case, Ceiling, Factor, Record
+from report.core.records.record import Case, Ceiling, Level, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Findings
 from report.quantity.evaluation import estimate
@@ -111,7 +111,7 @@ def case(
     library: str, size: Size, rounds: Iterable[Any] = (), subject: str = "scaling",
     dtype: str = "float32", **series: Any,
 ) -> Case:  # fmt: skip
-    factors: dict[str, Factor] = {
+    factors: dict[str, Level] = {
         "subject": subject, "dataset": "digits", "dtype": dtype, "backend": library,
         "hidden": size.hidden, "samples": size.images,
     }  # fmt: skip

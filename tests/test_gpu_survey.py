@@ -24,8 +24,8 @@ from report.core.records import OPERATORS
 from report.core.records.devices import Devices
 from report.core.records.network_operators import (
     NetworkOperators,
-    Operator,
     Read,
+    SurveyOperator,
     read_operators,
     write_operators,
 )
@@ -57,8 +57,8 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
 
     Together they take 2 ms of arithmetic beside 3 ms of memory.
     """
-    product = Operator("convolution", 10**9, 0, (Read(500, -1),), 500)
-    added = Operator("add", 0, 0, (Read(5 * 10**6, -1), Read(5 * 10**6, -1)), 5 * 10**6)
+    product = SurveyOperator("convolution", 10**9, 0, (Read(500, -1),), 500)
+    added = SurveyOperator("add", 0, 0, (Read(5 * 10**6, -1), Read(5 * 10**6, -1)), 5 * 10**6)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
     seconds = Networks([network]).seconds
     assert [*seconds([1], CARD, "operators")] == [pytest.approx(5e-3)]
@@ -68,7 +68,10 @@ def test_the_rooflines_of_two_operators_by_hand() -> None:
 
 @pytest.mark.parametrize(("distance", "batch", "read"), [(5, 1, 0), (5, 2, 1), (-1, 1, 1)])
 def test_what_fits_into_the_cache_is_not_read_again(distance: int, batch: int, read: int) -> None:
-    operators = Operator("add", 0, 7, (Read(3, distance),), 2), Operator("cat", 0, 0, (), 1)
+    operators = (
+        SurveyOperator("add", 0, 7, (Read(3, distance),), 2),
+        SurveyOperator("cat", 0, 0, (), 1),
+    )
     network = NetworkOperators(network="net", side=8, parameters=1, operators=operators)
     card = Card("card", peak=1, bandwidth=1, cache=10)
     moved = [
@@ -207,19 +210,19 @@ class Nets:
     def captured(self, n: int) -> NetworkOperators:
         kept, norm, again = (int(numbers[n]) for numbers in (KEPT, NORM, self.again))
         operators = (
-            Operator("convolution", int(WORK[0][n]), 0, (Read(1, -1),), 0),
-            Operator(
+            SurveyOperator("convolution", int(WORK[0][n]), 0, (Read(1, -1),), 0),
+            SurveyOperator(
                 "convolution",
                 int(WORK[1][n]),
                 256_000,
                 (Read(kept - 256_000 // int(BATCH[n]) - 7, -1),),
                 7,
             ),
-            Operator(NORMS[n], 0, 0, (Read(norm - 9, -1),), 9),
-            Operator("add", 0, 0, (Read(again, 50_000),), 0),
+            SurveyOperator(NORMS[n], 0, 0, (Read(norm - 9, -1),), 9),
+            SurveyOperator("add", 0, 0, (Read(again, 50_000),), 0),
         )
         if n == 10:
-            operators += (Operator("native_layer_norm", 0, 0, (), 0),)
+            operators += (SurveyOperator("native_layer_norm", 0, 0, (), 0),)
         parameters = 10**6 * (n + 1) + 4_000
         return NetworkOperators(
             network=NAMES[n], side=224, parameters=parameters, operators=operators

@@ -9,7 +9,7 @@ import ctypes
 import platform
 from typing import Final
 
-from experiments.backends.libraries import Array
+from experiments.backends.libraries import LibraryArray
 from experiments.backends.perceptron import Activations, Operations, Parameters
 from experiments.harness.study import UnavailableError
 
@@ -48,7 +48,7 @@ def _return_freed_memory() -> None:
     library.malloc_trim(0)  # the free end of the heap would serve large blocks first
 
 
-def fused_forward(ops: Operations, p: Parameters, x: Array) -> Activations:
+def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
     """Compute the forward pass with bias and ReLU of the hidden layer in one pass over memory.
 
     Sums are replaced by their ReLU, which is positive where they are.

@@ -14,7 +14,7 @@ from experiments.harness.study import UnavailableError
 from experiments.machine.text import first_line
 
 #: An array of any library; the array API standard has no type that checkers know.
-Array: TypeAlias = Any
+LibraryArray: TypeAlias = Any
 #: A namespace of the array API standard.
 Namespace: TypeAlias = Any
 
@@ -47,7 +47,7 @@ class Library:
     device_name: str = "cpu"
     wait: Callable[[Any], Any] = _identity
 
-    def place(self, values: Any, dtype: str) -> Array:
+    def place(self, values: Any, dtype: str) -> LibraryArray:
         """Copy an array of NumPy to the device; never return a view of it."""
         xp = self.xp
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from experiments.backends.libraries import Array, Namespace
+from experiments.backends.libraries import LibraryArray, Namespace
 from report.core.records.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
@@ -45,15 +45,15 @@ class Operations:
         self.add_bias = xp.add
         self.error = xp.subtract
 
-    def product_transposed(self, left: Array, right: Array) -> Array:
+    def product_transposed(self, left: LibraryArray, right: LibraryArray) -> LibraryArray:
         """Return left · rightᵀ."""
         return self.xp.tensordot(left, right, axes=((1,), (1,)))
 
-    def transposed_product(self, left: Array, right: Array) -> Array:
+    def transposed_product(self, left: LibraryArray, right: LibraryArray) -> LibraryArray:
         """Return leftᵀ · right."""
         return self.xp.tensordot(left, right, axes=((0,), (0,)))
 
-    def relu(self, sums: Array) -> Array:
+    def relu(self, sums: LibraryArray) -> LibraryArray:
         """Return ``max(0, sums)``, element by element, by the library's own operation.
 
         The standard's ``clip`` is avoided: array-api-compat composes it of several operations for
@@ -62,31 +62,31 @@ class Operations:
         own = getattr(self.xp, "relu", None)
         return own(sums) if own else self.xp.maximum(sums, 0)
 
-    def softmax(self, sums: Array) -> Array:
+    def softmax(self, sums: LibraryArray) -> LibraryArray:
         """Return each column's softmax; subtracting the maximum prevents overflow."""
         powers = self.xp.exp(sums - self.xp.max(sums, axis=0, keepdims=True))
         return powers / self.xp.sum(powers, axis=0, keepdims=True)
 
-    def mean(self, product: Array, samples: int) -> Array:
+    def mean(self, product: LibraryArray, samples: int) -> LibraryArray:
         """Divide a sum over the samples by their number."""
         return product * (1 / samples)
 
-    def mean_error(self, error: Array, samples: int) -> Array:
+    def mean_error(self, error: LibraryArray, samples: int) -> LibraryArray:
         """Return the mean of each row over the samples, ``(rows, 1)``."""
         return self.xp.sum(error, axis=1, keepdims=True) * (1 / samples)
 
-    def through_relu(self, gradient: Array, sums: Array) -> Array:
+    def through_relu(self, gradient: LibraryArray, sums: LibraryArray) -> LibraryArray:
         """Return the gradient where the sums are above 0, else 0."""
         return gradient * self.xp.astype(sums > 0, gradient.dtype)
 
-    def descend(self, parameter: Array, gradient: Array, rate: float) -> Array:
+    def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:
         """Return a parameter after a step against its gradient."""
         return parameter - rate * gradient
 
 
 def timed(
     xp: Namespace,
-    wait: Callable[[Array], object],
+    wait: Callable[[LibraryArray], object],
     now: Callable[[], float],
     report: Callable[[str, float], None],
 ) -> Operations:
@@ -95,8 +95,10 @@ def timed(
     ``wait`` returns after an array is computed; times are in the unit of ``now``.
     """
 
-    def watched(quantity: str, operation: Callable[..., Array]) -> Callable[..., Array]:
-        def call(*arguments: Any) -> Array:
+    def watched(
+        quantity: str, operation: Callable[..., LibraryArray]
+    ) -> Callable[..., LibraryArray]:
+        def call(*arguments: Any) -> LibraryArray:
             start = now()
             result = operation(*arguments)
             wait(result)
@@ -117,19 +119,19 @@ def timed(
 class Parameters(NamedTuple):
     """Weights and biases of two layers, or their gradients; a bias has one column."""
 
-    w1: Array
-    b1: Array
-    w2: Array
-    b2: Array
+    w1: LibraryArray
+    b1: LibraryArray
+    w2: LibraryArray
+    b2: LibraryArray
 
 
 class Activations(NamedTuple):
     """Sums and activations of both layers."""
 
-    z1: Array
-    a1: Array
-    z2: Array
-    a2: Array
+    z1: LibraryArray
+    a1: LibraryArray
+    z2: LibraryArray
+    a2: LibraryArray
 
 
 def initial(hidden: int, seed: int) -> Parameters:
@@ -142,7 +144,7 @@ def initial(hidden: int, seed: int) -> Parameters:
 
     random = np.random.RandomState(seed)  # its stream is promised to stay the same
 
-    def weights(rows: int, columns: int) -> Array:
+    def weights(rows: int, columns: int) -> LibraryArray:
         return random.standard_normal((rows, columns)) * math.sqrt(2 / columns)
 
     return Parameters(
@@ -153,7 +155,7 @@ def initial(hidden: int, seed: int) -> Parameters:
     )
 
 
-def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
+def forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
     """Compute equations (1) to (4)."""
     z1 = ops.product(p.w1, x)
     z1 = ops.add_bias(z1, p.b1)
@@ -164,7 +166,9 @@ def forward(ops: Operations, p: Parameters, x: Array) -> Activations:
     return Activations(z1, a1, z2, a2)
 
 
-def backward(ops: Operations, p: Parameters, a: Activations, x: Array, y: Array) -> Parameters:
+def backward(
+    ops: Operations, p: Parameters, a: Activations, x: LibraryArray, y: LibraryArray
+) -> Parameters:
     """Compute equations (5) to (10): the gradients of the mean cross-entropy."""
     m = x.shape[1]
     dz2 = ops.error(a.a2, y)
@@ -188,23 +192,23 @@ def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Pa
 def iteration(
     ops: Operations,
     parameters: Parameters,
-    images: Array,
-    targets: Array,
-    forward: Callable[[Operations, Parameters, Array], Activations] = forward,
+    images: LibraryArray,
+    targets: LibraryArray,
+    forward: Callable[[Operations, Parameters, LibraryArray], Activations] = forward,
 ) -> Parameters:
     """Compute one iteration of full-batch gradient descent."""
     activations = forward(ops, parameters, images)
     return update(ops, parameters, backward(ops, parameters, activations, images, targets))
 
 
-def loss(xp: Namespace, sums: Array, targets: Array) -> float:
+def loss(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
     """Return the mean cross-entropy (nats per sample) of softmax(sums) and one-hot targets."""
     highest = xp.max(sums, axis=0, keepdims=True)
     logarithm = highest + xp.log(xp.sum(xp.exp(sums - highest), axis=0, keepdims=True))
     return float(xp.sum(targets * (logarithm - sums)) / sums.shape[1])
 
 
-def accuracy(xp: Namespace, sums: Array, targets: Array) -> float:
+def accuracy(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
     """Return the share of samples whose largest sum belongs to their class, 0 to 1."""
     right = xp.argmax(sums, axis=0) == xp.argmax(targets, axis=0)
     return int(xp.sum(xp.astype(right, xp.int32))) / int(sums.shape[1])

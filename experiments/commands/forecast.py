@@ -22,19 +22,12 @@ from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
 from experiments.harness.progress import Stage
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import (
-    CeilingSize,
-    Factors,
-    Session,
-    Study,
-    is_selected,
-    main_policy,
-)
+from experiments.harness.study import CeilingSize, Experiment, Session, is_selected, main_policy
 from experiments.harness.timing import WARMUP_SHARE
 from experiments.machine import limits, quiet, runtime
 from experiments.machine.text import factors_text, first_line, period_text
 from report.core.errors import MeasurementError
-from report.core.records.record import Protocol
+from report.core.records.record import Factors, Protocol
 
 #: Time for calling cases, and for observing other programs (s).
 _CALLS_S: Final = 3.0
@@ -109,7 +102,7 @@ def _size(factors: Factors) -> float:
 
 
 def _check_cases(
-    study: Study, kinds: Mapping[Kind, Sequence[Factors]], note: Callable[[str], None]
+    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], note: Callable[[str], None]
 ) -> None:
     """Build the smallest and largest case on the meta device; check the memory of the largest.
 
@@ -154,7 +147,7 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 
 
 def _time_kinds(
-    study: Study, kinds: Mapping[Kind, Sequence[Factors]], session: Session
+    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
 ) -> dict[Kind, list[Calls]]:
     """Time the smallest and largest case of each kind, as far as a few seconds allow."""
     timed: dict[Kind, list[Calls]] = {kind: [] for kind in kinds}
@@ -169,7 +162,7 @@ def _time_kinds(
     return timed
 
 
-def _time_case(study: Study, factors: Factors, session: Session, limit_s: int) -> list[Calls]:
+def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Calls]:
     """Time a case in a child process; nothing if it fails or takes too long."""
     reading, writing = os.pipe()
 
@@ -223,7 +216,7 @@ def _case_time(calls: Calls | None, protocol: Protocol) -> float:
 
 
 def _expected(
-    study: Study,
+    study: Experiment,
     cases: Sequence[Factors],
     protocol: Protocol,
     timed: Mapping[Kind, list[Calls]],

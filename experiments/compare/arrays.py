@@ -26,21 +26,21 @@ class Array(msgspec.Struct, frozen=True):
 
 
 #: An argument or a result: an array, or a plain value that needs no memory.
-Value: TypeAlias = Array | bool | int | float | str | None
+ArgumentValue: TypeAlias = Array | bool | int | float | str | None
 
 
-def end(values: Iterable[Value]) -> int:
+def end(values: Iterable[ArgumentValue]) -> int:
     """Return the first aligned byte behind all arrays."""
     ends = [value.offset + value.size for value in values if isinstance(value, Array)]
     return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT
 
 
-def write(values: Iterable[object], memory: Bytes, offset: int) -> tuple[Value, ...]:
+def write(values: Iterable[object], memory: Bytes, offset: int) -> tuple[ArgumentValue, ...]:
     """Copy arrays into ``memory`` from ``offset`` on; plain values remain what they are.
 
     Raises ``ValueError`` if the memory is too small, and ``TypeError`` for objects.
     """
-    written: list[Value] = []
+    written: list[ArgumentValue] = []
     for value in values:
         if isinstance(value, bool | int | float | str | None):
             written.append(value)
@@ -71,7 +71,7 @@ def _described(value: Any, offset: int) -> tuple[Array, Bytes]:
     return Array("numpy", array.dtype.str, array.shape, strides, offset, flat.size), flat
 
 
-def read(value: Value, memory: Bytes) -> Any:
+def read(value: ArgumentValue, memory: Bytes) -> Any:
     """Return an array of the library that wrote it, without copying, or the plain value."""
     if not isinstance(value, Array):
         return value
@@ -83,7 +83,7 @@ def read(value: Value, memory: Bytes) -> Any:
     return content.view(getattr(torch, value.dtype)).as_strided(value.shape, value.strides)
 
 
-def numbers(value: Value, memory: Bytes) -> Any:
+def numbers(value: ArgumentValue, memory: Bytes) -> Any:
     """Return an array of either library, or a plain value, as an array of NumPy."""
     if not isinstance(value, Array):
         return np.asarray(value)

@@ -32,13 +32,13 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 
 from experiments.compare import arrays
-from experiments.compare.arrays import Array, Bytes, Value
+from experiments.compare.arrays import ArgumentValue, Array, Bytes
 from experiments.harness import worker
 from experiments.harness.ceilings import LAST_CACHE
-from experiments.harness.study import Factors, Session, UnavailableError
+from experiments.harness.study import Session, UnavailableError
 from experiments.machine import limits, processor, runtime
 from report.core.errors import words_of
-from report.core.records.record import Measured, last_capacity
+from report.core.records.record import Factors, SeriesByQuantity, last_capacity
 from report.instruments.gates import BEYOND_CACHES
 
 #: Longest time of one turn (s), and longest message (B).
@@ -59,7 +59,7 @@ _NONE: Final = "no comparison: "
 # ------------------------------------------------------------------------ processes of functions
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class CourtMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A turn, and its answer: a call's arguments and results, or the ``error`` of its code.
 
     Results are written from ``offset`` on.  A clerk makes the arguments of a call from the
@@ -68,8 +68,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: Literal["prepare", "call", "finish"] = "call"
     seed: int | None = None
-    arguments: tuple[Value, ...] = ()
-    results: tuple[Value, ...] = ()
+    arguments: tuple[ArgumentValue, ...] = ()
+    results: tuple[ArgumentValue, ...] = ()
     offset: int = 0
     error: str | None = None
 
@@ -87,10 +87,10 @@ class Contestant:
         self.call_hook("setup")
         gc.disable()
 
-    def call(self, turn: Message, memory: Bytes) -> Message:
+    def call(self, turn: CourtMessage, memory: Bytes) -> CourtMessage:
         """Call the function, and copy its results into the memory."""
         results = self.function(*(arrays.read(value, memory) for value in turn.arguments))
-        return Message(results=arrays.write(parts(results), memory, turn.offset))
+        return CourtMessage(results=arrays.write(parts(results), memory, turn.offset))
 
     def call_hook(self, kind: str) -> None:
         """Call the function ``KIND_FUNCTION`` or ``KIND`` of the same file, if there is one."""
@@ -107,14 +107,14 @@ class Clerk(Contestant):
     inputs: str
     double: bool
 
-    def call(self, turn: Message, memory: Bytes) -> Message:
+    def call(self, turn: CourtMessage, memory: Bytes) -> CourtMessage:
         """Write the arguments of a seed, and the right results behind them."""
         if turn.seed is None:
-            return Message()
+            return CourtMessage()
         values = parts(load(self.inputs, self.folder)(turn.seed))
         arguments = arrays.write(values, memory, 0)
         results = self.function(*(map(_in_double, values) if self.double else values))
-        return Message(
+        return CourtMessage(
             arguments=arguments,
             results=arrays.write(parts(results), memory, arrays.end(arguments)),
         )
@@ -159,7 +159,7 @@ def _serve(program: Contestant, own: socket.socket, memory: Bytes) -> None:
     os.closerange(3, own.fileno())
     os.closerange(own.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     while message := own.recv(_LONGEST):
-        turn, answer = msgspec.msgpack.decode(message, type=Message), Message()
+        turn, answer = msgspec.msgpack.decode(message, type=CourtMessage), CourtMessage()
         try:
             match turn.kind:
                 case "prepare":
@@ -169,7 +169,7 @@ def _serve(program: Contestant, own: socket.socket, memory: Bytes) -> None:
                 case "finish":
                     program.call_hook("teardown")
         except BaseException as error:  # the code of users may raise anything, even SystemExit
-            answer = Message(error=words_of(error))
+            answer = CourtMessage(error=words_of(error))
         own.send(msgspec.msgpack.encode(answer))
 
 
@@ -183,7 +183,7 @@ class Party:
     memory: Bytes
     times: list[float] = field(default_factory=list)
 
-    def turn(self, turn: Message) -> tuple[float, Message]:
+    def turn(self, turn: CourtMessage) -> tuple[float, CourtMessage]:
         """Let the process take a turn; return its time by the judge's clock (s), and its answer."""
         message, reply = msgspec.msgpack.encode(turn), b""
         start = time.perf_counter_ns()
@@ -193,8 +193,10 @@ class Party:
             reply = self.socket.recv(_LONGEST)
         end = time.perf_counter_ns()
         os.kill(self.pid, signal.SIGSTOP)
-        ended = Message(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
-        return (end - start) / 1e9, msgspec.msgpack.decode(reply, type=Message) if reply else ended
+        ended = CourtMessage(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
+        return (end - start) / 1e9, msgspec.msgpack.decode(
+            reply, type=CourtMessage
+        ) if reply else ended
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
@@ -242,7 +244,7 @@ class Court:
         self._factors, self._session, self._folder = factors, session, folder
         self._handed_out, self._right = set[int](), set[int]()
 
-    def measure(self) -> Measured:
+    def measure(self) -> SeriesByQuantity:
         """Time both functions; raises ``UnavailableError`` at the first call that is wrong."""
         names = ("function", "against", "reference", "inputs")
         function, baseline, reference, inputs = (str(self._factors[name]) for name in names)
@@ -251,7 +253,7 @@ class Court:
 
             def begin(label: str, program: Contestant) -> Party:
                 party = processes.enter_context(started(label, program))
-                if error := party.turn(Message("prepare"))[1].error:
+                if error := party.turn(CourtMessage("prepare"))[1].error:
                     raise UnavailableError(f"{label}failed: it could not be prepared: {error}")
                 return party
 
@@ -261,10 +263,10 @@ class Court:
             in_turn = slice(None, None, 1 if self._session.process % 2 else -1)
             parties = [begin(label, Contestant(n, self._folder)) for label, n in sides[in_turn]]
             candidate, other = parties[in_turn]
-            empty = tuple(self._clerk.turn(Message())[0] for _ in range(_EMPTY_TURNS))
+            empty = tuple(self._clerk.turn(CourtMessage())[0] for _ in range(_EMPTY_TURNS))
             bytes_of_call = self._take_turns(candidate, other)
             for party in (candidate, other):
-                party.turn(Message("finish"))
+                party.turn(CourtMessage("finish"))
         if len(self._right) == 1:
             raise UnavailableError(
                 f"{_NONE}{reference} returned the same for all arguments, so that a function that "
@@ -311,7 +313,7 @@ class Court:
         party.memory[end : 2 * arrays.end(right.results)] = 0xFF
         if self._factors["cold"]:
             _empty_caches(self._session.threads)
-        seconds, answer = party.turn(Message(arguments=right.arguments, offset=end))
+        seconds, answer = party.turn(CourtMessage(arguments=right.arguments, offset=end))
         where = f"(call {number} of process {self._session.process}, seed {seed})"
         if answer.error is not None:
             raise UnavailableError(f"{party.label}failed {where}: {answer.error}")
@@ -321,10 +323,10 @@ class Court:
         values = (*right.arguments, *answer.results)
         return sum(value.size for value in values if isinstance(value, Array))
 
-    def _new_case(self) -> tuple[int, Message]:
+    def _new_case(self) -> tuple[int, CourtMessage]:
         """Let the clerk make arguments and right results, with the seed that makes them."""
         seed = secrets.randbits(31)
-        _, right = self._clerk.turn(Message(seed=seed))
+        _, right = self._clerk.turn(CourtMessage(seed=seed))
         if right.error is not None:
             raise UnavailableError(f"{self._clerk.label}failed, seed {seed}: {right.error}")
         memory, end = self._clerk.memory, arrays.end(right.arguments)
@@ -339,7 +341,7 @@ class Court:
         self._right.add(zlib.crc32(memory[end : arrays.end(right.results)].data, results))
         return seed, right
 
-    def _fault(self, answer: Message, right: Message, memory: Bytes) -> str | None:
+    def _fault(self, answer: CourtMessage, right: CourtMessage, memory: Bytes) -> str | None:
         """Explain what is wrong with the results in ``memory``; None if they are right."""
         expected_memory, end = self._clerk.memory, arrays.end(right.arguments)
         if not np.array_equal(memory[:end], expected_memory[:end]):

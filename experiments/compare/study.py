@@ -13,9 +13,9 @@ import msgspec
 
 from experiments import registry
 from experiments.harness.request import Request
-from experiments.harness.study import FULL, CaseFile, Factors, Plan, Session, Study, no_case
+from experiments.harness.study import FULL, CaseFile, Experiment, Plan, Session, no_case
 from report.core.errors import MeasurementError, words_of
-from report.core.records.record import FEWEST_PROCESSES, Measured, Protocol
+from report.core.records.record import FEWEST_PROCESSES, Factors, Protocol, SeriesByQuantity
 from report.core.records.store import digest
 from report.instruments import case_operators
 from report.instruments.comparison import NAME
@@ -64,7 +64,7 @@ class Comparison(Request):
         words += [f"--{option}" for option in ("cold", "quick") if getattr(self, option)]
         return (*words, "--threads", str(threads))
 
-    def select(self) -> tuple[Study, Protocol, tuple[Factors, ...]]:
+    def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the ceilings to measure, the protocol, and a case for each candidate.
 
         The last case is the baseline beside itself.
@@ -97,7 +97,7 @@ def _folder() -> Path:
     return Path(os.environ[FOLDER])
 
 
-def _times(factors: Factors, session: Session) -> Measured:
+def _times(factors: Factors, session: Session) -> SeriesByQuantity:
     from experiments.compare.court import Court
 
     return Court(factors, session, _folder()).measure()
@@ -163,7 +163,7 @@ def _as_module(torch: Any, function: Any) -> Any:
     return module
 
 
-STUDY: Final = Study(
+STUDY: Final = Experiment(
     subject=None,
     factors=(),
     name=NAME,

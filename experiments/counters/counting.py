@@ -23,11 +23,12 @@ from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import build_subject, layers_of_case
 from experiments.harness.processes import new_task
 from experiments.harness.progress import Observer
-from experiments.harness.study import CaseFile, CounterChoice, Device, Factors, Session, Study
+from experiments.harness.study import CaseFile, CounterChoice, Device, Experiment, Session
 from experiments.harness.worker import Task
 from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
 from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Factors
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.theory.work import macs
@@ -54,7 +55,7 @@ class Selection(NamedTuple):
 
 
 def select(
-    study: Study,
+    study: Experiment,
     device: Device,
     cases: Mapping[int, Factors],
     choice: CounterChoice,
@@ -88,7 +89,7 @@ def select(
     return selection
 
 
-def count(study: Study, session: Session, journal: Journal, observer: Observer) -> str | None:
+def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
     """Count the cases that the journal lacks; return a reason if not all could be counted.
 
     Every count is in the journal before the next case ends.  Raises only interruptions.
@@ -119,7 +120,7 @@ def count(study: Study, session: Session, journal: Journal, observer: Observer) 
 
 
 def _count_new(
-    study: Study, session: Session, journal: Journal, selection: Selection, observer: Observer
+    study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
     """Count the selected cases; note in the journal which ones the time did not allow."""
     header, tool = journal.header, TOOLS[session.device]
@@ -161,7 +162,9 @@ def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer:
     observer.note(f"The executed work of {len(cases)} cases is {reason}.")
 
 
-def counting_task(study: Study, session: Session, journal: Journal, numbers: Iterable[int]) -> Task:
+def counting_task(
+    study: Experiment, session: Session, journal: Journal, numbers: Iterable[int]
+) -> Task:
     """Describe the task of counting the cases with these numbers, on a CPU on one thread."""
     tool, gpu = TOOLS[session.device], journal.header.environment.gpu
     session = session if gpu else replace(session, threads=1)
@@ -173,14 +176,14 @@ def counting_task(study: Study, session: Session, journal: Journal, numbers: Ite
     )
 
 
-def multiply_adds(study: Study, factors: Factors) -> int:
+def multiply_adds(study: Experiment, factors: Factors) -> int:
     """Multiply-adds of one call by its layers; a backward pass needs about twice the forward's."""
     mode = build_subject(study, factors, "meta").mode
     passes = 3 if mode in ("forward_backward", "step") else 1
     return passes * sum(map(macs, layers_of_case(study, factors)))
 
 
-def missing(study: Study, journal: Journal, reason: str | None) -> dict[str, str]:
+def missing(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:
     """Reasons for missing counts by quantity; ``reason`` explains why no further case was counted.
 
     A reason that all cases share has the name of the quantity alone.

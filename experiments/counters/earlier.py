@@ -10,11 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from experiments.harness.study import Factors
 from experiments.machine.code import ROOT
 from experiments.machine.processor import cpu
 from report.core.records.layers import Layer
-from report.core.records.record import Factor, Record, Sample
+from report.core.records.record import Factors, Level, Record, Sample
 from report.core.records.store import survey
 
 #: Name of the file beside a record that names the records of earlier counts, and its meaning.
@@ -24,7 +23,7 @@ MEANING: Final = "the earlier record from which the executed work of each case i
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
-CaseKey: TypeAlias = tuple[frozenset[tuple[str, Factor]], tuple[Layer, ...]]
+CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
 
 
 class EarlierCount(NamedTuple):
@@ -34,19 +33,19 @@ class EarlierCount(NamedTuple):
     record: str
 
 
-def case_key(factors: Factors, layers: tuple[Layer, ...]) -> CaseKey:
+def case_key(factors: Factors, layers: tuple[Layer, ...]) -> CountedCase:
     """Return a key that is equal for cases that execute the same work."""
     return frozenset(factors.items()), layers
 
 
 def earlier_counts(
     study: str, quantity: str, records: Path, torch: str
-) -> dict[CaseKey, EarlierCount]:
+) -> dict[CountedCase, EarlierCount]:
     """Read what records of the study, here and in the checkout, have counted as this run would.
 
     ``torch`` is the version of PyTorch; the instruction set is this processor's.
     """
-    counts: dict[CaseKey, EarlierCount] = {}
+    counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
     for folder in {records.resolve(), ROOT / "data"}:
         for stored in survey(study, folder, Record)[0]:

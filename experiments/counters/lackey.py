@@ -28,7 +28,7 @@ from typing import Final
 
 from experiments.harness.journal import Count
 from experiments.harness.processes import run_cases
-from experiments.harness.study import Study
+from experiments.harness.study import Experiment
 from experiments.harness.worker import Task, WorkerRole
 from experiments.machine import runtime
 
@@ -58,7 +58,7 @@ def seconds(multiply_adds: int) -> float:
     return (_OVERHEAD_S + _CALLS * multiply_adds / _RATE) / runtime.cores_available()
 
 
-def count(study: Study, task: Task, limit_s: float) -> Generator[Count, None, None]:
+def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Run ``task`` under lackey for ``limit_s`` at most; yield each case's counts."""
 
     def wrapper(folder: Path) -> tuple[str, ...]:

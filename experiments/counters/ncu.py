@@ -22,7 +22,7 @@ import msgspec
 
 from experiments.harness.journal import Count
 from experiments.harness.processes import start_worker
-from experiments.harness.study import Study
+from experiments.harness.study import Experiment
 from experiments.harness.worker import CALLS, Task
 from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError, RecordError
@@ -80,7 +80,7 @@ def find_ncu() -> str | None:
     return None
 
 
-def count(study: Study, task: Task, limit_s: float) -> Generator[Count, None, None]:
+def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield counts as soon as their process has ended.
 
     Raises ``MeasurementError`` with the remedy if the GPU has no counters for this user.

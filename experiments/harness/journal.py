@@ -17,9 +17,9 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from experiments.harness.study import CaseFile, CounterChoice, Factors
+from experiments.harness.study import CaseFile, CounterChoice
 from report.core.errors import MeasurementError
-from report.core.records.record import Case, Ceiling, Head, Measured, Round
+from report.core.records.record import Case, Ceiling, Factors, Head, Round, SeriesByQuantity
 from report.core.records.strict import may_repeat_a_field
 
 _SUFFIX: Final = ".journal.jsonl"
@@ -82,7 +82,7 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     """
 
     case: int
-    series: Measured = {}
+    series: SeriesByQuantity = {}
     missing: dict[str, str] = {}
     logs: dict[str, str] = {}
 

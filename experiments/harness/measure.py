@@ -13,16 +13,15 @@ from experiments.harness import memory, timing
 from experiments.harness.study import (
     SEED,
     Device,
-    Factors,
+    Experiment,
     Precision,
     Session,
-    Study,
     Subject,
     UnavailableError,
 )
 from experiments.harness.timing import Workload
 from report.core.records.layers import Layer
-from report.core.records.record import Case, Measured, Status
+from report.core.records.record import Case, Factors, SeriesByQuantity, Status
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +33,7 @@ MOMENTUM: Final = 0.9
 WEIGHT_DECAY: Final = 1e-4
 
 
-def build_subject(study: Study, factors: Factors, device: str) -> Subject:
+def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
     """Build the module and inputs of a case on ``device``, with the same values every time."""
     import torch
 
@@ -44,7 +43,7 @@ def build_subject(study: Study, factors: Factors, device: str) -> Subject:
         return study.subject(factors)
 
 
-def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
+def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
     """Capture the layers of a case on the meta device, which allocates no memory.
 
     Empty if one of them has no description.
@@ -62,7 +61,7 @@ def layers_of_case(study: Study, factors: Factors) -> tuple[Layer, ...]:
         return ()
 
 
-def unmeasured_case(study: Study, factors: Factors, status: Status, reason: str) -> Case:
+def unmeasured_case(study: Experiment, factors: Factors, status: Status, reason: str) -> Case:
     """Describe a case without measurements; with its layers, if the case can be built."""
     layers: tuple[Layer, ...] = ()
     with suppress(Exception):
@@ -70,7 +69,7 @@ def unmeasured_case(study: Study, factors: Factors, status: Status, reason: str)
     return Case(factors=factors, status=status, reason=reason, layers=layers)
 
 
-def build_workload(study: Study, factors: Factors, device: Device) -> Workload:
+def build_workload(study: Experiment, factors: Factors, device: Device) -> Workload:
     """Build a case in memory, ready to be called; sets TF32 for the process until the next case."""
     import torch
 
@@ -191,14 +190,14 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 
 
 def measure_memory(
-    study: Study, factors: Factors, session: Session, repeats: int = memory.REPEATS
-) -> Measured:
+    study: Experiment, factors: Factors, session: Session, repeats: int = memory.REPEATS
+) -> SeriesByQuantity:
     """Measure the bytes of a case."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
     return measure(partial(build_workload, study, factors, session.device), repeats)
 
 
-def measure_time(study: Study, factors: Factors, session: Session) -> Measured:
+def measure_time(study: Experiment, factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the times of a case, and free its workload."""
     workload = build_workload(study, factors, session.device)
     return timing.sample_times(workload, session.protocol, session.device)

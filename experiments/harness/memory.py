@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 from experiments.harness.timing import Workload
 from experiments.machine.text import read_text
 from report.core.errors import MeasurementError
-from report.core.records.record import Measured
+from report.core.records.record import SeriesByQuantity
 
 #: Measurements of a case; memory is deterministic, and papers check that all agree.
 REPEATS: Final = 3
@@ -43,7 +43,7 @@ _STATISTICS: Final = ("allocated", "requested", "reserved")
 HistoryEntry: TypeAlias = Mapping[str, Any]
 
 
-def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
+def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
     profiles = [split_events(_profile(build)) for _ in range(repeats)]
     before, after, peaks = list[int](), list[int](), list[int]()
@@ -101,7 +101,7 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
     return within(BUILD), within(CALL)
 
 
-def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Measured:
+def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
     """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
     Also returns ``memory_events`` of the first of these calls, and, if the allocator could be
@@ -170,7 +170,7 @@ def _measure_call(
     return statistics, entries
 
 
-def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> Measured:
+def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> SeriesByQuantity:
     """Derive the series of requests from the allocator's history.
 
     ``start`` entries precede the call.  If the allocator was not ``emptied`` before the first
@@ -195,7 +195,7 @@ def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -
             case _:  # not a request, such as a new segment
                 continue
         (before if position < start else call).append(change)
-    series: Measured = {"memory_events": tuple(call)}
+    series: SeriesByQuantity = {"memory_events": tuple(call)}
     if complete:
         series |= {"memory_events_before": tuple(before), "memory_owners": tuple(owners)}
     return series

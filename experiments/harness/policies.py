@@ -25,7 +25,7 @@ from typing import Final
 
 from experiments.harness.study import Device
 from experiments.harness.timing import Workload
-from report.core.records.record import Measured, Policy
+from report.core.records.record import Policy, SeriesByQuantity
 
 #: First version of glibc with tunables that are known to work.
 TUNABLES_SINCE: Final = (2, 35)
@@ -96,7 +96,7 @@ def tracing_library() -> str:
     return path
 
 
-def trace_blocks(workload: Workload) -> Measured:
+def trace_blocks(workload: Workload) -> SeriesByQuantity:
     """Trace the blocks of warm calls, and the time in which memory returns to the system.
 
     Only for a process that has loaded the library.  ``block_bytes`` (freed blocks < 0) and

@@ -19,12 +19,12 @@ import msgspec
 from experiments import registry
 from experiments.harness import policies, worker
 from experiments.harness.journal import Ceilings, Message, Result
-from experiments.harness.study import Factors, Session, Study
+from experiments.harness.study import Experiment, Session
 from experiments.harness.worker import Task, WorkerRole
 from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
-from report.core.records.record import Moment, Policy
+from report.core.records.record import Factors, Moment, Policy
 from report.core.system.processes import started
 
 #: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
@@ -93,7 +93,7 @@ def start_worker(
 
 
 def new_task(
-    study: Study,
+    study: Experiment,
     role: WorkerRole,
     session: Session,
     cases: Mapping[int, Factors],
@@ -111,7 +111,7 @@ def new_task(
 
 
 def run_cases(
-    study: Study,
+    study: Experiment,
     task: Task,
     show_output: Callable[[str], None] | None = None,
     wrapper: Wrapper | None = None,
@@ -150,7 +150,7 @@ def run_cases(
                 break
 
 
-def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Task:
+def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -> Task:
     """Select the cases that share a worker with the first one that waits."""
     imports = study.plan.imports(next(iter(waiting.values())), task.session)
     batch = []
@@ -163,7 +163,7 @@ def _next_batch(study: Study, task: Task, waiting: Mapping[int, Factors]) -> Tas
 
 
 def measure_ceilings(
-    study: Study, session: Session, moment: Moment, note: Callable[[str], None]
+    study: Experiment, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
     """Measure all ceilings in a new process, with freed memory kept as in the studies."""
     size = study.plan.ceilings

@@ -11,11 +11,10 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import policies
-from experiments.harness.study import CeilingSize, CounterChoice, Device, Factors, Levels, Study
+from experiments.harness.study import CeilingSize, CounterChoice, Device, Experiment, Levels
 from report.core.errors import UsageError
 from report.core.records.pooling import OPTION
-from report.core.records.record import Factor as Level
-from report.core.records.record import Policy, Protocol, Shard
+from report.core.records.record import Factors, Level, Policy, Protocol, Shard
 from report.core.records.store import digest
 
 
@@ -77,7 +76,7 @@ class Request:
             words += ["--set", setting]
         return ("python", "-m", "experiments", "run", self.study, *words)
 
-    def select(self) -> tuple[Study, Protocol, tuple[Factors, ...]]:
+    def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the study with the ceilings to measure, the protocol and the cases.
 
         A run with ``--set`` or ``changes`` is a ``custom`` plan.  The user's images replace the
@@ -121,7 +120,7 @@ class Request:
         return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
 
 
-def _parse_settings(study: Study, settings: Iterable[str]) -> dict[str, tuple[Level, ...]]:
+def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tuple[Level, ...]]:
     """Parse ``factor=level,level`` into the levels of each factor."""
     factors = {factor.name: factor for factor in study.factors}
     levels_of: dict[str, tuple[Level, ...]] = {}

@@ -22,10 +22,10 @@ import msgspec
 from experiments.harness.journal import Journal, RoundResult
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
-from experiments.harness.study import Factors, Session, Study, is_selected, main_policy
+from experiments.harness.study import Experiment, Session, is_selected, main_policy
 from experiments.machine.text import factors_text
 from report.core.records.pooling import measures_process
-from report.core.records.record import Policy
+from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
 #: Largest number of further processes per policy for disturbed cases, and their share of the time.
@@ -37,23 +37,25 @@ _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
 _CEILINGS_AGAIN: Final = 3
 
 
-class Turn(NamedTuple):
+class RoundTurn(NamedTuple):
     """One process: its number under its policy."""
 
     process: int
     policy: Policy
 
 
-def plan_turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
+def plan_turns(processes: Mapping[Policy, int]) -> tuple[RoundTurn, ...]:
     """List all processes in order; policies alternate, and reverse their order every time."""
-    turns: list[Turn] = []
+    turns: list[RoundTurn] = []
     for process in range(1, max(processes.values(), default=0) + 1):
-        turns_of_number = [Turn(process, policy) for policy, n in processes.items() if process <= n]
+        turns_of_number = [
+            RoundTurn(process, policy) for policy, n in processes.items() if process <= n
+        ]
         turns += turns_of_number if process % 2 else turns_of_number[::-1]
     return tuple(turns)
 
 
-def shuffle_cases(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
+def shuffle_cases(cases: Iterable[int], seed: int, turn: RoundTurn) -> tuple[int, ...]:
     """Put the cases of one process into a random order that the seed reproduces."""
     order = sorted(cases)
     Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)
@@ -103,7 +105,7 @@ def disturbed_cases(
     return tuple(case for case in cases if missing[case] > 0)
 
 
-def measure(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
+def measure(study: Experiment, session: Session, journal: Journal, observer: Observer) -> None:
     """Measure the rounds that the journal lacks; every result is in it before the next case begins.
 
     Raises ``MeasurementError`` if a process cannot be started at all.
@@ -123,7 +125,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
         """Remaining seconds of the budget times ``share``, after all rounds in the journal."""
         return share * budget - sum(result.seconds for result in journal.rounds)
 
-    def run(turn: Turn, selected: Iterable[int], start: float, share: float) -> None:
+    def run(turn: RoundTurn, selected: Iterable[int], start: float, share: float) -> None:
         turn_cases = {case: cases[case] for case in shuffle_cases(selected, protocol.seed, turn)}
         results = len(journal.rounds)
         for part, text in _run_turn(turn, turn_cases, study, session, journal, observer):
@@ -144,7 +146,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
     further = []
     for policy, count in protocol.processes.items():
         repeats = min(REPEATS, sum(turn.policy == policy for turn in own))
-        further += [(Turn(count + 1 + repeat, policy), count) for repeat in range(repeats)]
+        further += [(RoundTurn(count + 1 + repeat, policy), count) for repeat in range(repeats)]
     for number, (turn, count) in enumerate(further):
         disturbed = disturbed_cases(cases, journal.rounds, turn.policy, count)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
@@ -154,7 +156,7 @@ def measure(study: Study, session: Session, journal: Journal, observer: Observer
 
 
 def recheck_ceilings(
-    study: Study,
+    study: Experiment,
     session: Session,
     journal: Journal,
     results: Iterable[RoundResult],
@@ -173,7 +175,7 @@ def recheck_ceilings(
         journal.append(measure_ceilings(study, session, "during", observer.note))
 
 
-def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:
+def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     """Select the cases to time; without those whose memory this run could not measure."""
     cases = {}
     for index, factors in enumerate(journal.header.factors):
@@ -185,9 +187,9 @@ def _timed_cases(study: Study, journal: Journal) -> dict[int, Factors]:
 
 
 def _run_turn(
-    turn: Turn,
+    turn: RoundTurn,
     cases: Mapping[int, Factors],
-    study: Study,
+    study: Experiment,
     session: Session,
     journal: Journal,
     observer: Observer,

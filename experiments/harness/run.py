@@ -25,7 +25,7 @@ from experiments.harness.measure import unmeasured_case
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import CaseFile, Factors, Session, Study
+from experiments.harness.study import CaseFile, Experiment, Session
 from experiments.machine import code, conditions, environment, quiet, runtime
 from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
@@ -36,6 +36,7 @@ from report.core.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
+    Factors,
     Head,
     Outcome,
     Protocol,
@@ -195,7 +196,9 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
     return f"{saved} of {own} cases are saved{record}; continue with: {again}"
 
 
-def _measure_cases(study: Study, session: Session, journal: Journal, observer: Observer) -> None:
+def _measure_cases(
+    study: Experiment, session: Session, journal: Journal, observer: Observer
+) -> None:
     """Measure every case of this run that the journal lacks; a failed case is a result too."""
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
@@ -225,7 +228,7 @@ def _measure_cases(study: Study, session: Session, journal: Journal, observer: O
 
 
 def _write_record(
-    study: Study, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
+    study: Experiment, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
@@ -265,7 +268,7 @@ def _write_record(
     return record, path
 
 
-def assemble_case(study: Study, journal: Journal, index: int) -> Case:
+def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
     """Combine all measurements and counts of a case, or the reason why there are none."""
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished.get(index)

@@ -11,8 +11,14 @@ import msgspec
 
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.layers import Layer
-from report.core.records.record import FEWEST_PROCESSES, Measured, Policy, Protocol
-from report.core.records.record import Factor as Level
+from report.core.records.record import (
+    FEWEST_PROCESSES,
+    Factors,
+    Level,
+    Policy,
+    Protocol,
+    SeriesByQuantity,
+)
 from report.theory.conditions import Layout
 
 if TYPE_CHECKING:
@@ -24,7 +30,6 @@ CeilingSize: TypeAlias = Literal["large", "small", "none"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 #: Memory policies: all of the plan, only the main one (``retained`` if available), none, or some.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
-Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Seed of all random inputs and weights.
@@ -196,8 +201,8 @@ class Plan:
     ceilings: CeilingSize = "large"
     timed_under: Callable[[Factors], Policies] = every_policy
     is_counted: Callable[[Factors], bool] = every_case
-    memory: Callable[[Factors, Session], Measured] | None = None
-    times: Callable[[Factors, Session], Measured] | None = None
+    memory: Callable[[Factors, Session], SeriesByQuantity] | None = None
+    times: Callable[[Factors, Session], SeriesByQuantity] | None = None
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
@@ -205,7 +210,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Experiment:
     """A question with the cases that answer it.
 
     ``subject`` builds the computation of a case; it is called with torch's seed set and with
@@ -220,7 +225,7 @@ class Study:
     name: str
     question: str
     plan: Plan = Plan()
-    on_gpu: Study | None = None
+    on_gpu: Experiment | None = None
 
     @property
     def has_times(self) -> bool:
@@ -231,6 +236,6 @@ class Study:
         """Levels of a plan without ``--set``."""
         return {f.name: (quick and f.quick) or f.levels for f in self.factors}
 
-    def on(self, device: Device) -> Study:
+    def on(self, device: Device) -> Experiment:
         """Return the study as ``device`` measures it."""
         return self.on_gpu or self if device == "cuda" else self

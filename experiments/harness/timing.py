@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
 from experiments.machine import gpu_state
-from report.core.records.record import Measured, Protocol
+from report.core.records.record import Protocol, SeriesByQuantity
 
 #: Largest share of a case's time for the warm-up.
 WARMUP_SHARE: Final = 0.5
@@ -91,7 +91,7 @@ def cuda_clock(workload: Workload) -> CallTime:
 CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 
 
-def sample_times(workload: Workload, protocol: Protocol, device: Device) -> Measured:
+def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up until calls no longer get faster, then take the samples of a case.
 
     On a GPU, its state before, during and after the series is added.
@@ -132,7 +132,7 @@ def repeat_calls(
     protocol: Protocol,
     clock: Clock,
     now: Callable[[], float] = time.monotonic,
-) -> Measured:
+) -> SeriesByQuantity:
     """Call until the budget is spent; return ``time`` and, if counted, ``page_faults`` per call.
 
     The protocol limits the number of calls from below and above.

@@ -43,16 +43,23 @@ from experiments.harness.study import (
     CaseFile,
     CeilingSize,
     Device,
-    Factors,
+    Experiment,
     Session,
-    Study,
     UnavailableError,
 )
 from experiments.machine import gpu_state, quiet, runtime
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
 from report.core.errors import MeasurementError
-from report.core.records.record import Case, Measured, Moment, Policy, Round, Status
+from report.core.records.record import (
+    Case,
+    Factors,
+    Moment,
+    Policy,
+    Round,
+    SeriesByQuantity,
+    Status,
+)
 from report.instruments.counters.ncu import case_range, products
 
 #: Time limit of a case in one process (s), far above any case's time.
@@ -89,7 +96,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Function that measures a case of a study, by its task, number and factors.
-Measure: TypeAlias = Callable[[Study, Task, int, Factors], Result]
+Measure: TypeAlias = Callable[[Experiment, Task, int, Factors], Result]
 
 
 def can_fork(device: Device) -> bool:
@@ -102,7 +109,7 @@ def work(task: Task, send: Send, folder: Path) -> None:
     if task.role == "ceilings":
         send(ceilings.measure(task.session.device, task.session.threads, *task.ceilings))
         return
-    study: Study = importlib.import_module(task.module).STUDY.on(task.session.device)
+    study: Experiment = importlib.import_module(task.module).STUDY.on(task.session.device)
     _prepare(study, task)
     send(Ready())
     by_role: dict[WorkerRole, Measure] = {
@@ -119,7 +126,9 @@ def work(task: Task, send: Send, folder: Path) -> None:
             attempt(case)
 
 
-def _attempt(study: Study, task: Task, measure: Measure, send: Send, case: NumberedCase) -> None:
+def _attempt(
+    study: Experiment, task: Task, measure: Measure, send: Send, case: NumberedCase
+) -> None:
     """Measure a case and send its result, whatever exception it raises."""
     start, failure = time.monotonic(), None
     try:
@@ -133,7 +142,7 @@ def _attempt(study: Study, task: Task, measure: Measure, send: Send, case: Numbe
 
 
 def _run_in_children(
-    study: Study, task: Task, attempt: Callable[[NumberedCase], None], send: Send
+    study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
     """Run each case in a child of its own, several at once if nothing is timed."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
@@ -174,7 +183,7 @@ def classify(error: Exception) -> tuple[Status, str]:
 
 
 def unmeasured(
-    study: Study, task: Task, case: NumberedCase, status: Status, reason: str, seconds: float
+    study: Experiment, task: Task, case: NumberedCase, status: Status, reason: str, seconds: float
 ) -> Result:
     """Result of a case that ended without measurements after ``seconds``."""
     index, factors = case
@@ -189,7 +198,7 @@ def unmeasured(
     return Count(case=index, missing=dict.fromkeys(task.counted, reason))
 
 
-def _prepare(study: Study, task: Task) -> None:
+def _prepare(study: Experiment, task: Task) -> None:
     """Import the libraries of all cases, so that their children share them."""
     session = task.session
     imports = study.plan.imports(task.cases[0][1], session)
@@ -241,13 +250,13 @@ def exit_reason(code: int) -> str | None:
     return f"Its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}."
 
 
-def _measure_memory(study: Study, task: Task, index: int, factors: Factors) -> CaseResult:
+def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors) -> CaseResult:
     """Measure the bytes of a case, capture its layers and write its files."""
     session = task.session
     layers = measure.layers_of_case(study, factors)
     if study.subject:
         measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
-    series: Measured = {}
+    series: SeriesByQuantity = {}
     if study.plan.memory or study.subject:  # other studies measure only times
         series = (study.plan.memory or partial(measure.measure_memory, study))(factors, session)
     files: tuple[CaseFile, ...] = ()
@@ -261,7 +270,7 @@ def _measure_memory(study: Study, task: Task, index: int, factors: Factors) -> C
     return CaseResult(case=index, outcome=outcome, files=files, unfiled=unfiled)
 
 
-def _measure_time(study: Study, task: Task, index: int, factors: Factors) -> RoundResult:
+def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -> RoundResult:
     """Measure the times of a case in this process, and the disturbances meanwhile."""
     session = task.session
     start, before = time.monotonic(), quiet.read_counters()
@@ -279,7 +288,7 @@ def _measure_time(study: Study, task: Task, index: int, factors: Factors) -> Rou
     return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)
 
 
-def _count(folder: Path, study: Study, task: Task, index: int, factors: Factors) -> Count:
+def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Factors) -> Count:
     """Count the float32 operations of a second call."""
     workload = measure.build_workload(study, factors, "cpu")
     workload.once()
@@ -316,7 +325,7 @@ def _calibrate(compute_capability: str) -> None:
         _free_memory("cuda")
 
 
-def _profile(study: Study, task: Task, index: int, factors: Factors) -> Count:
+def _profile(study: Experiment, task: Task, index: int, factors: Factors) -> Count:
     """Profile calls after a warm-up; ncu prints their counts in its table."""
     workload = measure.build_workload(study, factors, "cuda")
     workload.once()

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from experiments.importers import profiles, tables
-from experiments.importers.imported import FETCH_AGAIN, Imported, Source
+from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource
 from report.core.errors import RecordError, UsageError
 from report.core.records.filed import encode, parse
 from report.core.records.files import read_file
@@ -31,7 +31,9 @@ _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
 #: Format → functions that detect it by a file's content, and that read a file.  Readers raise
 #: ``RecordError`` for numbers without a unit, and instead of guessing.
-FORMATS: Final[dict[str, tuple[Callable[[Source], bool], Callable[[Source], Imported]]]] = {
+FORMATS: Final[
+    dict[str, tuple[Callable[[ImportSource], bool], Callable[[ImportSource], Imported]]]
+] = {
     "kineto_trace": (profiles.is_trace, profiles.read_kineto),
     "memory_timeline": (profiles.is_timeline, profiles.read_memory),
     "timm_csv": (tables.is_timm, tables.read_timm),
@@ -53,7 +55,7 @@ def import_files(options: argparse.Namespace) -> int:
         raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
             raise RecordError(f"{path.name}: the file is empty; fetch it again.")
-        records.append(_record(Source(path.name, raw, given), options))
+        records.append(_record(ImportSource(path.name, raw, given), options))
     for record, files in records:
         print(f"Record: {write_record(record, options.records, files)}")
     if not (_STUDIES / options.study).is_dir():
@@ -68,7 +70,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def read_any(source: Source) -> tuple[str, Imported]:
+def read_any(source: ImportSource) -> tuple[str, Imported]:
     """Detect the format of a file and read it.
 
     Raises ``RecordError`` for an unknown format, and for a damaged file.
@@ -86,7 +88,9 @@ def read_any(source: Source) -> tuple[str, Imported]:
         raise source.refused(f"{reason}; fetch it again") from error
 
 
-def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
+def _record(
+    source: ImportSource, options: argparse.Namespace
+) -> tuple[ImportedRecord, dict[str, bytes]]:
     """Convert a published file to a record, with the files to store beside it."""
     sha256 = digest(source.raw)
     for stored in survey(options.study, options.records, ImportedRecord)[0]:
@@ -142,7 +146,7 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 
-def _files(source: Source) -> dict[str, bytes]:
+def _files(source: ImportSource) -> dict[str, bytes]:
     """Return the published file to store beside the record; empty if it is too large."""
     # Between two words only the last sign remains, since it may begin the file's ending.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())

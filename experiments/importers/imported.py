@@ -14,14 +14,14 @@ from report.core.errors import RecordError
 from report.core.records.files import unpacked
 from report.core.records.imported import ImportedEnvironment
 from report.core.records.quantities import LARGEST
-from report.core.records.record import Case, Factor, Sample
+from report.core.records.record import Case, Level, Sample
 
 #: Remedy for a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
 
 
 @dataclass(frozen=True)
-class Source:
+class ImportSource:
     """A published file, and facts that its user gives where the file does not state them.
 
     ``given`` has conditions such as the precision, and under ``device`` the full name of the
@@ -81,7 +81,7 @@ class Source:
             return value
         raise self.refused(f"it does not say the {name}; give it with {option}…")
 
-    def others(self, known: Collection[str]) -> dict[str, Factor]:
+    def others(self, known: Collection[str]) -> dict[str, Level]:
         """Return the conditions that the user gave, except ``known`` ones."""
         return {name: value for name, value in self.given.items() if name not in known}
 
@@ -108,7 +108,7 @@ class Imported:
     environment: ImportedEnvironment
     cases: tuple[Case, ...]
     unstated: str
-    conditions: Mapping[str, Factor] = field(default_factory=dict)
+    conditions: Mapping[str, Level] = field(default_factory=dict)
     rounding: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 

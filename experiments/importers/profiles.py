@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from experiments.importers.imported import FETCH_AGAIN, Imported, Source, environment, scaled
+from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource, environment, scaled
 from report.core.errors import RecordError
-from report.core.records.record import LONGEST_NAME, Case, Factor, Sample
+from report.core.records.record import LONGEST_NAME, Case, Level, Sample
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
@@ -34,7 +34,7 @@ _COUNTS: Final = {"batch", "image"}
 _KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
 
 
-def _conditions(source: Source) -> dict[str, Factor]:
+def _conditions(source: ImportSource) -> dict[str, Level]:
     """Return the user's conditions; raises ``RecordError`` for a missing or unknown one."""
     source.refuse_others(_KNOWN)
     for name in _NEEDED:
@@ -49,12 +49,12 @@ def _conditions(source: Source) -> dict[str, Factor]:
     return conditions
 
 
-def is_trace(source: Source) -> bool:
+def is_trace(source: ImportSource) -> bool:
     """Return whether the content is JSON with a list of trace events."""
     return source.content.lstrip().startswith(b"{") and b'"traceEvents"' in source.content
 
 
-def read_kineto(source: Source) -> Imported:
+def read_kineto(source: ImportSource) -> Imported:
     """Read the trace's kernels as series in the order of launches.
 
     Raises ``RecordError`` for a damaged trace, and one without kernels or of several GPUs.
@@ -95,12 +95,12 @@ def read_kineto(source: Source) -> Imported:
     )
 
 
-def is_timeline(source: Source) -> bool:
+def is_timeline(source: ImportSource) -> bool:
     """Return whether the content begins with a list of four whole numbers."""
     return _TIMELINE.match(source.content) is not None
 
 
-def read_memory(source: Source) -> Imported:
+def read_memory(source: ImportSource) -> Imported:
     """Read the most bytes of each category; raises ``RecordError`` for a damaged timeline."""
     most = highest_bytes(source.content, source.name)
     return Imported(
@@ -120,12 +120,12 @@ def read_memory(source: Source) -> Imported:
     )
 
 
-def is_ncu(source: Source) -> bool:
+def is_ncu(source: ImportSource) -> bool:
     """Return whether the content has a table of kernels or a message of ncu."""
     return _BEGIN.search(source.content) is not None
 
 
-def read_ncu(source: Source) -> Imported:
+def read_ncu(source: ImportSource) -> Imported:
     """Read every launch as a case; the user names the device, of which the table has the number.
 
     Raises ``RecordError`` for a damaged table, or one without a known counter.

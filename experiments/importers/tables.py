@@ -18,10 +18,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from experiments.importers.imported import Imported, Source, environment, scaled
+from experiments.importers.imported import Imported, ImportSource, environment, scaled
 from report.core.records.imported import ImportedEnvironment
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Factor, Sample
+from report.core.records.record import Case, Level, Sample
 from report.core.records.strict import repeated
 
 
@@ -34,18 +34,18 @@ class MeasuredColumn(NamedTuple):
 
 
 #: Number of a line with its cells; content of columns, where a text is the name of a factor.
-_Row: TypeAlias = tuple[int, dict[str, str]]
+_TableRow: TypeAlias = tuple[int, dict[str, str]]
 _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
-def _cases(source: Source, rows: Iterable[_Row], columns: _Columns) -> tuple[Case, ...]:
+def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
     """Group rows by factors: rows of equal factors are samples of one case, in their order."""
     rows = list(rows)
     cells: dict[str, set[str]] = defaultdict(set)
     for _, row in rows:
         for name, cell in row.items():
             cells[name].add(cell.strip())
-    series_by_levels: dict[tuple[tuple[str, Factor], ...], dict[str, list[Sample]]] = {}
+    series_by_levels: dict[tuple[tuple[str, Level], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
         named = ((columns[name], _level(cell, cells[name])) for name, cell in row.items())
         levels = tuple((name, level) for name, level in named if isinstance(name, str))
@@ -59,7 +59,7 @@ def _cases(source: Source, rows: Iterable[_Row], columns: _Columns) -> tuple[Cas
     return tuple(_case(dict(levels), series) for levels, series in series_by_levels.items())
 
 
-def _case(factors: dict[str, Factor], series: Mapping[str, Sequence[Sample]]) -> Case:
+def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
     """Return the case of some rows; unavailable without a number."""
     return Case(
         factors=factors,
@@ -77,7 +77,7 @@ def _is_possible(number: Sample, quantity: str) -> bool:
     return number > 0 or not timed
 
 
-def _level(text: str, others: Collection[str] = ()) -> Factor:
+def _level(text: str, others: Collection[str] = ()) -> Level:
     """Convert a cell to a whole number if it is written as one, else leave it as text.
 
     12.0 is text, since it may be a version, unless ``others`` of its column contain 12.
@@ -105,12 +105,12 @@ _UNITS: Final[dict[str, tuple[str, str]]] = {
 _KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
-def is_tidy(source: Source) -> bool:
+def is_tidy(source: ImportSource) -> bool:
     """Return whether a column of the first line names a unit in brackets."""
     return any(map(_HEADING.fullmatch, source.columns))
 
 
-def read_tidy(source: Source) -> Imported:
+def read_tidy(source: ImportSource) -> Imported:
     """Read a tidy table; its user names the kind of machine and the instrument."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
@@ -135,7 +135,7 @@ def read_tidy(source: Source) -> Imported:
     )
 
 
-def _column(source: Source, name: str) -> MeasuredColumn | str:
+def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     """Return the quantity of a measured column, or the name of a factor."""
     matched = _HEADING.fullmatch(name)
     if matched is None and {*"[]()"} & {*name}:
@@ -161,7 +161,7 @@ _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hard
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 
-def _refuse_guesses(source: Source, columns: _Columns) -> None:
+def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
     """Raise ``RecordError`` for factors that measure something, or name another device."""
     device, named = source.condition("device"), set()
     for line, row in source.table()[1]:
@@ -207,16 +207,16 @@ _MISSING: Final = {
 }
 
 
-def is_timm(source: Source) -> bool:
+def is_timm(source: ImportSource) -> bool:
     """Return whether the first line has a network and a step time."""
     return bool(_kinds(source))
 
 
-def _kinds(source: Source) -> list[str]:
+def _kinds(source: ImportSource) -> list[str]:
     return [k for k in _DIRECTIONS if {"model", f"{k}_step_time"} <= set(source.columns)]
 
 
-def read_timm(source: Source) -> Imported:
+def read_timm(source: ImportSource) -> Imported:
     """Read timm's table; raises ``RecordError`` if its name and columns lack a condition."""
     kind, *more = _kinds(source)
     if more:
@@ -245,7 +245,7 @@ def read_timm(source: Source) -> Imported:
     )
 
 
-def _refuse_exchanged(source: Source, cases: Iterable[Case]) -> None:
+def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
     """Raise ``RecordError`` where the larger half of many networks is faster than the smaller one.
 
     The columns of times and rates are then exchanged, which their product cannot show.
@@ -259,7 +259,7 @@ def _refuse_exchanged(source: Source, cases: Iterable[Case]) -> None:
         raise source.refused("larger networks are faster: times stand under rates; fetch it again")
 
 
-def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:
+def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
     """Yield rows without empty cells; raises ``RecordError`` for two rows of one case."""
     lines: dict[tuple[str, ...], int] = {}
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
@@ -279,7 +279,7 @@ def _rows(source: Source, columns: _Columns) -> Iterator[_Row]:
         yield line, {name: cell for name, cell in row.items() if cell}
 
 
-def _checked(source: Source, row: _Row, case: Case) -> Case:
+def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
     """Check that a row's numbers agree; without a time its case is unavailable."""
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
@@ -292,7 +292,7 @@ def _checked(source: Source, row: _Row, case: Case) -> Case:
     return case
 
 
-def _conditions(source: Source, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
+def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
     """Return conditions and machine of the whole file, by its name and its user."""
     matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
     named = matched.groupdict() if matched else {}

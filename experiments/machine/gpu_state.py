@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from experiments.harness.study import Device
-from report.core.records.record import Measured
+from report.core.records.record import SeriesByQuantity
 
 #: Bits of NVML's mask (``nvml.h``) that slow a GPU down; a limit of power is its usual state.
 _SLOWED: Final = {
@@ -58,7 +58,7 @@ def read(device: Device) -> GpuState | None:
         return None
 
 
-def series_of(states: Sequence[GpuState | None]) -> Measured:
+def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
     """Return one sample for each moment and quantity; nothing if a state is missing."""
     known = [state for state in states if state is not None]
     if len(known) < len(states):
@@ -66,7 +66,7 @@ def series_of(states: Sequence[GpuState | None]) -> Measured:
     return dict(zip(GpuState._fields, zip(*known, strict=True), strict=True))
 
 
-def throttling(series: Measured) -> str | None:
+def throttling(series: SeriesByQuantity) -> str | None:
     """Describe what slowed the GPU during a series, if anything did."""
     for reasons in series.get("throttle_reasons", ()):
         for bit, cause in _SLOWED.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from report.core.records.record import Factor
+from report.core.records.record import Level
 
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+)+/([\w.+@~-]+)")
 
@@ -59,7 +59,7 @@ def flatten(part: object, name: str = "") -> Iterator[tuple[str, object]]:
         yield name, None if part == {} else part
 
 
-def factors_text(factors: Mapping[str, Factor]) -> str:
+def factors_text(factors: Mapping[str, Level]) -> str:
     """Join factors with their levels: ``batch=16, pass=forward``."""
     return ", ".join(f"{name}={level}" for name, level in factors.items())
 

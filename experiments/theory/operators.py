@@ -77,7 +77,7 @@ def capture(
     module, compiled = _eager(built(build).train(train))
     _checkpoint(module, policy.checkpoint)
     mode = FakeMode()
-    step = Step(module, policy, gpu, train)
+    step = ReplayedStep(module, policy, gpu, train)
     recorder, trial, third = (Recorder(step, mode) for _ in range(3))
     try:
         _materialise(module, inputs)
@@ -293,7 +293,7 @@ class _WithoutValues(DispatchMode):
 
 
 @dataclass
-class Step:
+class ReplayedStep:
     """A call in evaluation mode, or if it ``trains`` a step of training that is not the first."""
 
     module: nn.Module

@@ -6,15 +6,16 @@ import msgspec
 
 from experiments.harness.journal import CaseResult
 from experiments.harness.measure import build_subject
-from experiments.harness.study import CaseFile, Factors, Study
+from experiments.harness.study import CaseFile, Experiment
 from experiments.theory.captures import CapturePolicy, Input
 from experiments.theory.checked import checked
 from experiments.theory.networks import prepared
 from report.core.errors import MeasurementError
+from report.core.records.record import Factors
 from report.instruments.case_operators import MEANING, CaseOperators, file_name, pack
 
 
-def with_operators(study: Study, result: CaseResult) -> CaseResult:
+def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
     """Add the operators of a case whose layers have no description, as a file of the record."""
     if result.outcome.status != "ok":
         return result
@@ -23,7 +24,7 @@ def with_operators(study: Study, result: CaseResult) -> CaseResult:
     return msgspec.structs.replace(result, files=(*result.files, file))
 
 
-def capture_case(study: Study, factors: Factors) -> CaseOperators:
+def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     """Capture the operators of one call of a case, or the reason why that is impossible."""
     import torch
 

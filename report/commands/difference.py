@@ -38,7 +38,7 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 LIMIT: Final = 12
 
 
-class Change(NamedTuple):
+class ListedChange(NamedTuple):
     """A difference: its old and new text as printed, empty where one does not exist.
 
     Of files and figures ``old`` and ``new`` are digests.
@@ -54,7 +54,7 @@ class StudyDifference(NamedTuple):
     """The changes of a study by kind, and the failures of the builds from old and new data."""
 
     study: str
-    parts: Mapping[str, Sequence[Change]]
+    parts: Mapping[str, Sequence[ListedChange]]
     failures: Mapping[str, Failure]
 
     @property
@@ -112,7 +112,7 @@ def _compare_studies(
     """Build the studies whose data differ in the folders ``old`` and ``new``; compare both."""
     today = request._replace(outputs=(), engine="typst")
     requests = {"old": today._replace(data=old_data), "new": today}
-    files: dict[str, list[Change]] = {}
+    files: dict[str, list[ListedChange]] = {}
     for study in request.studies:
         old, new = (_data_files(study, version) for version in requests.values())
         files[study] = differing(old, new)
@@ -179,17 +179,17 @@ def lines(
     yield f"\nAll changes, with the figures side by side: {page}"
 
 
-def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
+def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChange]:
     """List the names whose texts differ, in today's order, then those that are gone."""
     differences = []
     for name in {**new, **old}:
         before, now = old.get(name, ""), new.get(name, "")
         if before != now:
-            differences.append(Change(name, before, now))
+            differences.append(ListedChange(name, before, now))
     return differences
 
 
-def changes(study: str, old: Path, new: Path) -> dict[str, list[Change]]:
+def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     """List the changes of ``study`` between two folders with its outputs, by kind."""
     old_values, new_values = _values(study, old), _values(study, new)
     return {
@@ -219,7 +219,7 @@ def _figures(study: str, out: Path) -> dict[str, str]:
     return {path.stem: file_digest(str(path)) or "" for path in paths}
 
 
-def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[ListedChange]:
     """List the numbers that print differently, first those whose intervals do not overlap."""
     old_texts = {id: _value_text(value) for id, value in old.items()}
     new_texts = {id: _value_text(value) for id, value in new.items()}
@@ -252,13 +252,13 @@ def _value_text(value: Mapping[str, Any]) -> str:
     return text
 
 
-def text_changes(old: str, new: str) -> list[Change]:
+def text_changes(old: str, new: str) -> list[ListedChange]:
     """List the sentences and table rows that differ between two manuscripts."""
     before, now = _sentences(old), _sentences(new)
     places = []
     for tag, i, j, k, m in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
         if tag != "equal":
-            places.append(Change("", " ".join(before[i:j]), " ".join(now[k:m])))
+            places.append(ListedChange("", " ".join(before[i:j]), " ".join(now[k:m])))
     return places
 
 

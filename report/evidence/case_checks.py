@@ -11,7 +11,7 @@ import msgspec
 from report.core.errors import StudyError
 from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST
-from report.core.records.record import Factor
+from report.core.records.record import Level
 from report.core.records.store import Stored
 
 #: Levels of a factor: whole numbers from 1 on, any text, or one of several texts.
@@ -49,7 +49,7 @@ def check_factors(
                 raise StudyError(f"{place}: {fault}; {_REMEDY}.")
 
 
-def _fault(level: Factor | None, levels: AllowedLevels) -> str | None:
+def _fault(level: Level | None, levels: AllowedLevels) -> str | None:
     if level is None:
         return "this factor is missing"
     if levels is int:
@@ -63,7 +63,7 @@ def _fault(level: Factor | None, levels: AllowedLevels) -> str | None:
 
 
 def check_ran(
-    stored: Stored, expected: Callable[[Mapping[str, Factor]], Layer], subject: str
+    stored: Stored, expected: Callable[[Mapping[str, Level]], Layer], subject: str
 ) -> None:
     """Raise ``StudyError`` for a layer of ``subject`` that is missing or contradicts its factors.
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer
-from report.evidence.runs import Factors, Run
+from report.evidence.runs import CaseFactors, Run
 from report.quantity.expression import Quantity, absent, exact
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
@@ -31,7 +31,7 @@ MAKING: Final = "Kernel made in the first call"
 Level = TypeVar("Level", int, str)
 
 
-def counts(run: Run, cases: Mapping[Level, Factors]) -> dict[Level, tuple[int, int]]:
+def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
     """Return the count of each level's case, and the part of it that the kernel's making adds.
 
     The second call is counted, which makes no kernel.  If a record has only the first call, the
@@ -100,7 +100,7 @@ def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str
 
 
 def device_work(
-    run: Run, factors: Factors, layer: Layer, macs: int, id: str, subject: str
+    run: Run, factors: CaseFactors, layer: Layer, macs: int, id: str, subject: str
 ) -> Reconciliation | None:
     """Reconcile a call of ``macs`` multiply-adds with the CUDA cores' float32 counters, if counted.
 

@@ -14,7 +14,7 @@ from typing import Self, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
-from report.core.records.record import Case, Environment, Factor, Head, Policy, Round, Sample
+from report.core.records.record import Case, Environment, Head, Level, Policy, Round, Sample
 from report.core.records.store import Filed, Stored
 from report.core.statistics.estimates import identical
 from report.evidence.cached import cached
@@ -26,7 +26,7 @@ from report.theory.work import flops, forward_macs
 
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
-Factors: TypeAlias = Mapping[str, Factor]
+CaseFactors: TypeAlias = Mapping[str, Level]
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class Run(MeasuredDevice):
         return self.under(self.policies[0]) if self.policies else self
 
     @cached_property
-    def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Factor]], Case]], ...]:
+    def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
         """The file and the cases by factors of the record and of each run pooled with it."""
         runs = (self.stored, *self.stored.others)
         return tuple((stored.file, _by_factors(stored.record.cases)) for stored in runs)
 
     @cached
-    def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
+    def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
         """Return the sorted levels of a factor among the cases of ``where``, failed ones too."""
         levels = {
             case.factors[factor]
@@ -108,7 +108,7 @@ class Run(MeasuredDevice):
         }
         return tuple(sorted(levels))
 
-    def case(self, factors: Factors) -> Case | Missing:
+    def case(self, factors: CaseFactors) -> Case | Missing:
         """Return the successful case with exactly these factors, or why there is none.
 
         Samples of a case that failed later are no measurement of it.
@@ -121,7 +121,7 @@ class Run(MeasuredDevice):
             return Missing(f"{_words(case.status)} on {self.label}: {case.reason}")
         return case
 
-    def forward_work(self, factors: Factors) -> Quantity:
+    def forward_work(self, factors: CaseFactors) -> Quantity:
         """Compute the work (FLOP) of a forward call from the shapes of the layers that ran."""
         case = self.case(factors)
         if isinstance(case, Missing):
@@ -131,7 +131,7 @@ class Run(MeasuredDevice):
         work = flops(forward_macs(case.layers))
         return exact(described("work", factors), "FLOP", work, self.file)
 
-    def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
+    def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
         """Return the raw samples of a quantity in the record, or why there are none."""
         quantity_of(quantity)
         case = self.case(factors)
@@ -150,12 +150,12 @@ class Run(MeasuredDevice):
             return Missing(f"below timer resolution on {self.label}")
         return None
 
-    def series(self, quantity: str, factors: Factors) -> Leaf:
+    def series(self, quantity: str, factors: CaseFactors) -> Leaf:
         """Return a measured series by process as a quantity; absent if no process recorded it."""
         return self._series(quantity, tuple(factors.items()))
 
     @cached
-    def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
+    def _series(self, quantity: str, levels: tuple[tuple[str, Level], ...]) -> Leaf:
         factors = dict(levels)
         name, unit = self._described(quantity, factors), quantity_of(quantity).unit
         processes = self.by_process(quantity, factors)
@@ -163,7 +163,7 @@ class Run(MeasuredDevice):
             return absent(name, unit, processes.reason)
         return self.of_processes(name, unit, processes)
 
-    def _described(self, quantity: str, factors: Factors) -> str:
+    def _described(self, quantity: str, factors: CaseFactors) -> str:
         """Name a series, with its memory policy if that is not the first.
 
         The subject is named if a case of another subject has the same other factors.
@@ -180,11 +180,11 @@ class Run(MeasuredDevice):
         return described(quantity, shown)
 
     @cached_property
-    def _subjects(self) -> frozenset[Factor]:
+    def _subjects(self) -> frozenset[Level]:
         cases = self.stored.record.cases
         return frozenset(c.factors["subject"] for c in cases if "subject" in c.factors)
 
-    def by_process(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
+    def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
         """Return the samples of a quantity by process and run, or why there are none.
 
         Deterministic quantities are read from the record alone.  Runs whose times disagree are not
@@ -222,14 +222,14 @@ class Run(MeasuredDevice):
 
         return max(self.stored.runs, key=processes).file
 
-    def in_each_run(self, factors: Factors) -> Iterator[tuple[str, Case]]:
+    def in_each_run(self, factors: CaseFactors) -> Iterator[tuple[str, Case]]:
         """Yield file and case of each run in which the case succeeded, the record's own first."""
         for file, cases in self._cases:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 yield file, case
 
-    def repeated(self, quantity: str, factors: Factors) -> Leaf:
+    def repeated(self, quantity: str, factors: CaseFactors) -> Leaf:
         """Return a deterministic quantity, the same in every repetition, as an exact one."""
         name, unit = described(quantity, factors), quantity_of(quantity).unit
         value = self.fixed(quantity, factors)
@@ -237,7 +237,7 @@ class Run(MeasuredDevice):
             return absent(name, unit, value.reason)
         return exact(name, unit, value, self.file)
 
-    def fixed(self, quantity: str, factors: Factors) -> int | Missing:
+    def fixed(self, quantity: str, factors: CaseFactors) -> int | Missing:
         """Return a quantity that must be the same in every repetition, such as allocated bytes."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
@@ -247,7 +247,7 @@ class Run(MeasuredDevice):
             return Missing(f"{_words(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
-    def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
+    def grown(self, quantity: str, factors: CaseFactors, since: str) -> int | Missing:
         """Return a fixed quantity less another one, such as the peak less the bytes before."""
         after, before = self.fixed(quantity, factors), self.fixed(since, factors)
         if isinstance(after, Missing):
@@ -255,7 +255,7 @@ class Run(MeasuredDevice):
         return before if isinstance(before, Missing) else after - before
 
 
-def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Factor]], Case]:
+def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Level]], Case]:
     return {frozenset(case.factors.items()): case for case in cases}
 
 
@@ -284,7 +284,7 @@ def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
     return {r.process if r.process in numbers else next(free): r for r in rounds}
 
 
-def described(quantity: str, factors: Factors) -> str:
+def described(quantity: str, factors: CaseFactors) -> str:
     """Name a series in a formula, such as ``time(batch 64, forward)``.
 
     Only levels that are numbers are printed with their factor.

@@ -17,7 +17,7 @@ import msgspec
 from report.core.errors import RecordError
 from report.core.records.files import unpacked
 from report.core.records.operations import Network, Operator, Tensor
-from report.core.records.record import Environment, Factor
+from report.core.records.record import Environment, Level
 from report.core.records.strict import parse_json
 from report.theory.conditions import conditions_of
 from report.theory.network import Theory
@@ -34,7 +34,7 @@ class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ``torch`` is the version of PyTorch that captured them.
     """
 
-    factors: dict[str, Factor]
+    factors: dict[str, Level]
     torch: str
     network: Network | None = None
     reason: str | None = None
@@ -61,7 +61,7 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
     freed: tuple[int, ...]
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _OperatorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     case: CaseOperators
     operators: tuple[_Distinct, ...] = ()
     order: tuple[_Call, ...] = ()
@@ -85,7 +85,7 @@ def pack(case: CaseOperators) -> bytes:
         calls[key] = calls.get(key, 0) + 1
         order.append(_Call(number, operator.module, storages, operator.allocated, operator.freed))
     bare = msgspec.structs.replace(case.network, operators=()) if case.network else None
-    file = _File(
+    file = _OperatorFile(
         case=msgspec.structs.replace(case, network=bare),
         operators=tuple(_Distinct(calls[key], plain) for key, (_, plain) in distinct.items()),
         order=tuple(order),
@@ -95,7 +95,7 @@ def pack(case: CaseOperators) -> bytes:
 
 def unpack(content: bytes, place: str) -> CaseOperators:
     """Decode a file of ``pack``; raises ``RecordError`` if it is damaged."""
-    file = parse_json(unpacked(content, place, _REMEDY), _File, place, _REMEDY)
+    file = parse_json(unpacked(content, place, _REMEDY), _OperatorFile, place, _REMEDY)
     if file.case.network is None:
         return file.case
     try:

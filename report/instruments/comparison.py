@@ -39,7 +39,7 @@ _MOST_PAIRS: Final = 200
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ComparisonVerdict:
     """Verdict on one function; ``ratio`` is the baseline's time over the function's.
 
     ``reason`` says what is wrong, impossible or missing.  ``time`` is the median over processes of
@@ -85,23 +85,23 @@ def ratio(round_: Round) -> float:
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
 
-def verdicts(record: Record) -> tuple[Verdict, ...]:
+def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
     """Judge all cases; the last one is the baseline beside itself."""
     return tuple(_verdict(record, case) for case in record.cases)
 
 
-def _verdict(record: Record, case: Case) -> Verdict:
+def _verdict(record: Record, case: Case) -> ComparisonVerdict:
     """Judge one case: a result that was wrong once is wrong, however fast the others were."""
     function, margin = str(case.factors["function"]), float(case.factors["margin"])
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
             word: Word = "wrong" if fault.startswith(_FAULTS) else "not measured"
-            return Verdict(function, word, fault)
+            return ComparisonVerdict(function, word, fault)
     rounds = case.rounds_under("retained")
     if not rounds:
-        return Verdict(function, "not measured", "no pair of processes was measured")
+        return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
     estimate, reason = median_interval(map(ratio, rounds)), _impossible(record, rounds)
-    return Verdict(
+    return ComparisonVerdict(
         function,
         "impossible" if reason else verdict_word(estimate, margin),
         reason,
@@ -127,7 +127,7 @@ def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
     return None
 
 
-def groups(record: Record) -> list[list[Verdict]]:
+def groups(record: Record) -> list[list[ComparisonVerdict]]:
     """Group the functions that are right, fastest first; a group does not differ from its first.
 
     Functions differ if the interval of their ratio in the same processes, at a level that holds for
@@ -140,7 +140,7 @@ def groups(record: Record) -> list[list[Verdict]]:
             judged.append((result.ratio.value, result, times))
     judged.sort(key=itemgetter(0), reverse=True)
     level = bonferroni(CONFIDENCE, max(1, math.comb(len(judged), 2)))
-    grouped: list[list[Verdict]] = []
+    grouped: list[list[ComparisonVerdict]] = []
     first: dict[int, float] = {}
     for _, result, times in judged:
         shared = [first[process] / times[process] for process in times if process in first]

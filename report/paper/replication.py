@@ -117,7 +117,7 @@ class Original:
 
 
 @dataclass(frozen=True)
-class Result:
+class ClaimResult:
     """A claim on one machine; ``letter`` is one of ``AGREEMENTS``."""
 
     replica: Replica
@@ -147,12 +147,12 @@ class Result:
         return list(dict.fromkeys(_REASONS.get(text, text).rstrip(".") for text in texts))
 
 
-def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, list[Result]]:
+def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, list[ClaimResult]]:
     """Compare each claim with the paper's, on each machine of the kind that it is about."""
-    rows: dict[str, list[Result]] = {}
+    rows: dict[str, list[ClaimResult]] = {}
     for replica in replicas:
         for id, claim in replica.claims.items():
-            result = Result(replica, claim, agreement(paper.claims.get(id), claim))
+            result = ClaimResult(replica, claim, agreement(paper.claims.get(id), claim))
             rows.setdefault(id, []).append(result)
     return rows
 
@@ -168,18 +168,18 @@ def agreement(paper: Claim | None, claim: Claim) -> str:
     return "A" if paper.verdict == claim.verdict else "C"
 
 
-def letters_of(results: Iterable[Result], replicas: Iterable[Replica]) -> list[str]:
+def letters_of(results: Iterable[ClaimResult], replicas: Iterable[Replica]) -> list[str]:
     """A letter for each machine; empty where the claim is about another kind."""
     letters = {result.replica.stored.file: result.letter for result in results}
     return [letters.get(replica.stored.file, "") for replica in replicas]
 
 
-def contradicted(results: Iterable[Result]) -> bool:
+def contradicted(results: Iterable[ClaimResult]) -> bool:
     """Whether a machine contradicts the paper."""
     return any(result.letter == "C" for result in results)
 
 
-def confirmed(results: Sequence[Result]) -> bool:
+def confirmed(results: Sequence[ClaimResult]) -> bool:
     """Whether every machine that decides the claim agrees with the paper, and one does."""
     return not contradicted(results) and any(result.letter == "A" for result in results)
 
@@ -216,7 +216,7 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
     return "; ".join(lines) or "0 of 0 claims: no record of this study"
 
 
-def answer(replicas: Sequence[Replica], rows: Mapping[str, Sequence[Result]]) -> str:
+def answer(replicas: Sequence[Replica], rows: Mapping[str, Sequence[ClaimResult]]) -> str:
     """Whether the paper holds on these machines, in one sentence."""
     if not rows:
         return "No claim of the paper is tested here."
@@ -245,7 +245,7 @@ def measured_on(replicas: Iterable[Replica]) -> str:
     return f"measured from {days[0]} to {days[-1]}"
 
 
-def _lacking(results: Iterable[Result]) -> str:
+def _lacking(results: Iterable[ClaimResult]) -> str:
     """Why claims are not measured, in a few words each."""
     reasons: dict[str, None] = {}
     for result in results:
@@ -313,7 +313,7 @@ def _not_counted(paper: Findings, counted: Mapping[str, Claim]) -> list[dict[str
 
 
 def _compared_with_paper(
-    original: Original, replica: Replica, rows: Mapping[str, Sequence[Result]]
+    original: Original, replica: Replica, rows: Mapping[str, Sequence[ClaimResult]]
 ) -> dict[str, Any]:
     """How the conditions and the cases of one record differ from the paper's."""
     conditions, cases = [], []
@@ -367,7 +367,7 @@ def _all_parts(formulas: Iterable[str]) -> list[str]:
     return list(parts)
 
 
-def _verdict_of_all(results: Sequence[Result]) -> Claim:
+def _verdict_of_all(results: Sequence[ClaimResult]) -> Claim:
     """A claim with the verdict of all machines that decide it, undecided if they differ."""
     counts = Counter(result.claim.verdict for result in results)
     decided = [verdict for verdict in counts if verdict in _DECIDED]
@@ -377,7 +377,7 @@ def _verdict_of_all(results: Sequence[Result]) -> Claim:
 
 
 def _claims_of_one(
-    replica: Replica, rows: Mapping[str, Sequence[Result]], paper: Findings
+    replica: Replica, rows: Mapping[str, Sequence[ClaimResult]], paper: Findings
 ) -> Table:
     """Each claim with what it expects, what the paper measured, and what this machine measured."""
     cells = []
@@ -401,7 +401,7 @@ def _with_verdict(claim: DetailedClaim) -> str:
 
 
 def _claims_of_many(
-    replicas: Iterable[Replica], rows: Mapping[str, Sequence[Result]], paper: Findings
+    replicas: Iterable[Replica], rows: Mapping[str, Sequence[ClaimResult]], paper: Findings
 ) -> Table:
     """Each claim with the number of machines by agreement, the range of its effect and the next."""
     table: list[dict[str, Content]] = []
@@ -419,17 +419,17 @@ def _claims_of_many(
     return replace(table_of("tbl-claims", table, wide=True), sources=files)
 
 
-def _effects(results: Iterable[Result]) -> list[float]:
+def _effects(results: Iterable[ClaimResult]) -> list[float]:
     return [result.effect for result in results if result.effect is not None]
 
 
-def _range(measured: Iterable[Result], unit: str) -> str:
+def _range(measured: Iterable[ClaimResult], unit: str) -> str:
     effects = _effects(measured)
     ends = [quantity_text(float(f"{end:.3g}"), unit) for end in (min(effects), max(effects))]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _prediction(measured: Sequence[Result], unit: str) -> Content:
+def _prediction(measured: Sequence[ClaimResult], unit: str) -> Content:
     """The interval in which the effect on the next machine is expected, or why there is none."""
     if len(measured) < FEWEST_MACHINES:
         return Missing(f"fewer than {FEWEST_MACHINES} machines measured it")
@@ -442,7 +442,7 @@ def _prediction(measured: Sequence[Result], unit: str) -> Content:
     return f"[{low}, {high}]{'' if unit == '1' else f' {unit}'}"
 
 
-def _unlike(measured: Iterable[Result]) -> str:
+def _unlike(measured: Iterable[ClaimResult]) -> str:
     """Why machines are no sample of one population; empty if they may be."""
     libraries, allocators = set(), set()
     for result in measured:
@@ -457,7 +457,7 @@ def _unlike(measured: Iterable[Result]) -> str:
     return "the machines differ in their allocator" if len(allocators) > 1 else ""
 
 
-def _reasons(results: Sequence[Result], machines: int) -> list[str]:
+def _reasons(results: Sequence[ClaimResult], machines: int) -> list[str]:
     """Why a claim does not agree on every machine, contrary machines first."""
     texts: list[str] = []
     for letter in "CUDN":
@@ -483,7 +483,7 @@ def _reasons(results: Sequence[Result], machines: int) -> list[str]:
 
 
 def _beside(
-    original: Original, replica: Replica, rows: Mapping[str, Sequence[Result]]
+    original: Original, replica: Replica, rows: Mapping[str, Sequence[ClaimResult]]
 ) -> tuple[list[Figure], dict[str, Any]]:
     """The study's key figure, row by row: the paper's machine at the left, this one beside it.
 
@@ -532,7 +532,7 @@ def _titled(figure: Figure, title: str) -> list[Any]:
 
 
 def _figures(
-    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Sequence[Result]]
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Sequence[ClaimResult]]
 ) -> tuple[list[Figure], dict[str, Any]]:
     """The map of claims and machines, and the compared effect in order, with their findings."""
     if not rows:

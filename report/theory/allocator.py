@@ -110,7 +110,7 @@ MemoryRequest: TypeAlias = Allocate | Free
 
 
 @dataclass(frozen=True)
-class Block:
+class AllocatorBlock:
     """``size`` bytes of a segment from ``offset`` on; free where ``owner`` is None.
 
     ``requested`` are the bytes that its owner asked for, 0 if it is free.
@@ -128,7 +128,7 @@ class Segment:
 
     number: int
     pool: Pool
-    blocks: tuple[Block, ...]
+    blocks: tuple[AllocatorBlock, ...]
 
     @property
     def size(self) -> int:
@@ -155,7 +155,7 @@ class Segment:
         """The position of each owner's block."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
-    def with_blocks(self, first: int, end: int, blocks: Sequence[Block]) -> Segment:
+    def with_blocks(self, first: int, end: int, blocks: Sequence[AllocatorBlock]) -> Segment:
         """Replace the blocks from ``first`` to ``end`` by others."""
         return replace(self, blocks=(*self.blocks[:first], *blocks, *self.blocks[end:]))
 
@@ -242,7 +242,7 @@ def _freed(state: Snapshot, owner: str) -> Snapshot:
     if segment is None:
         raise _impossible(owner, "it is freed while it is not allocated")
     place, blocks = segment.places[owner], segment.blocks
-    free = Block(blocks[place].offset, blocks[place].size)
+    free = AllocatorBlock(blocks[place].offset, blocks[place].size)
     first, end = max(place - 1, 0), place + 2
     joined = _merged((*blocks[first:place], free, *blocks[place + 1 : end]))
     return state.with_segment(segment.with_blocks(first, end, joined))
@@ -282,13 +282,13 @@ def _reserved(state: Snapshot, size: int) -> Segment:
     if not state.options.expandable:
         own = pool == "large" and size >= OWN_SEGMENT
         reserved = round_up(size, SEGMENT_ROUNDING) if own else page
-        return Segment(len(state.segments), pool, (Block(0, reserved),))
+        return Segment(len(state.segments), pool, (AllocatorBlock(0, reserved),))
     segment = next((s for s in state.segments if s.pool == pool), None)
     if segment is None:
-        return Segment(len(state.segments), pool, (Block(0, round_up(size, page)),))
+        return Segment(len(state.segments), pool, (AllocatorBlock(0, round_up(size, page)),))
     last = segment.blocks[-1]
     missing = size - (last.size if last.owner is None else 0)
-    grown = _merged((last, Block(segment.size, round_up(missing, page))))
+    grown = _merged((last, AllocatorBlock(segment.size, round_up(missing, page))))
     return segment.with_blocks(len(segment.blocks) - 1, len(segment.blocks), grown)
 
 
@@ -303,17 +303,17 @@ def _handed_out(
     else:
         may_split = options.max_split is None or size < options.max_split
         splits = may_split and remainder > SMALL_REQUEST
-    owned = Block(block.offset, size if splits else block.size, request.id, request.bytes)
-    free = [Block(block.offset + size, remainder)] if splits else []
+    owned = AllocatorBlock(block.offset, size if splits else block.size, request.id, request.bytes)
+    free = [AllocatorBlock(block.offset + size, remainder)] if splits else []
     return segment.with_blocks(place, place + 1, (owned, *free))
 
 
-def _merged(blocks: Iterable[Block]) -> list[Block]:
+def _merged(blocks: Iterable[AllocatorBlock]) -> list[AllocatorBlock]:
     """Join free neighbours among ``blocks``."""
-    merged: list[Block] = []
+    merged: list[AllocatorBlock] = []
     for block in blocks:
         if merged and merged[-1].owner is None and block.owner is None:
-            merged[-1] = Block(merged[-1].offset, merged[-1].size + block.size)
+            merged[-1] = AllocatorBlock(merged[-1].offset, merged[-1].size + block.size)
         else:
             merged.append(block)
     return merged

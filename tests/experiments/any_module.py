@@ -6,14 +6,14 @@ import msgspec
 
 from experiments.harness.study import (
     QUICK,
+    Experiment,
     Factor,
-    Factors,
     Levels,
     Plan,
-    Study,
     Subject,
     all_combinations,
 )
+from report.core.records.record import Factors
 
 
 def subject(factors: Factors) -> Subject:
@@ -66,7 +66,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01)
-STUDY = Study(
+STUDY = Experiment(
     subject=subject,
     factors=(
         Factor("module", levels=("gru", "conv1d", "block", "own")),

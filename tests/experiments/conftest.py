@@ -19,7 +19,7 @@ from experiments.harness import rounds
 from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
 from experiments.harness.run import run
-from experiments.harness.study import Study
+from experiments.harness.study import Experiment
 from report.core.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.core.records.store import Stored, read_records
 from tests import factory
@@ -49,7 +49,7 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> Study:
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """The tiny study, known to the command under its name."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_study")
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
@@ -69,7 +69,7 @@ def make_environment(**changes: object) -> Environment:
     return msgspec.structs.replace(plain, **changes)
 
 
-def make_header(study: Study, **changes: object) -> Header:
+def make_header(study: Experiment, **changes: object) -> Header:
     values: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "study": study.name,
@@ -109,7 +109,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     return stored
 
 
-def _small(load: Callable[[str], Study], ceilings: bool, name: str) -> Study:
+def _small(load: Callable[[str], Experiment], ceilings: bool, name: str) -> Experiment:
     study = load(name)
     quick = msgspec.structs.replace(study.plan.quick, processes={"retained": 1}, case_budget_s=0.02)
     plan = replace(study.plan, quick=quick, ceilings="small" if ceilings else "none")

@@ -13,8 +13,9 @@ from typing import Any
 from tiny_failing import OutOfMemoryError
 from tiny_study import STUDY as TINY
 
-from experiments.harness.study import Factors, Subject
+from experiments.harness.study import Subject
 from report.core.records.layers import Linear
+from report.core.records.record import Factors
 
 NOTHING: Any = None
 

@@ -22,7 +22,7 @@ from experiments.commands.purpose import print_record, purpose
 from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
-from experiments.harness.study import QUICK, Study
+from experiments.harness.study import QUICK, Experiment
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
@@ -119,7 +119,10 @@ def test_without_torch_a_run_ends(
 
 
 def test_a_whole_run(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    tiny: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,7 @@ import pytest
 import build
 from experiments.__main__ import main
 from experiments.compare import arrays
-from experiments.compare.court import Contestant, Court, Message, started
+from experiments.compare.court import Contestant, Court, CourtMessage, started
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
@@ -118,10 +118,10 @@ def test_a_function_is_stopped_in_the_turn_of_the_other() -> None:
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
     with started("", Contestant("cheats.py:many_threads", HERE)) as party:
-        party.turn(Message("prepare"))
+        party.turn(CourtMessage("prepare"))
         arguments = arrays.write(values, party.memory, 0)
         before = party.processor_s()
-        _, answer = party.turn(Message(arguments=arguments, offset=arrays.end(arguments)))
+        _, answer = party.turn(CourtMessage(arguments=arguments, offset=arrays.end(arguments)))
         used = party.processor_s() - before
     assert answer.error is None
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S

@@ -20,7 +20,7 @@ from experiments.counters import counting, earlier, lackey, ncu
 from experiments.harness.journal import CaseResult, Count, Journal, read_journal
 from experiments.harness.processes import new_task
 from experiments.harness.run import assemble_case
-from experiments.harness.study import CounterChoice, Session, Study
+from experiments.harness.study import CounterChoice, Experiment, Session
 from experiments.harness.worker import Task
 from experiments.machine import processor as machine
 from report.core.records.record import Case
@@ -75,7 +75,7 @@ def counted_run(
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
     path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
-    def count(study: Study, task: Task, limit_s: float) -> Generator[Count]:
+    def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         """A hundred for each size, but for 4."""
         asked.append([case for case, _ in task.cases])
         for case, factors in task.cases:
@@ -119,7 +119,7 @@ def test_counts_of_earlier_records(
         earlier_file = write_record(factory.record(cases, machine_, study="tiny"), tmp_path)
     monkeypatch.setattr(earlier, "cpu", lambda: here.cpu)
 
-    def count(study: Study, task: Task, limit_s: float) -> Generator[Count]:
+    def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         asked.extend(case for case, _ in task.cases)
         yield Count(case=0, series={NAME: (1,)})
 

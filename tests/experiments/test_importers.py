@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments.__main__ import main
 from experiments.importers.command import FORMATS, read_any
-from experiments.importers.imported import Source
+from experiments.importers.imported import ImportSource
 from report.core.errors import RidgepointError
 from report.core.records.imported import ImportedRecord
 from report.core.records.store import read_attachments, read_records
@@ -103,7 +103,7 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
     (stored,) = read_records("s", tmp_path / "data", ImportedRecord)
     kept = read_attachments(stored, ("*",), tmp_path / "data")
     assert list(kept.values()) == [content]
-    source = Source(name, content)
+    source = ImportSource(name, content)
     assert sum(detects(source) for detects, _ in FORMATS.values()) == 1
 
 
@@ -242,7 +242,7 @@ def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float,
         content[start : start + len(new)] = new
     words = dict(word.split("=") for word in FILES[name][1] if "=" in word)
     try:
-        read_any(Source(name, bytes(content), {"device": "some GPU", **words}))
+        read_any(ImportSource(name, bytes(content), {"device": "some GPU", **words}))
     except RidgepointError as error:
         assert str(error).startswith(name) and "\n" not in str(error)
 

@@ -26,12 +26,12 @@ from experiments.counters import counting, lackey
 from experiments.harness import measure, memory
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
-from experiments.harness.study import QUICK, Device, Factors, Session, Subject, UnavailableError
+from experiments.harness.study import QUICK, Device, Session, Subject, UnavailableError
 from report.core.errors import UsageError
 from report.core.missing import Missing
 from report.core.records.filed import encode
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Policy
+from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name
 from report.instruments.trace import read_trace
 from report.studies.inference_memory import theory

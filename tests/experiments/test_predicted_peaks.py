@@ -20,7 +20,7 @@ from experiments.harness.timing import Workload  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from experiments.theory.command import prepared  # noqa: E402
-from experiments.theory.operators import CapturePolicy, Input, Step, capture  # noqa: E402
+from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture  # noqa: E402
 from report.instruments.memory_timeline import highest_bytes  # noqa: E402
 from report.theory import networks, peaks  # noqa: E402
 from report.theory.allocator import DEFAULT  # noqa: E402
@@ -177,7 +177,7 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
 def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: Any) -> None:
     build, shape = partial(catalogue.network, name), (16, *catalogue.INPUT_SHAPES[name])
     module, images = build().train(), torch.randn(shape)
-    step = Step(module, CapturePolicy(optimizer=optimizer), gpu=False)
+    step = ReplayedStep(module, CapturePolicy(optimizer=optimizer), gpu=False)
     step.prepare((images,))
     tracker = MemTracker()
     tracker.track_external(module, step.optimizer, images)

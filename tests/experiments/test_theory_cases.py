@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402
 
 from experiments.theory import theory_of  # noqa: E402
 from experiments.theory.checked import _counted, checked  # noqa: E402
-from experiments.theory.operators import CapturePolicy, Input, Step, capture  # noqa: E402
+from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture  # noqa: E402
 from report.core.errors import MeasurementError  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 from tests.experiments.functions import First, Function  # noqa: E402
@@ -295,7 +295,7 @@ def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any
     network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
     kept = sum(network.storages[tensor.storage] for tensor in network.state)
     assert kept == WEIGHTS + STATE[optimizer]
-    step = Step(deep().train(), policy, gpu=False)
+    step = ReplayedStep(deep().train(), policy, gpu=False)
     step.prepare((torch.randn(4, WIDTH),))
     assert kept == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
 

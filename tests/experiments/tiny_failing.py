@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tiny_study import STUDY as PLAIN
 
-from experiments.harness.study import CaseFile, Factor, Factors, Levels, Session, UnavailableError
+from experiments.harness.study import CaseFile, Factor, Levels, Session, UnavailableError
 from report.core.records.layers import Flatten
-from report.core.records.record import Measured
+from report.core.records.record import Factors, SeriesByQuantity
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 
@@ -37,7 +37,7 @@ FILES = ("own file", "another file", "same file", "same file again", "no file")
 CLASHING = ("clashing file", "clashing file again")
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     way = str(factors["way"])
     error, *_ = WAYS.get(way, (None,))
     if error:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.harness.study import FULL, Factor, Factors, Plan, Session, Study
-from report.core.records.record import Measured
+from experiments.harness.study import FULL, Experiment, Factor, Plan, Session
+from report.core.records.record import Factors, SeriesByQuantity
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
 CRASHING, LOUD = 66, 77
 
 
-def measure(factors: Factors, session: Session) -> Measured:
+def measure(factors: Factors, session: Session) -> SeriesByQuantity:
     size = str(factors["size"])
     if log := os.environ.get("TINY_LOG"):
         with Path(log).open("a") as stream:
@@ -24,7 +24,7 @@ def measure(factors: Factors, session: Session) -> Measured:
     return {"time": (0.00025, 0.0005, 0.00075)}
 
 
-STUDY = Study(
+STUDY = Experiment(
     subject=None,
     factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
     name="tiny",

@@ -12,12 +12,12 @@ from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 from tiny_study import measure as logged
 
-from experiments.harness.study import Factors, Session
+from experiments.harness.study import Session
 from experiments.machine import quiet
-from report.core.records.record import Measured
+from report.core.records.record import Factors, SeriesByQuantity
 
 
-def memory(factors: Factors, session: Session) -> Measured:
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Write the case into the log; its bytes are its size.
 
     The first time that the third case begins it waits, after it has said which process is the run.
@@ -32,7 +32,7 @@ def memory(factors: Factors, session: Session) -> Measured:
     return {"allocated_peak": (int(factors["size"]),)}
 
 
-def times(factors: Factors, session: Session) -> Measured:
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """The size as a time (ms); the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
     for library in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM"):

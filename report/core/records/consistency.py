@@ -16,11 +16,11 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import (
     Case,
     Ceiling,
-    Factor,
-    Measured,
+    Level,
     Moment,
     PeakOperation,
     Record,
+    SeriesByQuantity,
 )
 
 #: Start and end are whole seconds, so a run may last this much longer (s).
@@ -86,7 +86,7 @@ def contradictions(record: Record) -> Iterator[str]:
     yield from _faults_of_null(record)
 
 
-def _series_faults(series: Measured, layers: int) -> Iterator[str]:
+def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
     """Yield quantities of the same calls with different counts, and parts above their whole."""
     for names in _SAME_COUNT:
         counts = {name: len(series[name]) for name in names if name in series}
@@ -115,7 +115,7 @@ def _command_faults(record: Record) -> Iterator[str]:
 
 def _layers_faults(cases: Iterable[Case]) -> Iterator[str]:
     """Yield cases whose layers differ from those of the first case of the same network."""
-    first: dict[frozenset[tuple[str, Factor]], tuple[int, list[str]]] = {}
+    first: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
     for index, case in enumerate(cases):
         if not case.layers or "network" not in case.factors:
             continue

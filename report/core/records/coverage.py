@@ -17,7 +17,7 @@ import msgspec
 from report.core.records.filed import REMEDY
 from report.core.records.files import read_file
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Factor, Factors, Status
+from report.core.records.record import Factors, Level, Status
 from report.core.records.store import Listed
 
 #: Name of a device in selectors → in records.
@@ -29,13 +29,13 @@ class _Round(msgspec.Struct):
     series: dict[str, msgspec.Raw] = {}
 
 
-class _Case(_Round, kw_only=True):
+class _CoveredCase(_Round, kw_only=True):
     factors: Factors
     rounds: tuple[_Round, ...] = ()
 
 
-class _File(msgspec.Struct):
-    cases: tuple[_Case, ...]
+class _CoveredFile(msgspec.Struct):
+    cases: tuple[_CoveredCase, ...]
 
 
 class CoveredCase(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +59,7 @@ def covered_cases(listed: Iterable[Listed], data: Path) -> Coverage:
             continue
         for part in item.shards:
             text = read_file(data / part.file, f"data/{part.file}", REMEDY, data)
-            content = msgspec.json.decode(text, type=_File)
+            content = msgspec.json.decode(text, type=_CoveredFile)
             device = part.record.environment.device
             for case in content.cases:
                 if case.status == "ok":
@@ -72,7 +72,7 @@ def _start(item: Listed) -> tuple[str, str]:
     return item.record.started, item.file
 
 
-def _quantities(case: _Case) -> tuple[str, ...]:
+def _quantities(case: _CoveredCase) -> tuple[str, ...]:
     names = set(case.series)
     for round_ in case.rounds:
         if round_.status == "ok":
@@ -87,7 +87,7 @@ class Measured:
     cases: Coverage
     passes: Callable[[str], bool]
 
-    def record_with(self, selectors: Iterable[str], factors: Mapping[str, Factor]) -> str:
+    def record_with(self, selectors: Iterable[str], factors: Mapping[str, Level]) -> str:
         """Name the newest record with such a case; empty if no record has one.
 
         Raises ``ValueError`` for a factor that no case has.

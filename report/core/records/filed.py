@@ -23,12 +23,12 @@ from report.core.records.record import (
     LONGEST_NAME,
     SCHEMA_VERSION,
     Case,
-    Factor,
     Head,
-    Measured,
+    Level,
     Record,
     Round,
     Sample,
+    SeriesByQuantity,
     Text,
     in_seconds,
 )
@@ -43,7 +43,7 @@ NetworkReference: TypeAlias = Annotated[
 #: The layers of a case: index of their network, and their batch.
 Ref: TypeAlias = tuple[LayerIndex, Extent]
 #: A case that is ok: its levels, and a sample per column, null if there is none.
-CaseRow: TypeAlias = tuple[tuple[Factor, ...], tuple[Sample | None, ...]]
+CaseRow: TypeAlias = tuple[tuple[Level, ...], tuple[Sample | None, ...]]
 
 #: Longest line whose changes code forges still show; longer lists are wrapped at ``_WRAPPED``.
 _LONGEST_LINE: Final = 9_000
@@ -161,7 +161,7 @@ def _in_lines(part: Sequence[Any], depth: int) -> str:
     return f"[{line}{f',{line}'.join((*lines, row))}]"
 
 
-def _series(cases: Iterable[Case]) -> Iterator[Measured]:
+def _series(cases: Iterable[Case]) -> Iterator[SeriesByQuantity]:
     for case in cases:
         yield from case.all_series
 
@@ -295,7 +295,7 @@ def _faults(record: Any) -> Iterator[str]:
     if twice := strict.repeated(names):
         yield f"attachments: found the name {twice} twice"
     yield from _own_faults(record) if isinstance(record, Record) else _import_faults(record)
-    seen: dict[frozenset[tuple[str, Factor]], int] = {}
+    seen: dict[frozenset[tuple[str, Level]], int] = {}
     for index, case in enumerate(record.cases):
         where = f"cases[{index}]"
         yield from _outcome_faults(case, where)

@@ -14,14 +14,14 @@ import msgspec
 from report.core.records import IMPORTED
 from report.core.records.record import (
     Attachment,
-    Bytes,
+    ByteCount,
     Case,
-    Count,
     DeviceKey,
     Digest,
     Factors,
     Name,
     Positive,
+    PositiveCount,
     RecordPart,
     Slug,
     Text,
@@ -71,8 +71,8 @@ class ImportedEnvironment(RecordPart, frozen=True):
     key: DeviceKey
     model: Name
     host_processor: Name | None = None
-    threads: Count | None = None
-    memory_bytes: Bytes | None = None
+    threads: PositiveCount | None = None
+    memory_bytes: ByteCount | None = None
     operating_system: Name | None = None
     python: Name | None = None
     framework: Name | None = None

@@ -34,7 +34,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
     distance: int
 
 
-class Operator(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SurveyOperator(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of an operator on one image, counted in elements.
 
     ``name`` is ATen's; ``weights`` are parameters that it reads, ``writes`` its results.
@@ -53,7 +53,7 @@ class NetworkOperators(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     network: str
     side: Annotated[int, msgspec.Meta(gt=0)]
     parameters: Count
-    operators: tuple[Operator, ...]
+    operators: tuple[SurveyOperator, ...]
 
 
 def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:

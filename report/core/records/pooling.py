@@ -22,9 +22,9 @@ from report.core.records.quantities import FIXED
 from report.core.records.record import (
     Case,
     Ceiling,
-    Factor,
     Head,
     Host,
+    Level,
     Record,
     Round,
     Shard,
@@ -33,7 +33,7 @@ from report.core.records.record import (
 from report.core.records.store import Filed, Item
 
 #: A case by its factors.
-CaseKey: TypeAlias = frozenset[tuple[str, Factor]]
+CaseKey: TypeAlias = frozenset[tuple[str, Level]]
 #: Layers and deterministic quantities, by case and name: equal in every run of one measurement.
 DeterministicValues: TypeAlias = dict[tuple[CaseKey, str], Any]
 #: The option that makes a run a shard, as it stands in a record's command.

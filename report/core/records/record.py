@@ -33,10 +33,10 @@ Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 #: Number of processes of a case or shards of a run; bounded, since code loops over them.
 Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+ByteCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Timestamp: TypeAlias = Annotated[
@@ -49,13 +49,13 @@ Timestamp: TypeAlias = Annotated[
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
-Factor: TypeAlias = bool | StoredNumber | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
-Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Factor]
+Level: TypeAlias = bool | StoredNumber | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Level]
 Sample: TypeAlias = StoredNumber
 #: A positive duration, in s or in whole ns.
-Duration: TypeAlias = Count | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
+Duration: TypeAlias = PositiveCount | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
-Plan: TypeAlias = Literal["full", "quick", "custom"]
+PlanName: TypeAlias = Literal["full", "quick", "custom"]
 #: Handling of freed memory: the C library returns it to the system (``default``), keeps it, or is
 #: replaced by jemalloc, which keeps it.
 Policy: TypeAlias = Literal[
@@ -95,7 +95,7 @@ class Cpu(RecordPart, frozen=True):
 
     model: Name
     architecture: Text
-    cores_available: Count
+    cores_available: PositiveCount
     governor: Text | None
     vector_extensions: tuple[Text, ...]
 
@@ -104,7 +104,7 @@ class Gpu(RecordPart, frozen=True):
     """The accelerator that ran the cases."""
 
     model: Name
-    memory_bytes: Bytes
+    memory_bytes: ByteCount
     compute_capability: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
     driver: Text | None
     cuda: Text
@@ -134,10 +134,10 @@ class PrecisionSwitches(RecordPart, frozen=True):
 class Cache(RecordPart, frozen=True):
     """One cache as a core sees it; ``cores`` share it."""
 
-    level: Count
+    level: PositiveCount
     kind: Literal["data", "instruction", "unified"]
-    size_bytes: Count
-    cores: Count
+    size_bytes: PositiveCount
+    cores: PositiveCount
 
 
 def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
@@ -173,7 +173,7 @@ class Host(RecordPart, frozen=True):
     microcode: Text | None
     flags: tuple[Text, ...]
     caches: tuple[Cache, ...]
-    sockets: Count | None
+    sockets: PositiveCount | None
     virtualisation: Text | None
     c_library: Text | None
     machine: Text | None = None
@@ -193,8 +193,8 @@ class Environment(RecordPart, frozen=True, kw_only=True):
     key: DeviceKey
     cpu: Cpu
     gpu: Gpu | None
-    threads: Count
-    memory_bytes: Bytes
+    threads: PositiveCount
+    memory_bytes: ByteCount
     operating_system: Name
     python: Name
     torch: Torch
@@ -252,7 +252,7 @@ def in_seconds(samples: Iterable[Sample]) -> tuple[float, ...]:
 
 
 #: Samples by quantity, in the unit of the quantity.
-Measured: TypeAlias = dict[str, tuple[Sample, ...]]
+SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
@@ -270,11 +270,11 @@ class Ceiling(RecordPart, frozen=True, omit_defaults=True):
     moment: Moment
     dtype: Text
     size: Text
-    work: Count
+    work: PositiveCount
     work_unit: WorkUnit
     samples: tuple[Duration, ...]
     instrument: Name | None = None
-    working_set: Count | None = None
+    working_set: PositiveCount | None = None
     disturbance: Reason | None = None
     unit: Literal["s", "ns"] = "s"
 
@@ -298,7 +298,7 @@ class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
     status: Status = "ok"
     reason: Reason | None = None
     disturbance: Reason | None = None
-    series: Measured
+    series: SeriesByQuantity
 
     def samples(self, quantity: str) -> tuple[Sample, ...]:
         """Return the raw samples of ``quantity``, empty if the round has none."""
@@ -320,12 +320,12 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     were measured by separate processes, in this order.
     """
 
-    series: Measured = {}
+    series: SeriesByQuantity = {}
     rounds: tuple[Round, ...] = ()
     layers: tuple[Layer, ...] = ()
 
     @property
-    def all_series(self) -> Iterator[Measured]:
+    def all_series(self) -> Iterator[SeriesByQuantity]:
         """The case's own series by quantity, then the series of each round."""
         yield self.series
         yield from (round_.series for round_ in self.rounds)
@@ -359,11 +359,11 @@ class Protocol(RecordPart, frozen=True):
     order of the cases in each process.
     """
 
-    plan: Plan
+    plan: PlanName
     seed: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
     warmup_calls: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-    minimum_samples: Count
-    maximum_samples: Count
+    minimum_samples: PositiveCount
+    maximum_samples: PositiveCount
     case_budget_s: Positive
     timer: Text
     processes: dict[Policy, Repeats] = {}

@@ -25,7 +25,7 @@ class CaseLogs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     logs: dict[str, str]
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _LogFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tool: str
     cases: tuple[CaseLogs, ...]
 
@@ -37,7 +37,7 @@ def attachment_name(tool: str) -> str:
 
 def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     """Encode the file, with the cases in the order of the record."""
-    content = _File(tool=tool, cases=tuple(sorted(cases, key=attrgetter("case"))))
+    content = _LogFile(tool=tool, cases=tuple(sorted(cases, key=attrgetter("case"))))
     return gzipped(
         msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
     )
@@ -59,6 +59,6 @@ def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
     return file.cases
 
 
-def _read(content: bytes, place: str) -> _File:
+def _read(content: bytes, place: str) -> _LogFile:
     text = unpacked(content, place, REMEDY)
-    return strict.parse_json(text, _File, place, REMEDY)
+    return strict.parse_json(text, _LogFile, place, REMEDY)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from report.core.errors import RecordError
-from report.core.records.record import Measured
+from report.core.records.record import SeriesByQuantity
 from report.instruments.counters.logs import REMEDY
 from report.instruments.counters.ncu import (
     BYTES,
@@ -83,7 +83,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
 
 
-def counted(logs: Mapping[str, str], place: str) -> tuple[Measured, dict[str, str]]:
+def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
     """Return the series of a case, one sample a call, and why each other quantity has none.
 
     Either ncu cannot count it on this GPU, or its unit is not trusted.  Raises ``RecordError`` as

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from report.core.missing import Missing
-from report.core.records.record import Factor
+from report.core.records.record import Level
 from report.core.statistics.estimates import Estimate
 from report.evidence import runs as any_study
-from report.evidence.runs import Factors
+from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import point
 from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
 from report.studies.backend_speedup import theory
@@ -47,7 +47,7 @@ class Run(any_study.Run):
         }
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
-    def _is_meant(self, factors: Factors, subject: str, dtype: str) -> bool:
+    def _is_meant(self, factors: CaseFactors, subject: str, dtype: str) -> bool:
         wanted = {"subject": subject, "dtype": dtype}
         older = {"network": "perceptron", "execution": "eager"}
         return wanted.items() <= {**older, **factors}.items() and all(
@@ -69,9 +69,9 @@ class Run(any_study.Run):
 
     def factors(
         self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
-    ) -> Factors:
+    ) -> CaseFactors:
         """The factors of a case as the record names them; of any size where none is given."""
-        wanted: dict[str, Factor] = {"backend": library}
+        wanted: dict[str, Level] = {"backend": library}
         if size is not None:
             wanted |= {"hidden": size.hidden, "samples": size.images}
         for case in self.stored.record.cases:

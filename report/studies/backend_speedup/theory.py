@@ -36,14 +36,14 @@ def image_bytes(size: Size) -> Quantity:
     return named("images", ELEMENT * D * exact("m", "1", size.images))
 
 
-class Call(NamedTuple):
+class OperatorCall(NamedTuple):
     """Work (FLOP) and traffic (B) of a call that reads its operands and writes its result once."""
 
     work: int
     bytes: int
 
 
-def calls(size: Size) -> tuple[Call, ...]:
+def calls(size: Size) -> tuple[OperatorCall, ...]:
     """List the calls of an iteration in float32, in the order of the printed program."""
     d, h, k, m = PIXELS, size.hidden, CLASSES, size.images
     parameters = (d * h, h, h * k, k)
@@ -61,9 +61,9 @@ def calls(size: Size) -> tuple[Call, ...]:
     mask = 5 * h * m  # elements of four bytes and of one
     products = ((h, d, m), (k, h, m), (k, m, h), (h, k, m), (h, m, d))
     return (
-        *(Call(2 * a * b * c, 4 * (a * b + b * c + a * c)) for a, b, c in products),
-        *(Call(0, 4 * count) for count in elements),
-        *(Call(0, mask),) * 2,
+        *(OperatorCall(2 * a * b * c, 4 * (a * b + b * c + a * c)) for a, b, c in products),
+        *(OperatorCall(0, 4 * count) for count in elements),
+        *(OperatorCall(0, mask),) * 2,
     )
 
 

@@ -13,7 +13,7 @@ from report.paper.findings import Inputs
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.studies.conv_profiling import theory
-from report.studies.conv_profiling.runs import Call, Run, kernels_of, tile_of
+from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, MB, operator_bytes
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
@@ -95,12 +95,12 @@ def source_estimate(reported: Reported) -> Reconciliation:
 # -------------------------------------------------------------------------------- on a CPU
 
 
-def executed(run: Run) -> dict[Call, Reconciliation]:
+def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     counted = evidence.counts(run, {name: call.factors for name, call in calls.items()})
-    results: dict[Call, Reconciliation] = {}
+    results: dict[ProfiledCall, Reconciliation] = {}
     for name, count in counted.items():
         call = calls[name]
         results[call] = evidence.executed(
@@ -126,10 +126,10 @@ def backward(run: Run) -> Iterator[Reconciliation]:
         )
 
 
-def peaks(run: Run) -> dict[Call, Reconciliation]:
+def peaks(run: Run) -> dict[ProfiledCall, Reconciliation]:
     """The forward calls whose peak a CPU recorded and whose code has a rule for its workspace."""
     conditions = conditions_of(run.stored.record.environment)
-    results: dict[Call, Reconciliation] = {}
+    results: dict[ProfiledCall, Reconciliation] = {}
     for call in () if run.on_gpu else run.calls:
         peak, taken = run.peak(call), convolution_workspace(call.layer, False, conditions)
         if taken.complete and not isinstance(peak, Missing):
@@ -147,9 +147,9 @@ def peaks(run: Run) -> dict[Call, Reconciliation]:
 # -------------------------------------------------------------------------------- on a GPU
 
 
-def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
+def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
     """The forward calls whose kernel names the tile that it computes at once."""
-    results: dict[Call, Reconciliation] = {}
+    results: dict[ProfiledCall, Reconciliation] = {}
     for call in run.calls:
         kernels = kernels_of(inputs, run, call.factors)
         if isinstance(kernels, Missing):
@@ -179,7 +179,9 @@ def tiled(inputs: Inputs, run: Run) -> dict[Call, Reconciliation]:
     return results
 
 
-def calls_of(subject: str, calls: Mapping[Call, Reconciliation]) -> dict[Call, Reconciliation]:
+def calls_of(
+    subject: str, calls: Mapping[ProfiledCall, Reconciliation]
+) -> dict[ProfiledCall, Reconciliation]:
     """Select the calls in shapes of a subject: ``layer``, ``held_out`` or ``changed``."""
     return {call: result for call, result in calls.items() if call.subject == subject}
 
@@ -195,7 +197,7 @@ def recorded_in(run: Run, r: Reconciliation) -> Quantity:
     return recorded("recorded", r.unit, amount, run.file)
 
 
-def ratios(run: Run | None, calls: Mapping[Call, Reconciliation]) -> list[Quantity]:
+def ratios(run: Run | None, calls: Mapping[ProfiledCall, Reconciliation]) -> list[Quantity]:
     """Divide what was recorded by theory's start, call by call."""
     shares: list[Quantity] = [
         recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in calls.values() if run

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution
-from report.core.records.record import Factor, Pass
+from report.core.records.record import Level, Pass
 from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
-from report.evidence.runs import Factors
+from report.evidence.runs import CaseFactors
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
@@ -34,7 +34,7 @@ NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
-class Call(NamedTuple):
+class ProfiledCall(NamedTuple):
     """A forward call of the layer; ``subject`` tells if its shape was held out or changed."""
 
     shape: Dimensions
@@ -52,7 +52,7 @@ class Call(NamedTuple):
         return self.shape.layer(self.batch)
 
     @property
-    def factors(self) -> dict[str, Factor]:
+    def factors(self) -> dict[str, Level]:
         """The case as a record names it."""
         return self.shape.factors(self.batch, subject=self.subject)
 
@@ -62,7 +62,7 @@ class Run(any_study.Run):
     """One record of this study."""
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ProfiledCall, ...]:
         """The forward calls in float32: the example's by batch, then the others as recorded."""
         calls = []
         for case in self.stored.record.cases:
@@ -71,7 +71,7 @@ class Run(any_study.Run):
                 continue
             if case.factors["pass"] == "forward":
                 batch = int(case.factors["batch"])
-                calls.append(Call(dimensions_of(case.factors), batch, subject))
+                calls.append(ProfiledCall(dimensions_of(case.factors), batch, subject))
         return tuple(
             sorted(calls, key=lambda call: (call.shape != BASE, SUBJECTS.index(call.subject)))
         )
@@ -81,7 +81,7 @@ class Run(any_study.Run):
         """The batch sizes of the example's layer."""
         return tuple(call.batch for call in self.calls if call.shape == BASE)
 
-    def peak(self, call: Call) -> int | Missing:
+    def peak(self, call: ProfiledCall) -> int | Missing:
         """Most bytes that a forward call had allocated beyond those before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
@@ -96,7 +96,7 @@ class Run(any_study.Run):
         ours, theirs = codes.get(process, {}), codes.get(like, {})
         return exact(name, "1", len(ours.items() & theirs.items()), self.file)
 
-    def peak_share(self, call: Call) -> Quantity:
+    def peak_share(self, call: ProfiledCall) -> Quantity:
         """Divide the peak of a forward call by the bytes that it leaves allocated."""
         peak = recorded("bytes", "B", self.peak(call), self.file)
         left = self.grown("allocated_after", call.factors, since="allocated_before")
@@ -136,7 +136,7 @@ class Run(any_study.Run):
         expected = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
         return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / expected)
 
-    def on_cuda_cores(self, factors: Factors) -> Quantity:
+    def on_cuda_cores(self, factors: CaseFactors) -> Quantity:
         """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
         adds, multiplies, fused = (
             self.repeated(f"ncu_fp32_{kind}", factors)
@@ -162,12 +162,12 @@ class Run(any_study.Run):
         return named("workspace", peak - after)
 
 
-def _fast(batch: int) -> Factors:
+def _fast(batch: int) -> CaseFactors:
     """The example's forward call with TF32 on."""
     return {**BASE.factors(batch), "precision": "tfloat32"}
 
 
-def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[str, ...] | Missing:
+def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...] | Missing:
     """The names of the kernels of one call of the case with these factors, by their first launch.
 
     Empty where the run has no table of the case, or one that is not to be trusted.

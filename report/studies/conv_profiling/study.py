@@ -26,7 +26,7 @@ from report.studies.conv_profiling.runs import (
     EMULATED,
     LIMITED,
     NATIVE,
-    Call,
+    ProfiledCall,
     Run,
     kernels_of,
     tile_of,
@@ -38,8 +38,8 @@ from report.theory.shapes import round_up
 from report.theory.terms import COUNTED_WIDTH
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
-SHOWN: Final = Call(Dimensions(33, 65, 3, 28), 8, "layer")
-FOURIER: Final = Call(Dimensions(32, 64, 5, 28), 1, "layer")
+SHOWN: Final = ProfiledCall(Dimensions(33, 65, 3, 28), 8, "layer")
+FOURIER: Final = ProfiledCall(Dimensions(32, 64, 5, 28), 1, "layer")
 #: Channels that sentences name, changed from the held-out nine and 19, and the images' extent.
 CHANGES: Final = {"one_fits": (8, 19), "just_not": (8, 17)}
 CHANGED_IMAGE: Final = 21
@@ -204,7 +204,7 @@ def _tile_channels(p: Paper) -> Quantity:
     return _count(p.gpu, "tile", tiles[0][1] if tiles else Missing("no tile was named"))
 
 
-def _padded(by_call: Mapping[Call, Reconciliation]) -> int:
+def _padded(by_call: Mapping[ProfiledCall, Reconciliation]) -> int:
     """Count the calls whose tiles are padded."""
     return sum(reconciled.terms[0].amount > 0 for reconciled in by_call.values())
 
@@ -274,7 +274,7 @@ gpu.values(
     fourier_executed=partial(Run.executed, shape=FOURIER.shape, batch=FOURIER.batch),
     fourier_peak=partial(Run.peak_share, call=FOURIER),
     forward_most=partial(Run.extreme_share, pass_="forward", choose=largest),
-    plain_peak=partial(Run.peak_share, call=Call(BASE, SHOWN_BATCH, "layer")),
+    plain_peak=partial(Run.peak_share, call=ProfiledCall(BASE, SHOWN_BATCH, "layer")),
     backward_least=partial(Run.extreme_share, pass_="forward_backward", choose=smallest),
     backward_most=partial(Run.extreme_share, pass_="forward_backward", choose=largest),
 )
@@ -336,7 +336,7 @@ def _changed_ratios(p: Paper) -> dict[str, Quantity]:
     return shares
 
 
-def _is_eight(call: Call, channels: tuple[int, int]) -> bool:
+def _is_eight(call: ProfiledCall, channels: tuple[int, int]) -> bool:
     """Tell if a call has these channels, and eight images, in the shape that is changed."""
     shape = call.shape
     return (shape.inputs, shape.outputs, shape.image, call.batch) == (*channels, CHANGED_IMAGE, 8)
@@ -630,7 +630,9 @@ def predictions(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 def _predicted_rows(
-    run: Run | None, counts: Mapping[Call, Reconciliation], peaks: Mapping[Call, Reconciliation]
+    run: Run | None,
+    counts: Mapping[ProfiledCall, Reconciliation],
+    peaks: Mapping[ProfiledCall, Reconciliation],
 ) -> Iterator[Mapping[str, Content]]:
     """Set each predicted count and peak beside the recorded one."""
     for call, work in counts.items() if run else ():

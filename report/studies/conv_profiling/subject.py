@@ -9,7 +9,7 @@ from typing import Final
 
 from report.core.errors import StudyError
 from report.core.records.layers import Convolution
-from report.core.records.record import PASSES, Factor, Pass
+from report.core.records.record import PASSES, Level, Pass
 from report.core.records.store import Stored
 from report.core.text.format import NO_BREAK
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
@@ -77,7 +77,7 @@ class Dimensions:
 
     def factors(
         self, batch: int, pass_: Pass = "forward", subject: str = "layer"
-    ) -> dict[str, Factor]:
+    ) -> dict[str, Level]:
         """The case of the layer as a record names it."""
         return {
             "subject": subject,
@@ -94,7 +94,7 @@ class Dimensions:
 BASE: Final = Dimensions(32, 64, 3, 28)
 
 
-def dimensions_of(factors: Mapping[str, Factor]) -> Dimensions:
+def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
     """The dimensions that the factors of a layer's case name."""
     inputs, outputs = str(factors["channels"]).split("-")
     return Dimensions(int(inputs), int(outputs), int(factors["kernel"]), int(factors["input"]))
@@ -116,5 +116,5 @@ def check_subject(stored: Stored) -> None:
         check_ran(stored, _layer_of, subject)
 
 
-def _layer_of(factors: Mapping[str, Factor]) -> Convolution:
+def _layer_of(factors: Mapping[str, Level]) -> Convolution:
     return dimensions_of(factors).layer(int(factors["batch"]))

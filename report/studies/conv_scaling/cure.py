@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from report.core.missing import Missing
-from report.core.records.record import Factor, Policy
+from report.core.records.record import Level, Policy
 from report.paper.study import Content
 from report.quantity.expression import Quantity, Statement, absent
 from report.quantity.operations import largest, smallest
@@ -19,11 +19,11 @@ class Cure:
     """Calls of a network as they are, and after a tensor of ``elements`` was freed."""
 
     run: Run
-    plain: Mapping[str, Factor]
+    plain: Mapping[str, Level]
     elements: int
 
     @property
-    def after(self) -> Mapping[str, Factor]:
+    def after(self) -> Mapping[str, Level]:
         """Factors of the case with the freed tensor."""
         return {**self.plain, "freed": self.elements}
 
@@ -34,7 +34,7 @@ class Cure:
         trimming = heap.raised_trimming(self.elements)
         return not isinstance(peak, Missing) and heap.keeps_freed(peak, trimming)
 
-    def pages(self, factors: Mapping[str, Factor]) -> Quantity:
+    def pages(self, factors: Mapping[str, Level]) -> Quantity:
         """Pages that a call maps."""
         return self.run.under("default").series("page_faults", factors)
 

@@ -10,7 +10,7 @@ from typing import Final
 from figures.panels import Curve, Points, Scaling
 from report.core.missing import Missing
 from report.core.records.layers import Layer, at_batch
-from report.core.records.record import Factor
+from report.core.records.record import Level
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.conv_scaling.runs import Run
 from report.theory import heap
@@ -84,14 +84,14 @@ def starts(run: Run) -> tuple[Start, ...]:
     )
 
 
-def _share_that_maps(run: Run, factors: Mapping[str, Factor]) -> float | None:
+def _share_that_maps(run: Run, factors: Mapping[str, Level]) -> float | None:
     processes = run.under("default").by_process("page_faults", factors)
     if isinstance(processes, Missing):
         return None
     return sum(process.median > FEW for process in processes) / len(processes)
 
 
-def _trimming(factors: Mapping[str, Factor]) -> int:
+def _trimming(factors: Mapping[str, Level]) -> int:
     """Trimming threshold of a case (B)."""
     if "freed" in factors:
         return heap.raised_trimming(int(factors["freed"]))

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from report.core.missing import Missing
 from report.core.records.quantities import quantity_of
-from report.core.records.record import Factor, Pass, Policy
+from report.core.records.record import Level, Pass, Policy
 from report.evidence import runs as any_study
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
@@ -43,7 +43,7 @@ class Run(any_study.Run):
         """The same record seen in another layout of its tensors."""
         return replace(self, layout=layout)
 
-    def factors(self, batch: int, pass_: Pass = "forward") -> dict[str, Factor]:
+    def factors(self, batch: int, pass_: Pass = "forward") -> dict[str, Level]:
         """The factors of a case of the layer."""
         return {"subject": "layer", "batch": batch, "pass": pass_, "layout": self.layout}
 

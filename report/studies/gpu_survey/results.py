@@ -23,7 +23,7 @@ from report.core.statistics.estimates import median_interval
 from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey.source import Published
-from report.studies.gpu_survey.subject import Comparison, Setting, is_cnn
+from report.studies.gpu_survey.subject import Setting, SettingChange, is_cnn
 from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks
 
 #: The image size at which most of the networks were trained (px).
@@ -107,7 +107,7 @@ class Pairs:
 
     def __init__(
         self,
-        comparison: Comparison,
+        comparison: SettingChange,
         tables: Mapping[Setting, Published],
         networks: Networks,
         cards: Mapping[str, Card],

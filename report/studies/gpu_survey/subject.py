@@ -23,7 +23,7 @@ class Setting(NamedTuple):
         return self._replace(compiler="dynamo")
 
 
-class Comparison(NamedTuple):
+class SettingChange(NamedTuple):
     """A change from one setting to another; figures and tables call it ``name``.
 
     Rates at unequal batch sizes are compared only in a comparison of ``any_batch``, whose tables
@@ -45,40 +45,42 @@ _LAST: Final = _BEFORE._replace(layout="nhwc")
 
 #: The steps from a card to the next one, by the ids of their values.
 STEPS: Final = {
-    "first": Comparison("3090 to 4090, eager", Setting(OLD, "2.4.0"), _BEFORE),
-    "second": Comparison("4090 to 5090, eager", _AFTER, _NEWEST),
-    "compiled": Comparison("4090 to 5090, compiled", _AFTER.compiled, _NEWEST.compiled),
+    "first": SettingChange("3090 to 4090, eager", Setting(OLD, "2.4.0"), _BEFORE),
+    "second": SettingChange("4090 to 5090, eager", _AFTER, _NEWEST),
+    "compiled": SettingChange("4090 to 5090, compiled", _AFTER.compiled, _NEWEST.compiled),
 }
 #: These steps, and three on which no rule was chosen.
 LADDER: Final = {
     **STEPS,
     # Both steps at once, with the versions of PyTorch of each table.
-    "both": Comparison("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
+    "both": SettingChange("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
     # A card of the newest generation with the same bandwidth and twice the peak.
-    "pro_eager": Comparison("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
-    "pro": Comparison(
+    "pro_eager": SettingChange("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
+    "pro": SettingChange(
         "5090 to PRO 6000, compiled", _NEWEST.compiled, _PRO.compiled, any_batch=True
     ),
 }
 #: Gains by compiling on one card, over either memory layout.
 COMPILING: Final = {
-    "compile_4090": Comparison("RTX 4090", _AFTER, _AFTER.compiled),
-    "compile_5090": Comparison("RTX 5090", _NEWEST, _NEWEST.compiled),
-    "compile_6000": Comparison("RTX PRO 6000", _PRO, _PRO.compiled),
-    "compile_last": Comparison("RTX 4090, over NHWC", _LAST, _BEFORE.compiled, any_batch=True),
+    "compile_4090": SettingChange("RTX 4090", _AFTER, _AFTER.compiled),
+    "compile_5090": SettingChange("RTX 5090", _NEWEST, _NEWEST.compiled),
+    "compile_6000": SettingChange("RTX PRO 6000", _PRO, _PRO.compiled),
+    "compile_last": SettingChange("RTX 4090, over NHWC", _LAST, _BEFORE.compiled, any_batch=True),
 }
 COMPARISONS: Final = {
     **LADDER,
     **COMPILING,
     # A compiled network on the older card for an eager one on the newer.
-    "instead": Comparison("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
+    "instead": SettingChange("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
     # A card of the newest generation with the same versions of PyTorch and CUDA as the newest one.
-    "workstation": Comparison("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
-    "pro_same_batch": Comparison("5090 to PRO 6000, equal batch", _NEWEST.compiled, _PRO.compiled),
+    "workstation": SettingChange("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
+    "pro_same_batch": SettingChange(
+        "5090 to PRO 6000, equal batch", _NEWEST.compiled, _PRO.compiled
+    ),
     # The second step without the condition of equal batches.
-    "any_batch": Comparison("4090 to 5090, eager, any batch", _AFTER, _NEWEST, any_batch=True),
+    "any_batch": SettingChange("4090 to 5090, eager, any batch", _AFTER, _NEWEST, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
-    "unchanged": Comparison("RTX 4090, two versions", _BEFORE, _AFTER),
+    "unchanged": SettingChange("RTX 4090, two versions", _BEFORE, _AFTER),
 }
 #: A network whose operators are shown.
 EXAMPLE: Final = "resnet50", "ResNet-50"

@@ -18,13 +18,16 @@ from report.studies.inference_memory.subject import (
     SHOWN,
     TILED,
     Call,
-    Precision,
+    InferencePrecision,
     small,
 )
 
 _X: Final = "Batch size (images)"
 #: Labels of the lines of tensors.
-_TENSORS: Final[dict[Precision, str]] = {"float32": "Tensors, 32 bits", "bfloat16": "16 bits"}
+_TENSORS: Final[dict[InferencePrecision, str]] = {
+    "float32": "Tensors, 32 bits",
+    "bfloat16": "16 bits",
+}
 #: The networks whose workspaces are drawn: of small maps, and of large ones.
 _DRAWN: Final = (SHOWN, "VGG-16")
 #: Up to so many images every power of four has a tick, beyond every other.
@@ -75,7 +78,9 @@ def workspace(allocated: Allocated) -> Iterator[Scaling]:
         )  # fmt: skip
 
 
-def _over(allocated: Mapping[Call, Run], network: str, precision: Precision) -> dict[Call, Run]:
+def _over(
+    allocated: Mapping[Call, Run], network: str, precision: InferencePrecision
+) -> dict[Call, Run]:
     """Sort the contiguous calls of a network from the first tick on by batch."""
     shown = sorted(
         (c for c in allocated if c == small(network, c.batch, precision) and c.batch >= 4**3),

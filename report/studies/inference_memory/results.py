@@ -17,8 +17,8 @@ from report.studies.inference_memory.subject import (
     REDUCED,
     SHOWN,
     Call,
+    InferencePrecision,
     Limit,
-    Precision,
     small,
 )
 from report.theory.conditions import Layout, conditions_of
@@ -86,7 +86,7 @@ def peaks_of(run: Run) -> Peaks:
     return Peaks(run, reconciled(run, "float32"))
 
 
-def reconciled(run: Run, *precisions: Precision) -> dict[Call, Reconciliation]:
+def reconciled(run: Run, *precisions: InferencePrecision) -> dict[Call, Reconciliation]:
     """Lead theory to the peak of every call that is both predicted and measured, term by term."""
     rows = {}
     for call in (call for call in run.calls if call.precision in precisions):
@@ -154,7 +154,7 @@ class Allocated:
     def peak(
         self,
         batch: int,
-        precision: Precision = "float32",
+        precision: InferencePrecision = "float32",
         network: str = SHOWN,
         layout: Layout = "contiguous",
     ) -> Quantity:
@@ -162,14 +162,16 @@ class Allocated:
         call = small(network, batch, precision, layout)
         return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
 
-    def history(self, batch: int, precision: Precision = "float32") -> History | Missing:
+    def history(self, batch: int, precision: InferencePrecision = "float32") -> History | Missing:
         """Return the requests to the allocator in a call of ResNet-20."""
         call = small(SHOWN, batch, precision)
         if call not in self.by_call:
             return Missing("no such call was measured")
         return self.by_call[call].history(call)
 
-    def saved(self, batch: int, precision: Precision = REDUCED, network: str = SHOWN) -> Quantity:
+    def saved(
+        self, batch: int, precision: InferencePrecision = REDUCED, network: str = SHOWN
+    ) -> Quantity:
         """Return the share of the float32 peak that half precision saves."""
         new, old = (self.peak(batch, p, network) for p in (precision, "float32"))
         return named("saved share", 1 - new / old)

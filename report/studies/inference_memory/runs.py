@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.core.records.operations import Operator
-from report.core.records.record import Factor
+from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.quantity.expression import Quantity, absent, exact, named
@@ -20,8 +20,8 @@ from report.studies.inference_memory.subject import (
     NETWORKS,
     SHOWN,
     Call,
+    InferencePrecision,
     Limit,
-    Precision,
     call_of,
     limit_of,
 )
@@ -186,9 +186,9 @@ class Run(any_study.Run):
         copied = max(_copied(network.operator(n, images)) for n in convolutions)
         return history.workspace, copied
 
-    def correct(self, precision: Precision) -> Sequence[Any]:
+    def correct(self, precision: InferencePrecision) -> Sequence[Any]:
         """Return 1 for each digit that ResNet-20 recognized, else 0; nothing if not scored."""
-        factors: dict[str, Factor] = {"subject": "accuracy", "dataset": "digits", "network": SHOWN}
+        factors: dict[str, Level] = {"subject": "accuracy", "dataset": "digits", "network": SHOWN}
         scores = self.samples("image_correct", {**factors, "precision": precision})
         return () if isinstance(scores, Missing) else scores
 

@@ -43,7 +43,7 @@ from report.studies.inference_memory.subject import (
     RESNETS,
     SHOWN,
     TILED,
-    Precision,
+    InferencePrecision,
     check_subject,
     small,
 )
@@ -288,7 +288,7 @@ def _split(p: Paper) -> Quantity:
     return exact("calls with a map of more", "1", len(p.allocated.split))
 
 
-def _right(run: Run, precision: Precision) -> Quantity:
+def _right(run: Run, precision: InferencePrecision) -> Quantity:
     return _scored("recognized", run, sum(run.correct(precision)))
 
 
@@ -386,7 +386,7 @@ def workspace(p: Paper) -> Iterator[Mapping[str, Content]]:
 # ------------------------------------------------------------- layout and precision on a CPU
 
 #: What is changed of a contiguous call in float32, in words.
-_SETTINGS: Final[dict[str, tuple[Precision, Layout]]] = {
+_SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
     "float32, channels last": ("float32", COALESCED),
     "bfloat16, contiguous": (REDUCED, "contiguous"),
     "bfloat16, channels last": (REDUCED, COALESCED),

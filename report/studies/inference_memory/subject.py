@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from report.core.errors import StudyError
-from report.core.records.record import Case, Factor
+from report.core.records.record import Case, Level
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.conditions import Layout
 
-Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
+InferencePrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 Tiling: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
-PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
+PRECISIONS: Final[tuple[InferencePrecision, ...]] = get_args(InferencePrecision)
 #: Form of tiling → the part of a network that is tiled by itself, in words.
 TILED: Final[dict[Tiling, str]] = {
     "tiled_layers": "Each layer",
@@ -25,7 +25,7 @@ TILED: Final[dict[Tiling, str]] = {
 #: Changes of one allocation under a limit, in words.
 CHANGES: Final = {"in_place": "ReLU in place", "nested": "stages nested"}
 #: Precision and layout of the source's "AMP + AMC".
-REDUCED: Final[Precision] = "bfloat16"
+REDUCED: Final[InferencePrecision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
 
 #: The network whose memory the prose describes.
@@ -54,21 +54,24 @@ class Call:
     image: int
     batch: int
     layout: Layout = "contiguous"
-    precision: Precision = "float32"
+    precision: InferencePrecision = "float32"
     execution: str = "eager"
     tile: int | None = None
 
     @property
-    def factors(self) -> dict[str, Factor]:
+    def factors(self) -> dict[str, Level]:
         """Return the factors of the call's case in a record."""
-        factors: dict[str, Factor] = {"subject": "inference", **vars(self)}
+        factors: dict[str, Level] = {"subject": "inference", **vars(self)}
         if self.tile is None:
             del factors["tile"]
         return factors
 
 
 def small(
-    network: str, batch: int, precision: Precision = "float32", layout: Layout = "contiguous"
+    network: str,
+    batch: int,
+    precision: InferencePrecision = "float32",
+    layout: Layout = "contiguous",
 ) -> Call:
     """Return a call of whole maps on images of the network's own size."""
     side = 224 if network in ("AlexNet", "VGG-16") else 32

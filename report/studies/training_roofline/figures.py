@@ -17,14 +17,14 @@ from report.studies.training_roofline.subject import (
     LIGHT,
     NETWORKS,
     SMALL,
-    Precision,
     Step,
+    TrainingPrecision,
 )
 
 #: The kinds of layers with multiply-adds, in the order of their colours.
 _KINDS: Final = ("3 × 3", "1 × 1", DEPTHWISE, "7 × 7", "linear")
 #: The precisions and the parts of the source's batch whose memory is shown.
-_SHOWN: Final[tuple[tuple[Precision, int], ...]] = (
+_SHOWN: Final[tuple[tuple[TrainingPrecision, int], ...]] = (
     ("tfloat32", 1),
     ("float32", 1),
     ("float32", 2),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer
-from report.core.records.record import Case, Factor
+from report.core.records.record import Case, Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
 from report.quantity.evaluation import estimate, to_digits
@@ -21,8 +21,8 @@ from report.studies.training_roofline.subject import (
     HEAVY,
     IMAGE,
     NETWORKS,
-    Precision,
     Step,
+    TrainingPrecision,
     step_of,
 )
 from report.theory.roofline import Load, Roof, training_loads
@@ -37,12 +37,12 @@ class Run(any_study.Run):
     """One record of this study."""
 
     @cached_property
-    def _factors(self) -> dict[Step, dict[str, Factor]]:
+    def _factors(self) -> dict[Step, dict[str, Level]]:
         """The factors of each step as the record names them."""
         cases = (c for c in self.stored.record.cases if c.factors.get("subject") == "training")
         return {step: dict(case.factors) for case in cases if (step := step_of(case))}
 
-    def _of(self, step: Step) -> dict[str, Factor]:
+    def _of(self, step: Step) -> dict[str, Level]:
         return self._factors.get(step, {"subject": "training", **step._asdict()})
 
     def bytes(self, quantity: str, step: Step) -> Quantity:
@@ -54,7 +54,7 @@ class Run(any_study.Run):
         size: str,
         network: str = HEAVY,
         batch: int = theory.SOURCE_BATCH,
-        precision: Precision = "tfloat32",
+        precision: TrainingPrecision = "tfloat32",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
         return self.bytes(f"{size}_peak", Step(network, IMAGE, batch, precision))
@@ -77,7 +77,7 @@ class Run(any_study.Run):
         self, name: str, unit: str, statistic: Statistic, network: str, files: str, image: int = 32
     ) -> Quantity:
         """Compute a statistic of the times of steps on loaded images, process by process."""
-        factors: dict[str, Factor] = {"network": network, "files": files}
+        factors: dict[str, Level] = {"network": network, "files": files}
         factors |= {"image": image, "batch": theory.LOADED_BATCH}
         processes = self.by_process("time", {"subject": "loading", **factors})
         if isinstance(processes, Missing):

@@ -77,7 +77,7 @@ class ResultRow:
         return Printed(cell, column.decimals, column.unit, place)
 
 
-class Case(NamedTuple):
+class PrintedRate(NamedTuple):
     """One printed throughput (1/s); ``row`` is that of rates, where the source prints one."""
 
     device: str
@@ -185,7 +185,7 @@ class Source:
     # ------------------------------------------------------------------------------- the cases
 
     @cached_property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[PrintedRate, ...]:
         """Every printed throughput of a GPU."""
         rates = {
             (row.text("environment"), row.text("network"), row.batch): row
@@ -195,26 +195,26 @@ class Source:
         for device, item in product(GPUS, self.rows("throughput")):
             key = device, item.text("network"), item.batch
             images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
-            cases.append(Case(*key, images, rates.get(key)))
+            cases.append(PrintedRate(*key, images, rates.get(key)))
         return tuple(cases)
 
-    def steady(self, device: str, network: str = "") -> list[Case]:
+    def steady(self, device: str, network: str = "") -> list[PrintedRate]:
         """The cases of a device at batches that collapsed on neither GPU, or of one network."""
         fell = {(c.network, c.batch) for c in self.cases if self.collapsed(c)}
         own = (c for c in self.cases if c.device == device and network in ("", c.network))
         return [c for c in own if (c.network, c.batch) not in fell]
 
-    def collapsed(self, case: Case) -> bool:
+    def collapsed(self, case: PrintedRate) -> bool:
         """Tell if a case is far slower than the same network at its best batch."""
         own = [c for c in self.cases if (c.device, c.network) == (case.device, case.network)]
         return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in own)
 
-    def compared(self, device: str, network: str, by_print: bool = False) -> Case:
+    def compared(self, device: str, network: str, by_print: bool = False) -> PrintedRate:
         """The case of a network at the largest batch that collapsed on neither GPU."""
         case = max(self.steady(device, network), key=attrgetter("batch"))
         return self.by_print(case) if by_print else case
 
-    def by_print(self, case: Case) -> Case:
+    def by_print(self, case: PrintedRate) -> PrintedRate:
         """The same case with the throughput that its printed efficiency implies."""
         if case.row is None:
             return case._replace(images=absent("throughput", "1/s", "no rate is printed"))
@@ -227,7 +227,7 @@ class Source:
 
     # --------------------------------------------------------------------------- efficiencies
 
-    def share(self, case: Case, clock: str = "") -> Quantity:
+    def share(self, case: PrintedRate, clock: str = "") -> Quantity:
         """The rate over the known peak; the laptop's over all its clocks, or at one ``clock``."""
         if case.device != RTX or clock:
             return case.rate / self.peak(case.device, clock or "nominal")
@@ -245,7 +245,7 @@ class Source:
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
         return largest(*map(self.share, cases))
 
-    def of_roof(self, case: Case, *clocks: str, once: bool = False) -> Quantity:
+    def of_roof(self, case: PrintedRate, *clocks: str, once: bool = False) -> Quantity:
         """Divide the throughput by that of layers at the nearer of their roofs.
 
         The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
@@ -275,7 +275,7 @@ class Source:
         roofs = value_of(self.peak(device, clock)), value_of(self.bandwidth(device))
         return theory.least_time(network, batch, *roofs, once=once)
 
-    def of_bandwidth(self, case: Case) -> Quantity:
+    def of_bandwidth(self, case: PrintedRate) -> Quantity:
         """The traffic layer by layer a second over the bandwidth."""
         moved = theory.traffic(case.network, case.batch)
         return case.images * moved / self.bandwidth(case.device)
@@ -288,13 +288,13 @@ class Source:
         printed = [case for case in self.cases if case.row]
         steady = [case for gpu in GPUS for case in self.steady(gpu) if case.row]
 
-        def as_printed(case: Case) -> Quantity:
+        def as_printed(case: PrintedRate) -> Quantity:
             return case.images * self._printed_work(case) / self.printed_peak(case.device)
 
-        def of_printed(case: Case) -> Quantity:
+        def of_printed(case: PrintedRate) -> Quantity:
             return case.rate / self.printed_peak(case.device)
 
-        def at_low_clock(case: Case) -> Quantity:
+        def at_low_clock(case: PrintedRate) -> Quantity:
             return self.share(case, "low" if case.device == T4 else "")
 
         none = absent("at the lower clock", "1", "the throughputs need a higher clock")
@@ -322,7 +322,7 @@ class Source:
         )
 
     def _correction(
-        self, name: str, cases: Sequence[Case], share: Callable[[Case], Quantity]
+        self, name: str, cases: Sequence[PrintedRate], share: Callable[[PrintedRate], Quantity]
     ) -> Correction:
         def mean(device: str, by_print: bool = False) -> Quantity:
             own = [case for case in cases if case.device == device]
@@ -334,7 +334,7 @@ class Source:
         by_print = mean(T4, by_print=True) / mean(RTX, by_print=True)
         return Correction(name, t4, rtx, t4 / rtx, by_print)
 
-    def _printed_work(self, case: Case) -> Quantity:
+    def _printed_work(self, case: PrintedRate) -> Quantity:
         work = self.one("complexity", network=case.network).printed("training")
         return self.exact(work, "FLOP", GIGA)
 

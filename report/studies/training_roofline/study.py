@@ -27,7 +27,7 @@ from report.studies.training_roofline.source import (
     RTX,
     T4,
     T4_CLOCK,
-    Case,
+    PrintedRate,
     Source,
 )
 from report.studies.training_roofline.subject import (
@@ -98,12 +98,12 @@ def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quanti
     return ratios[before] / ratios[after]
 
 
-def _gap(p: Paper, case: Case) -> Quantity:
+def _gap(p: Paper, case: PrintedRate) -> Quantity:
     """Compute how far the printed throughput exceeds that of the printed rate (share)."""
     return case.images / p.source.by_print(case).images - 1
 
 
-def _startup(p: Paper, case: Case) -> Quantity:
+def _startup(p: Paper, case: PrintedRate) -> Quantity:
     """Compute the start-up time (s) by which the printed throughput and rate would differ."""
     return p.source.value("iterations") * case.batch * _gap(p, case) / case.images
 
@@ -138,7 +138,7 @@ def _predicted(p: Paper) -> Quantity:
     return theory.SOURCE_BATCH / (3 * whole - 2 * half)
 
 
-def _batches(p: Paper) -> list[Case]:
+def _batches(p: Paper) -> list[PrintedRate]:
     """List ResNet-50's batches on the T4."""
     return [c for c in p.source.cases if (c.device, c.network) == (T4, HEAVY)]
 

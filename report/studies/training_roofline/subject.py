@@ -9,7 +9,7 @@ from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.conditions import Layout
 
-Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
+TrainingPrecision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
 
 #: In the order of the tables: by depth, then the light one.
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
@@ -21,7 +21,7 @@ _STEP: Final[dict[str, AllowedLevels]] = {
     "network": NETWORKS,
     "image": int,
     "batch": int,
-    "precision": get_args(Precision),
+    "precision": get_args(TrainingPrecision),
 }
 #: Steps on images that a loader of four workers brings; no network stands for the loader alone.
 _LOADING: Final[dict[str, AllowedLevels]] = {
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     network: str
     image: int
     batch: int
-    precision: Precision = "float32"
+    precision: TrainingPrecision = "float32"
     layout: Layout = "contiguous"
 
 
