@@ -14,6 +14,7 @@ from report.core.errors import RidgepointError
 from report.core.records import ENDING
 from report.core.records.record import Record
 from report.core.records.store import Stored, read_attachments
+from report.instruments import comparison
 from report.instruments.case_operators import PATTERN
 from report.instruments.judgement import judge
 
@@ -51,6 +52,8 @@ def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str,
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
     """Return the command that builds from a record: the paper that uses it, else its report."""
+    if study == comparison.NAME:
+        return ("python", "build.py", "--comparison", os.fspath(path))
     # A name begins with the time, so that the last one is the newest.
     newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
     named = () if newest else (f"{study}/{path.name}",)

@@ -127,7 +127,9 @@ def request_of(options: Namespace) -> Comparison:
     against = options.against
     inputs, reference = options.inputs or (against[0], "make"), options.reference or against
     named = (*functions, against, inputs, reference)
-    common = Path(os.path.commonpath([file.parent for file, _ in named]))
+    common = Path.cwd()  # so that the record's command can be repeated where it was typed
+    if not all(file.is_relative_to(common) for file, _ in named):
+        common = Path(os.path.commonpath([file.parent for file, _ in named]))
 
     def name(place: _Place) -> str:
         return f"{place[0].relative_to(common).as_posix()}:{place[1]}"

@@ -7,14 +7,14 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from experiments import registry
 from experiments.harness.request import Request
-from experiments.harness.study import FULL, CaseFile, Experiment, Plan, Session, no_case
-from report.core.errors import MeasurementError, words_of
+from experiments.harness.study import FULL, CaseFile, Experiment, Levels, Plan, Session, no_case
+from report.core.errors import UsageError, words_of
 from report.core.records.record import FEWEST_PROCESSES, Factors, Protocol, SeriesByQuantity
 from report.core.records.store import digest
 from report.instruments import case_operators
@@ -22,6 +22,8 @@ from report.instruments.comparison import NAME
 
 #: Environment variable with the folder of the compared files, which no record names.
 FOLDER: Final = "RIDGEPOINT_COMPARED"
+#: Digits of a source's digest that name it; that of the attached file is whole.
+_DIGITS: Final = 12
 _FULL: Final = msgspec.structs.replace(
     FULL,
     case_budget_s=1.0,
@@ -81,8 +83,8 @@ class Comparison(Request):
         """Name both functions of a case, their sources, and the conditions of the verdict."""
         names = ("against", "inputs", "reference", "tolerance", "margin", "cold")
         sources = {
-            "source": digest(_source(function, self.folder)),
-            "against_source": digest(_source(self.against, self.folder)),
+            "source": digest(_source(function, self.folder))[:_DIGITS],
+            "against_source": digest(_source(self.against, self.folder))[:_DIGITS],
         }
         return {"function": function, **{n: getattr(self, n) for n in names}, **sources}
 
@@ -92,9 +94,11 @@ def _source(name: str, folder: Path) -> bytes:
 
 
 def _folder() -> Path:
-    if FOLDER not in os.environ:
-        raise MeasurementError(f"{NAME} is no study to run; use: python -m experiments {NAME}")
     return Path(os.environ[FOLDER])
+
+
+def _no_cases(levels: Levels) -> NoReturn:
+    raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
 
 
 def _times(factors: Factors, session: Session) -> SeriesByQuantity:
@@ -166,6 +170,7 @@ def _as_module(torch: Any, function: Any) -> Any:
 STUDY: Final = Experiment(
     subject=None,
     factors=(),
+    cases=_no_cases,
     name=NAME,
     question="Which function is faster, and by how much?",
     plan=Plan(

@@ -7,6 +7,7 @@ where calls of one process are not, and drifts of the machine cancel within a pa
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
@@ -22,6 +23,7 @@ from report.core.statistics.estimates import (
     bonferroni,
     median_interval,
 )
+from report.core.text.format import first_names
 from report.instruments import case_operators, gates
 from report.instruments.ceilings import best_rate, rate
 
@@ -167,6 +169,7 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield the theory of each function, from its operators, beside the ceilings of the machine."""
     seconds = {result.function: result.time for result in verdicts(record)}
+    missing = defaultdict[str, list[str]](list)
     peak, bandwidth = gates.best_rate(record), best_rate(record, "copy")
     for name, content in files.items():
         if isinstance(content, Missing):
@@ -175,7 +178,7 @@ def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[st
         function, theory = str(operators.factors["function"]), operators.theory(record.environment)
         if theory is None or theory.multiply_adds is None or theory.bytes is None:
             refused = f"no theory of {', '.join(theory.refused)}" if theory else operators.reason
-            yield f"theory of {function}: missing, {refused}"
+            missing[str(refused)].append(function)
             continue
         text = f"{theory.multiply_adds:,} multiply-adds, {theory.bytes:,} B of traffic"
         if (time := seconds.get(function)) and peak and bandwidth:
@@ -184,6 +187,8 @@ def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[st
                 f"{theory.bytes / time / bandwidth:.0%} of the bandwidth of memory"
             )
         yield f"theory of {function}: {text}"
+    for why, functions in missing.items():
+        yield f"theory of {first_names(functions)}: missing, {why}"
 
 
 # ------------------------------------------------------------------------------ what is decidable
