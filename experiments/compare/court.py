@@ -51,7 +51,7 @@ _MORE_TIME: Final = 1.15
 _LEAST_TIME_S: Final = 0.05
 #: The judge's clock may differ from the system's by this share, and by some ticks of 10 ms.
 _CLOCKS: Final = 0.05
-_TICKS_S: Final = 0.1
+_TICKS_S: Final = 0.05
 #: Beginning of reasons that lie neither in the candidate nor in its results.
 _NONE: Final = "no comparison: "
 
@@ -248,7 +248,6 @@ class Court:
         """Time both functions; raises ``UnavailableError`` at the first call that is wrong."""
         names = ("function", "against", "reference", "inputs")
         function, baseline, reference, inputs = (str(self._factors[name]) for name in names)
-        clocks = time.perf_counter(), os.times().elapsed
         with ExitStack() as processes:
 
             def begin(label: str, program: Contestant) -> Party:
@@ -272,7 +271,6 @@ class Court:
                 f"{_NONE}{reference} returned the same for all arguments, so that a function that "
                 "computes nothing would be right; make other arguments"
             )
-        _refuse_clock(*clocks)
         warm = self._session.protocol.warmup_calls
         return {
             "time": tuple(candidate.times[warm:]),
@@ -287,6 +285,7 @@ class Court:
         The order of the two is reversed with each call, and with each process.
         """
         protocol, process = self._session.protocol, self._session.process
+        clocks = time.perf_counter(), os.times().elapsed
         used = [party.processor_s() for party in parties]
         call, moved, end = 0, 0, float("inf")
         fewest = protocol.warmup_calls + protocol.minimum_samples
@@ -297,6 +296,7 @@ class Court:
             call += 1
             for party in parties if (call + process) % 2 else parties[::-1]:
                 moved = self._call(party, call)
+        _refuse_clock(*clocks)
         for party, before in zip(parties, used, strict=True):
             if fault := self.thread_fault(party.processor_s() - before, sum(party.times)):
                 raise UnavailableError(

@@ -97,10 +97,15 @@ def skipping(x):
     return x if last is not None and np.array_equal(x, last) else honest(x)
 
 
-def burn():
+def burn(seconds=5 * SLEEP_S):
     start = time.thread_time()
-    while time.thread_time() < start + 5 * SLEEP_S:
+    while time.thread_time() < start + seconds:
         pass
+
+
+def slow(x):
+    burn(2 * SLEEP_S)
+    return honest(x)
 
 
 def many_threads(x):
