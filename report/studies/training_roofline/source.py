@@ -256,14 +256,6 @@ class Source:
         )
         return spanning(*(case.images * time / case.batch for time in least))
 
-    def of_other_roof(self, device: str, network: str, other: str) -> Quantity:
-        """The share of its roof that one network reaches over that of another, at each clock."""
-        case, base = self.compared(device, network), self.compared(device, other)
-        clocks = CLOCKS[device]
-        return spanning(
-            *(self.of_roof(case, clock) / self.of_roof(base, clock) for clock in clocks)
-        )
-
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """The share of a step's least time in which memory is the nearer roof."""
         share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
@@ -281,7 +273,7 @@ class Source:
         return case.images * moved / self.bandwidth(case.device)
 
     def corrections(self) -> tuple[Correction, ...]:
-        """The mean efficiencies, each with the corrections before it, the T4's lower clock last.
+        """The mean efficiencies, each with the corrections before it.
 
         The source prints no efficiency of MobileNetV2, so that it is in no mean.
         """
@@ -294,25 +286,12 @@ class Source:
         def of_printed(case: PrintedRate) -> Quantity:
             return case.rate / self.printed_peak(case.device)
 
-        def at_low_clock(case: PrintedRate) -> Quantity:
-            return self.share(case, "low" if case.device == T4 else "")
-
-        none = absent("at the lower clock", "1", "the throughputs need a higher clock")
         return (
             self._correction("source's work and peak", printed, as_printed),
             self._correction("work in operations", printed, of_printed),
             self._correction("peak of the laptop's chip", printed, self.share),
             self._correction("without the collapsed batch", steady, self.share),
-            self._correction("T4 at its lower clock", steady, at_low_clock)._replace(
-                t4=none, ratio=none
-            ),
         )
-
-    def replaced(self) -> Correction:
-        """Correct by giving a collapsed case the throughput of the largest batch that ran."""
-        cases = [c for c in self.cases if c.row]
-        ran = [self.compared(c.device, c.network) if self.collapsed(c) else c for c in cases]
-        return self._correction("with the collapsed batch replaced", ran, self.share)
 
     def remainders(self) -> tuple[Correction, ...]:
         """Correct each network alone, by both corrections, with the T4 at its highest clock."""

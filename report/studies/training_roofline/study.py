@@ -191,13 +191,10 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
     return {
         "inflation": _factor(p, 0, 3),
         "peak_factor": _factor(p, 1, 2),
-        "inflation_replaced": p.corrections[0].ratio / p.source.replaced().ratio,
         "run_factor": to_digits(_factor(p, 2, 3), 2),
         "between": to_digits(small.ratio / heavy.ratio, 2),
         "between_by_print": to_digits(small.by_print / heavy.by_print, 2),
-        "laptop_between": p.source.of_other_roof(RTX, SMALL, HEAVY),
         "paradox": p.corrections[3].ratio,
-        "paradox_slow": p.corrections[4].by_print,
         "small_ratio": small.ratio,
         "small_by_print": small.by_print,
         "heavy_ratio": heavy.ratio,
@@ -419,7 +416,7 @@ cpu.figure(height=2.3, wide=True, same_axes=True)(figures.layers)
 
 #: Columns of two significant digits.
 _TWO: Final = dict.fromkeys(("T4 (%)", "Laptop (%)", "Layer by layer", "Perfect cache"), 2) | (
-    dict.fromkeys(("By throughputs", "By rates", "At the lower clock"), 2)
+    dict.fromkeys(("By throughputs", "By rates"), 2)
 )
 
 
@@ -440,17 +437,6 @@ def corrections(p: Paper) -> Iterator[Mapping[str, Content]]:
             "Laptop (%)": _short(step.rtx),
             "By throughputs": _short(step.ratio),
             "By rates": _short(step.by_print),
-        }
-
-
-@source.table(digits=_TWO)
-def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for row in p.remainders.values():
-        yield {
-            "Network": row.name,
-            "By throughputs": _short(row.ratio),
-            "By rates": _short(row.by_print),
-            "At the lower clock": _short(row.by_print / p.source.needed_clock),
         }
 
 
