@@ -95,9 +95,7 @@ class Run(any_study.Run):
 
     def bunched(self, network: str, files: str) -> tuple[Quantity, Quantity]:
         """Predict the mean time (s) of a step on loaded images and its overstatement."""
-        loader, step = self.loaded_step(files=files), self.loaded_step(network)
-        mean, ratio = theory.bunched(loader, step)
-        return mean, ratio - 1
+        return theory.bunched(self.loaded_step(files=files), self.loaded_step(network))
 
     def predicted_excess(self, network: str, files: str) -> Quantity:
         """Predict the overstatement of the mean of the throughputs of steps."""

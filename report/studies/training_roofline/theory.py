@@ -74,9 +74,10 @@ def bunched(loader: Quantity, step: Quantity) -> tuple[Quantity, Quantity]:
     ``loader`` is the time a batch of all workers together and ``step`` that of a step on images in
     memory.  If the loader is slower, its workers finish together, since they wait for each other's
     turn: one step waits for them, the others find their batches ready.  The second number is the
-    mean of the throughputs of single steps over the total throughput.
+    mean of the throughputs of single steps over the total throughput, less 1.
     """
-    others = (WORKERS - 1) * step
-    waiting = largest(WORKERS * loader - others, step)
-    mean = (waiting + others) / WORKERS
-    return mean, (1 / waiting + (WORKERS - 1) / step) / WORKERS * mean
+    others = WORKERS - 1
+    waiting = largest(WORKERS * loader - others * step, step)
+    longer = waiting - step
+    excess = longer * longer / (waiting * step) * others / WORKERS**2
+    return (waiting + others * step) / WORKERS, excess
