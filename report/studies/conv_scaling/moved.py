@@ -145,4 +145,6 @@ def diagonal(moved: tuple[Start, ...]) -> Iterator[Scaling]:
     if drawn:
         ends = tuple(choose(s.predicted for s in seen) for choose in (min, max))
         line = Curve("Predicted", ends, ends)
-        yield Scaling("Predicted start (images)", "Observed start (images)", tuple(drawn), (line,))
+        ticks = (10.0, 100.0, 1_000.0, 10_000.0)
+        axes = ("Predicted start (images)", "Observed start (images)")
+        yield Scaling(*axes, tuple(drawn), (line,), x_ticks=ticks)

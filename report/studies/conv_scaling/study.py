@@ -174,7 +174,6 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "outputs": theory.OUTPUTS,
         "element": theory.ELEMENT,
         "heap_limit": exact("largest block of the heap", "1", heap.LARGEST_MAPPING >> 20),
-        "source_rows": exact("rows", "1", len(source.batches), source.file),
         "adds": source.per_output(source.column("III", "add", "FLOP")),
         "multiplies": source.per_output(source.column("III", "multiply", "FLOP")),
         "memory_gap": largest(*source.gap.values()),
@@ -199,7 +198,6 @@ def _shares(source: Source) -> dict[str, Quantity]:
     return {
         "confidence": exact("confidence, chosen", "1", CONFIDENCE),
         "near": exact("bound, chosen", "1", NEAR),
-        "excess_share": source.excess[SHOWN_BATCH] / theory.work(SHOWN_BATCH),
     }
 
 
