@@ -1,8 +1,8 @@
 """Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (half an hour on one processor).
 
 The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
-``benchmarks/fits.csv`` and writes ``benchmarks/fits.md``.  The limit is real: a library between
-PyTorch and glibc (``fits.c``) refuses a tensor beyond it.
+``data/inference_memory/limits-cpu.csv`` and writes ``benchmarks/fits.md``.  The limit is real: a
+library between PyTorch and glibc (``fits.c``) refuses a tensor beyond it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
+from report.studies.inference_memory.rules import DESCRIPTIONS, ROOM, SIDE
 from report.theory.allocator import Options
 from report.theory.fits import least, search
 from report.theory.network import PROBE, Theory
 from report.theory.networks import BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()
-TABLE: Final = HERE.with_suffix(".csv")
-SIDE: Final = 64
-#: Beyond the peak of two images (B), so that some batch fits into each.
-ROOM: Final = (8_000_000, 24_000_000, 72_000_000)
+#: Tables are data of a paper.
+DATA: Final = HERE.parents[1] / "data" / "inference_memory"
+TABLE: Final = DATA / "limits-cpu.csv"
 MODES: Final = ("inference", "training")
-#: What oneDNN's descriptions of a convolution take at most for a moment (B).
-DESCRIPTIONS: Final = 34_000
 
 
 class Watched(TorchDispatchMode):

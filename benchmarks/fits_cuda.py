@@ -1,7 +1,8 @@
 """Run on a GPU what ``--fits`` predicts for it: ``python -m benchmarks.fits_cuda`` (some minutes).
 
 The limit is that of PyTorch's allocator, so that eight processes share one GPU.  Writes
-``benchmarks/fits_cuda.csv`` and, from that alone where there is no GPU, ``fits_cuda.md``.
+``data/inference_memory/limits-cuda.csv`` and, from that alone where there is no GPU,
+``fits_cuda.md``.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
-from benchmarks.fits import MODES, SIDE, filled, held, prepared
+from benchmarks.fits import DATA, MODES, filled, held, prepared
 from experiments.theory.captures import CapturePolicy
+from report.studies.inference_memory.rules import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
 from report.theory.fits import least, search
 from report.theory.network import PROBE
 
 HERE: Final = Path(__file__).resolve()
-TABLE: Final = HERE.with_suffix(".csv")
+TABLE: Final = DATA / "limits-cuda.csv"
 COLUMNS: Final = ("network", "mode", "limit", "predicted", "reserved", "ran", "least", "peak")
-#: Beyond the peak of two images (B): a first step without a limit leaves segments of less than so.
-ROOM: Final = (1_000_000_000, 4_000_000_000)
 
 
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
@@ -54,7 +54,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
-    for room in ROOM:
+    for room in ROOM_ON_GPU:
         limit = least(at(PROBE)) + room
         predicted = search(at, limit).largest
         # One image is no batch to some networks in training, and two had room before any limit.
@@ -77,7 +77,7 @@ def write_page() -> None:
     rows["share"] = rows["ran"] / rows["predicted"]
     rows["beyond"] = rows["peak"] / rows["least"] - 1
     lines = [
-        f"| {mode} | {ROOM[room] / 1e9:.0f} | {len(own)} | {own['share'].min():.1%} "
+        f"| {mode} | {ROOM_ON_GPU[room] / 1e9:.0f} | {len(own)} | {own['share'].min():.1%} "
         f"| {own['share'].median():.1%} | {own['share'].max():.1%} | {own['beyond'].max():.1%} |"
         for (mode, room), own in rows.groupby(["mode", "room"])
     ]

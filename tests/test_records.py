@@ -40,6 +40,7 @@ from report.core.records.store import (
     survey,
     write_record,
 )
+from report.core.records.tables import TABLE, read_table
 from report.engine.gather import choose
 from report.evidence.runs import Run
 from report.studies import STUDIES
@@ -361,7 +362,9 @@ def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files(
             named |= {data / stored.file, *(beside / name for name in attachments)}
             records += 1
     folders = [data / study for study in STUDIES if (data / study).is_dir()]
-    assert named == {path for each in folders for path in each.rglob("*") if path.is_file()}
+    files = {path for each in folders for path in each.rglob("*") if path.is_file()}
+    tables = {path for each in folders for path in each.glob(f"*{TABLE}")}
+    assert named == files - tables
     assert records >= 82
 
 
@@ -412,6 +415,30 @@ def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
         assert why.startswith(f"data/{file}: ") and said[file] in why
     with pytest.raises(RecordError, match="found no regular file"):
         read_records("another", tmp_path / "data")
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    network: str
+    bytes: int
+    growing: int | None = None
+
+
+def test_a_table_beside_records_is_read_by_the_types_of_its_rows(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    assert read_table(table, Baseline) == ()
+    table.write_text("network,bytes,growing,note\nnet,12,,x\nother,3,4,\n")
+    assert read_table(table, Baseline) == (Baseline("net", 12), Baseline("other", 3, 4))
+    for text, said in (
+        ("network,bytes\nnet,12\nnet,many\n", "t.csv: line 3: .*int.*restore the file with git"),
+        ("network\nnet\n", "t.csv: line 2: .*bytes"),
+        ("network,bytes\nnet,\n", "t.csv: line 2: .*bytes"),
+    ):
+        table.write_text(text)
+        with pytest.raises(RecordError, match=said):
+            read_table(table, Baseline)
+    table.write_bytes(b"network,bytes\n\xff,1\n")
+    with pytest.raises(RecordError, match="no text"):
+        read_table(table, Baseline)
 
 
 def test_strays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

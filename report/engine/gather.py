@@ -55,6 +55,7 @@ from report.core.records.store import (
     strays,
     survey,
 )
+from report.core.records.tables import read_table
 from report.engine.steps import ROOT
 from report.evidence.runs import labels
 from report.instruments import gates
@@ -370,12 +371,17 @@ def _inputs(
         attachments=joined | {item.file: attachments[item.file] for item in imported},
         imported=imported,
         networks=partial(read_operators, shared(OPERATORS, data)),
+        table=partial(_table, data / study),
         roles={
             role: record_by_role[role]
             for role in (*edition.roles, *ROLES)
             if role in record_by_role
         },
     )
+
+
+def _table(folder: Path, name: str, row: type[Any]) -> tuple[Any, ...]:
+    return read_table(folder / name, row)
 
 
 def _joined_attachments(

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from report.evidence.audit import Check
 
 
+def _no_table(name: str, row: type[Any]) -> tuple[()]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Data that a study may read: its records (one per device, newest first), published numbers.
 
     ``imported`` are records that others measured; ``records`` has none of these.
-    ``networks`` reads the operators of timm's CNNs, from theory.
+    ``networks`` reads the operators of timm's CNNs, from theory; ``table`` a table beside the
+    records, by its file name and the type of its rows.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content of the file, or why it is missing.  ``roles`` maps a role of the edition to the file of
     its record.
@@ -44,6 +49,7 @@ class Inputs:
     attachments: Mapping[str, Mapping[str, bytes | Missing]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: Callable[[], tuple[NetworkOperators, ...]] = tuple
+    table: Callable[[str, type[Any]], tuple[Any, ...]] = _no_table
     roles: Mapping[Role, str] = field(default_factory=dict)
 
     @cached_property

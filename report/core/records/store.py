@@ -26,6 +26,7 @@ from report.core.records.filed import OWN, REMEDY, Kind, encode, parse
 from report.core.records.files import read_file
 from report.core.records.imported import ImportedRecord
 from report.core.records.record import Head, Record
+from report.core.records.tables import TABLE
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
@@ -280,9 +281,9 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
 
 
 def _stray(path: Path) -> str:
-    """Say why a path belongs to no record; empty for records and their folders."""
+    """Say why a path belongs to no record; empty for records, their folders and tables."""
     record = path.with_name(path.name + ENDING)
-    if path.suffix == ENDING or path.name == IMPORTED:
+    if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
         return ""
     if not path.is_dir():
         return f"is no record, since its name does not end in {ENDING}; move it elsewhere."

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from figures.panels import Points, Scaling
+from figures.panels import Curve, Points, Scaling
 from report.core.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point
 from report.studies.inference_memory.results import Allocated
+from report.studies.inference_memory.rules import RULES, Comparison
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     LAYOUTS,
-    PRECISIONS,
     SHOWN,
     TILED,
-    Call,
     InferencePrecision,
     small,
 )
+from report.theory.conditions import Layout
 
 _X: Final = "Batch size (images)"
-#: Labels of the lines of tensors.
-_TENSORS: Final[dict[InferencePrecision, str]] = {
-    "float32": "Tensors, 32 bits",
-    "bfloat16": "16 bits",
+#: The networks whose peaks are mapped over the batch.
+MAPPED: Final = (SHOWN, "AlexNet", "VGG-16")
+#: The changed settings of a call on a GPU, in words.
+_SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
+    "channels last": ("float32", "channels_last"),
+    "bfloat16": ("bfloat16", "contiguous"),
+    "float16": ("float16", "contiguous"),
 }
-#: The networks whose workspaces are drawn: of small maps, and of large ones.
-_DRAWN: Final = (SHOWN, "VGG-16")
-#: Up to so many images every power of four has a tick, beyond every other.
-_TICKS: Final = 4**6
 
 
 def peaks(run: Run) -> Iterator[Scaling]:
@@ -49,44 +48,43 @@ def peaks(run: Run) -> Iterator[Scaling]:
     yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
 
 
-def workspace(allocated: Allocated) -> Iterator[Scaling]:
-    """Allocated bytes of a call on a GPU over its tensors in float32, by network."""
-    for network in _DRAWN:
-        by_precision = {p: _over(allocated.by_call, network, p) for p in PRECISIONS}
-        if not any(by_precision.values()):
-            continue
-        drawn: tuple[Points, ...] = ()
-        curves = []
-        for series, (precision, runs) in enumerate(by_precision.items()):
-            full = {
-                call: run.needed_per_image(replace(call, precision="float32"))
-                for call, run in runs.items()
-            }
-            over = {c.batch: run.per_image(c) / full[c] for c, run in runs.items()}
-            # The half precisions lie on each other; one shows as a ring around the other.
-            hollow = precision == "bfloat16"
-            drawn += points(precision, over, "1", series=series, hollow=hollow, joined=True)
-            needed = {c.batch: run.needed_per_image(c) / full[c] for c, run in runs.items()}
-            known = needed and not any(size.missing for size in needed.values())
-            if precision in _TENSORS and known:
-                curves.append(theory_line(_TENSORS[precision], needed, "1", part=hollow))
-        most = max(call.batch for runs in by_precision.values() for call in runs)
-        powers = range(3, 10, 2) if most > _TICKS else range(3, 7)
+def rules(comparison: Comparison) -> Iterator[Scaling]:
+    """Predicted over run batch under the limits of a table, sorted, by rule."""
+    lines = []
+    for series, (rule, name) in enumerate(RULES.items()):
+        ratios = comparison.ratios(rule)
+        # A batch of 0 has no place on the axis.
+        drawn = {100 * (n + 0.5) / len(ratios): r for n, r in enumerate(ratios) if r}
+        if drawn:
+            shares, above = tuple(drawn), tuple(drawn.values())
+            lines.append(Points(name, shares, above, series=series, joined=True, many=True))
+    if lines:
         yield Scaling(
-            _X, "Over float32 tensors", drawn, tuple(curves), title=network,
-            x_ticks=tuple(float(4**n) for n in powers), y_bottom=0.4, y_top=5.0,
+            "Limits, sorted by each rule (%)", "Predicted ÷ run batch",
+            tuple(lines), x_scale="linear", direct=True,
         )  # fmt: skip
 
 
-def _over(
-    allocated: Mapping[Call, Run], network: str, precision: InferencePrecision
-) -> dict[Call, Run]:
-    """Sort the contiguous calls of a network from the first tick on by batch."""
-    shown = sorted(
-        (c for c in allocated if c == small(network, c.batch, precision) and c.batch >= 4**3),
-        key=lambda call: call.batch,
-    )
-    return {call: allocated[call] for call in shown}
+def cost(allocated: Allocated) -> Iterator[Scaling]:
+    """Peak on a GPU over that of the contiguous call in float32, by network."""
+    for network in MAPPED:
+        drawn: tuple[Points, ...] = ()
+        for series, (name, (precision, layout)) in enumerate(_SETTINGS.items()):
+            over = {}
+            for batch in (2**n for n in range(15)):
+                ratio = allocated.ratio(batch, precision, layout, network)
+                if not ratio.missing:
+                    over[batch] = ratio
+            # The half precisions lie on each other; one shows as a ring around the other.
+            hollow = precision == "bfloat16"
+            if over:
+                drawn += points(name, over, "1", series=series, hollow=hollow, joined=True)
+        if drawn:
+            even = Curve("", (1.0, max(max(line.x) for line in drawn)), (1.0, 1.0))
+            yield Scaling(
+                _X, "Peak over float32, contiguous", drawn, (even,), title=network,
+                x_ticks=tuple(float(4**n) for n in range(0, 8, 2)), y_bottom=0.2, y_top=5.0,
+            )  # fmt: skip
 
 
 def tiling(run: Run) -> Iterator[Scaling]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from operator import add
 from typing import NamedTuple, TypeAlias
 
 from report.core.missing import Missing
+from report.core.records.operations import ITEM_BYTES
 from report.evidence.cached import cached
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
-from report.studies.inference_memory import theory
-from report.studies.inference_memory.runs import History, Run
+from report.studies.inference_memory import rules, theory
+from report.studies.inference_memory.runs import SMALL, History, Run
 from report.studies.inference_memory.subject import (
     LEARNED,
+    NETWORKS,
     REDUCED,
     SHOWN,
     Call,
@@ -24,7 +28,9 @@ from report.studies.inference_memory.subject import (
 from report.theory.conditions import Layout, conditions_of
 from report.theory.fits import Fits, least
 from report.theory.network import Theory
+from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation, Term
+from report.theory.shapes import parameter_count
 
 #: A number of a call (of a run).
 Of: TypeAlias = Callable[[Run, Call], Quantity]
@@ -107,21 +113,61 @@ def reconciled(run: Run, *precisions: InferencePrecision) -> dict[Call, Reconcil
     return rows
 
 
-def limits(run: Run) -> list[tuple[Limit, Fits[Theory]]]:
-    """Return the outcomes under limits of memory with the predictions of ``--fits``."""
+def limits(run: Run, changed: bool = False) -> list[tuple[Limit, Fits[Theory]]]:
+    """Return the outcomes under limits of memory with the predictions of ``--fits``, sorted.
+
+    ``changed`` selects the networks with one allocation changed instead of the others.
+    """
     conditions, rows = conditions_of(run.stored.record.environment), []
-    for limit in run.limits:
+    for limit in sorted(run.limits, key=_order):
         fits = theory.fits(limit, conditions)
-        if not isinstance(fits, Missing):
+        if not isinstance(fits, Missing) and bool(limit.change) == changed:
             rows.append((limit, fits))
     return rows
 
 
-def beyond(run: Run) -> list[Quantity]:
+def _order(limit: Limit) -> tuple[int, str, int]:
+    return NETWORKS.index(limit.network), limit.layout, limit.mebibytes
+
+
+def frontier_ratios(run: Run, change: str) -> dict[Limit, Quantity]:
+    """Divide the largest batch that ran with a change by that without, under each limit."""
+    ran = {limit: exact("largest batch", "1", limit.ran, run.file) for limit in run.limits}
+    plain = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
+    ratios = {}
+    for limit, batch in ran.items():
+        if limit.change == change and limit.ran and limit.setting in plain:
+            ratios[limit] = batch / plain[limit.setting]
+    return ratios
+
+
+def line_batch(run: Run, limit: Limit) -> int | None:
+    """Return the batch at which the line through the peaks of 2 and 4 images meets a limit."""
+    peaks = (point(run.peak(small(limit.network, n, layout=limit.layout))) for n in (2, 4))
+    few, more = peaks
+    if isinstance(few, Missing) or isinstance(more, Missing):
+        return None
+    return rules.line(few, more, limit.bytes)
+
+
+def summed_batch(limit: Limit) -> int:
+    """Return the batch by torchinfo's estimate: parameters, images, twice the layers' outputs."""
+    outputs = parameters = 0
+    layers = layers_of(limit.network, limit.image)
+    for layer in layers:
+        if parameter_count(layer):
+            parameters += parameter_count(layer)
+            outputs += 2 * prod(layer.output_shape)
+    per_image = outputs + prod(layers[0].input_shape)
+    item = ITEM_BYTES["float32"]
+    return max(0, (limit.bytes - item * parameters) // (item * per_image))
+
+
+def beyond(run: Run, changed: bool = False) -> list[Quantity]:
     """Return the predicted bytes above the limit where a larger batch than predicted ran."""
     return [
         exact("excess", "B", least(fits.predicted[limit.ran]) - limit.bytes, run.file)
-        for limit, fits in limits(run)
+        for limit, fits in limits(run, changed)
         if limit.ran > fits.largest and limit.ran in fits.predicted
     ]
 
@@ -190,12 +236,37 @@ class Allocated:
                 total = Copies(*map(add, total, counts))
         return total
 
+    def ratio(
+        self,
+        batch: int,
+        precision: InferencePrecision = "float32",
+        layout: Layout = "contiguous",
+        network: str = SHOWN,
+    ) -> Quantity:
+        """Divide the peak of a call by that of the contiguous call in float32."""
+        return self.peak(batch, precision, network, layout) / self.peak(batch, network=network)
+
+    def repeated(self) -> list[Quantity]:
+        """Subtract from each peak that of the same call on another GPU, where two measured it."""
+        differences: list[Quantity] = []
+        for run in self.runs:
+            for call in run.chosen(tile=None):
+                first = self.by_call.get(call)
+                if first and first is not run and not run.peak(call).missing:
+                    differences.append(run.peak(call) - first.peak(call))
+        return differences
+
     @property
     def split(self) -> list[tuple[int, int]]:
         """Workspaces of half precision where maps outgrow an index, beside copies of a part."""
         halved = [call for call in self.by_call if call.precision != "float32"]
         splits = (self.by_call[call].split(call) for call in halved)
         return list(filter(None, splits))
+
+    @property
+    def split_met(self) -> int:
+        """Count the workspaces of ``split`` that equal the copies of a part."""
+        return sum(abs(size - part) < part * SMALL for size, part in self.split)
 
 
 def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Call]:

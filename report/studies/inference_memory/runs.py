@@ -30,7 +30,7 @@ from report.theory.conditions import conditions_of
 from report.theory.networks import CapturedNetwork
 
 #: A workspace of copies differs from their sizes by less than this share.
-_SMALL: Final = 1e-3
+SMALL: Final = 1e-3
 #: The axes of maps and of a convolution's weights.
 _MAP_AXES: Final = 4
 #: The elements that a signed index of 32 bits can name.
@@ -68,6 +68,10 @@ class Run(any_study.Run):
     def limits(self) -> tuple[Limit, ...]:
         """Outcomes under limits of memory."""
         return tuple(filter(None, map(limit_of, self.stored.record.cases)))
+
+    def has_changes(self) -> bool:
+        """Tell whether networks with one allocation changed ran under limits."""
+        return any(limit.change for limit in self.limits)
 
     def time(self, call: Call) -> Quantity:
         """Duration of a call (s)."""
@@ -166,8 +170,8 @@ class Run(any_study.Run):
         for number, size in history.workspaces:
             if number in convolutions:
                 copied = _copied(network.operator(number, call.batch))
-                taken += size > _SMALL * copied
-                copies += abs(size - copied) < _SMALL * copied
+                taken += size > SMALL * copied
+                copies += abs(size - copied) < SMALL * copied
         return len(convolutions), taken, copies
 
     def split(self, call: Call) -> tuple[int, int] | None:

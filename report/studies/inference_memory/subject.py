@@ -93,6 +93,11 @@ class Limit(NamedTuple):
     change: str = ""
 
     @property
+    def setting(self) -> tuple[str, Layout, int]:
+        """Return what changed and unchanged networks have in common."""
+        return self.network, self.layout, self.mebibytes
+
+    @property
     def bytes(self) -> int:
         """Return the limit in bytes."""
         return self.mebibytes * 2**20

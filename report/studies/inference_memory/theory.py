@@ -18,6 +18,8 @@ from report.theory.networks import CapturedNetwork, Way, captured
 PERSISTENT: Final = (2**25, 2**20)
 #: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
 ROOM: Final = 131_072
+#: Blocks of this size (B) and more have pages of their own under a limit.
+MAPPED: Final = 16_384
 
 
 def network(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:

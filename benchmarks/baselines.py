@@ -1,0 +1,76 @@
+"""Measure what other rules need of each network of ``fits``: ``python -m benchmarks.baselines``.
+
+Writes ``data/inference_memory/baselines.csv``, from which a paper computes what the rules predict
+under the limits of ``fits``.  Takes ten minutes; needs torchinfo and torch-kitsune.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import partial
+from typing import Any, Final
+
+import torch
+
+from benchmarks.fits import DATA, HERE
+from experiments.harness.memory import measure_cpu
+from experiments.harness.timing import Workload
+from experiments.theory.networks import import_timm, network
+from report.studies.inference_memory.rules import SIDE
+
+TABLE: Final = DATA / "baselines.csv"
+COLUMNS: Final = (
+    "network", "peak_of_2", "peak_of_4", "summed_fixed", "summed_per_image", "estimated_fixed",
+    "estimated_per_image",
+)  # fmt: skip
+
+
+def row(name: str) -> tuple[Any, ...]:
+    """Measure the peaks of 2 and 4 images (B), and fix the line of each estimate by 1 and 3."""
+    from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
+    from torchinfo import summary  # type: ignore[import-not-found]
+
+    named = network(name)
+    module, shape = named.build().eval(), (named.image[0], SIDE, SIDE)
+    tensors = (*module.parameters(), *module.buffers())
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+
+    def call(batch: int) -> Any:
+        with torch.no_grad():
+            return module(torch.randn(batch, *shape))
+
+    def peak(batch: int) -> int:
+        call(batch)
+        series = measure_cpu(partial(Workload, partial(call, batch)), 1)
+        return sum(storages.values()) + int(series["allocated_peak"][0])
+
+    def summed(batch: int) -> int:
+        total = summary(module, input_size=(batch, *shape), verbose=0, device="cpu")
+        return int(total.total_input + total.total_output_bytes + total.total_param_bytes)
+
+    def estimated(batch: int) -> int:
+        estimate = predict_memory(module, shape, batch_size=batch, training=False)
+        return int(estimate.total_bytes)
+
+    return name, peak(2), peak(4), *_line(summed(1), summed(3)), *_line(estimated(1), estimated(3))
+
+
+def _line(one: int, three: int) -> tuple[int, int]:
+    """Return the fixed bytes, and those of an image."""
+    per_image = (three - one) // 2
+    return one - per_image, per_image
+
+
+def main() -> None:
+    """Write the table."""
+    torch.set_num_threads(1)
+    import_timm()
+    with TABLE.open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for name in HERE.with_suffix(".txt").read_text(encoding="utf-8").split():
+            table.writerow(row(name))
+
+
+if __name__ == "__main__":
+    main()
