@@ -43,7 +43,6 @@ from experiments.harness.study import (
     Policies,
     Session,
     Subject,
-    no_case,
 )
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
@@ -341,7 +340,7 @@ _ON_CPU: Final = Experiment(
         ),
         quick=msgspec.structs.replace(QUICK, minimum_samples=3, warmup_calls=1),
         timed_under=timed_under,
-        is_counted=no_case,
+        is_counted=False,
         memory=memory,
         times=times,
     ),

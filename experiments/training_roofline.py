@@ -58,7 +58,6 @@ from experiments.harness.study import (
     Plan,
     Session,
     Subject,
-    no_case,
 )
 from experiments.networks import catalogue
 from report.core.errors import MeasurementError
@@ -251,11 +250,6 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     return {}
 
 
-def imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import the compiler too, which an optimizer imports whether it needs it or not."""
-    return ("torch", "torch._dynamo")
-
-
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
@@ -280,10 +274,11 @@ _ON_CPU: Final = Experiment(
             budget_s=600.0,
         ),
         quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
-        is_counted=no_case,
+        is_counted=False,
         memory=memory,
         times=times,
-        imports=imports,
+        # An optimizer imports the compiler, whether it needs it or not.
+        imports=("torch", "torch._dynamo"),
     ),
 )
 _FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})

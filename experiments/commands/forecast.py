@@ -77,7 +77,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
     timed = _time_kinds(study, kinds, Session(request.device, protocol, threads=threads))
     seconds = _expected(study, cases, protocol, timed, start_s, noisy=noise is not None)
-    if not (tool := TOOLS[request.device]).unavailable():
+    if study.subject and not (tool := TOOLS[request.device]).unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
         selection = select(study, request.device, numbered, choice, request.records, version)
@@ -232,7 +232,7 @@ def _expected(
         calls = _interpolated(timed, factors)
         if study.subject or study.plan.memory:
             memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
-        policies = study.plan.timed_under(factors) if study.has_times else "none"
+        policies = study.policies(factors)
         for policy in protocol.processes:
             if is_selected(policies, policy, main_policy(protocol)):
                 one_round[policy] += _case_time(calls, protocol)

@@ -13,7 +13,7 @@ import msgspec
 
 from experiments import registry
 from experiments.harness.request import Request
-from experiments.harness.study import FULL, CaseFile, Experiment, Levels, Plan, Session, no_case
+from experiments.harness.study import FULL, CaseFile, Experiment, Levels, Plan, Session
 from report.core.errors import UsageError, words_of
 from report.core.records.record import FEWEST_PROCESSES, Factors, Protocol, SeriesByQuantity
 from report.core.records.store import digest
@@ -176,7 +176,7 @@ STUDY: Final = Experiment(
     plan=Plan(
         full=_FULL,
         quick=_QUICK,
-        is_counted=no_case,
+        is_counted=False,
         times=_times,
         files=files_of,
         imports=_imports,

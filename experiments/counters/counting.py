@@ -73,7 +73,7 @@ def select(
     if device == "cpu":
         known = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
     for index, factors in cases.items():
-        if not study.plan.is_counted(factors):
+        if not study.counts(factors):
             continue
         with suppress(Exception):
             key = case_key(factors, layers_of_case(study, factors))

@@ -152,10 +152,10 @@ def run_cases(
 
 def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -> Task:
     """Select the cases that share a worker with the first one that waits."""
-    imports = study.plan.imports(next(iter(waiting.values())), task.session)
+    imports = study.imports(next(iter(waiting.values())), task.session)
     batch = []
     for case, factors in waiting.items():
-        if study.plan.imports(factors, task.session) == imports:
+        if study.imports(factors, task.session) == imports:
             batch.append((case, factors))
         if not (imports or task.forks):
             break

@@ -136,7 +136,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         eligible = [
             case
             for case, factors in cases.items()
-            if is_selected(study.plan.timed_under(factors), turn.policy, main)
+            if is_selected(study.policies(factors), turn.policy, main)
         ]
         turns_left = len(own) - number
         selected = affordable_cases(
@@ -180,7 +180,7 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     cases = {}
     for index, factors in enumerate(journal.header.factors):
         measured = journal.finished.get(index)  # None for a case of another shard
-        timed = study.has_times and study.plan.timed_under(factors) != "none"
+        timed = study.policies(factors) != "none"
         if timed and (measured is None or measured.status == "ok"):
             cases[index] = factors
     return cases

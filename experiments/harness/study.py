@@ -152,31 +152,6 @@ def main_policy(protocol: Protocol) -> Policy:
     return "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
 
 
-def every_policy(factors: Factors) -> Policies:
-    """Time a case under every memory policy."""
-    return "every"
-
-
-def no_policy(factors: Factors) -> Policies:
-    """Do not time a case."""
-    return "none"
-
-
-def every_case(factors: Factors) -> bool:
-    """Count the executed work of a case."""
-    return True
-
-
-def no_case(factors: Factors) -> bool:
-    """Do not count the executed work of a case."""
-    return False
-
-
-def torch_only(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import torch for every case."""
-    return ("torch",)
-
-
 @dataclass(frozen=True)
 class Plan:
     """How the cases of a study are measured, where the defaults do not fit.
@@ -184,14 +159,14 @@ class Plan:
     - ``quick_claims`` are the titles of the claims that a quick run can decide.
     - ``full`` and ``quick`` are the protocols of both kinds of run; ``ceilings`` is the size of the
       ceilings that a full run measures (a quick run measures small ones).
-    - ``timed_under`` selects the memory policies for the times of a case, and ``is_counted`` the
-      cases whose executed work is counted.
+    - ``timed_under`` are the memory policies under which cases are timed, ``is_counted`` says
+      whether their executed work is counted, and ``imports`` are the modules that a process imports
+      before its first case (cases with the same imports share a process).  Each is one for all
+      cases, or a function of the case.
     - ``memory`` and ``times`` replace the harness's measurements, once per case or in each of
       several processes; their exceptions become the case's outcome.
     - ``layers`` describes the layers of cases without a module.
     - ``files`` returns files of a case for the record's folder.
-    - ``imports`` lists the modules that a process imports before its first case; cases with the
-      same list share a process.
     - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
     """
 
@@ -199,13 +174,13 @@ class Plan:
     full: Protocol = FULL
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"
-    timed_under: Callable[[Factors], Policies] = every_policy
-    is_counted: Callable[[Factors], bool] = every_case
+    timed_under: Policies | Callable[[Factors], Policies] = "every"
+    is_counted: bool | Callable[[Factors], bool] = True
     memory: Callable[[Factors, Session], SeriesByQuantity] | None = None
     times: Callable[[Factors, Session], SeriesByQuantity] | None = None
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
-    imports: Callable[[Factors, Session], tuple[str, ...]] = torch_only
+    imports: tuple[str, ...] | Callable[[Factors, Session], tuple[str, ...]] = ("torch",)
     images: str | None = None
 
 
@@ -231,6 +206,21 @@ class Experiment:
     def has_times(self) -> bool:
         """Return whether the study measures times."""
         return self.subject is not None or self.plan.times is not None
+
+    def policies(self, factors: Factors) -> Policies:
+        """Return the memory policies under which a case is timed."""
+        chosen = self.plan.timed_under if self.has_times else "none"
+        return chosen(factors) if callable(chosen) else chosen
+
+    def counts(self, factors: Factors) -> bool:
+        """Return whether the executed work of a case is counted."""
+        chosen = self.plan.is_counted
+        return chosen(factors) if callable(chosen) else chosen
+
+    def imports(self, factors: Factors, session: Session) -> tuple[str, ...]:
+        """Return the modules that a process imports before a case."""
+        chosen = self.plan.imports
+        return chosen(factors, session) if callable(chosen) else chosen
 
     def levels(self, *, quick: bool) -> Levels:
         """Levels of a plan without ``--set``."""

@@ -201,7 +201,7 @@ def unmeasured(
 def _prepare(study: Experiment, task: Task) -> None:
     """Import the libraries of all cases, so that their children share them."""
     session = task.session
-    imports = study.plan.imports(task.cases[0][1], session)
+    imports = study.imports(task.cases[0][1], session)
     if "torch" in imports:
         runtime.start_torch(session.device, session.threads)
     for module in imports:

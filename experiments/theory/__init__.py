@@ -16,22 +16,37 @@ def theory_of(
     *shapes: tuple[int | str, ...],
     dtype: str = "float32",
     channels_last: bool = False,
-    **how: Any,
+    train: bool = False,
+    device: str = "cpu",
+    allocator: str | None = None,
+    device_peaks: str | None = None,
+    **policy: Any,
 ) -> Theory:
     """Return the theory of a network called on tensors of these ``shapes``.
 
     The batch is the first extent, or that which ``"N"`` stands for, here one.
 
-    ``build`` makes the module; it is called where parameters take no memory.  ``how`` are options
+    ``build`` makes the module; it is called where parameters take no memory.  The options are those
     of the command: ``train`` asks for a whole training step, ``device`` for the memory on a GPU
     (``cuda``) whose ``allocator`` has these options (those of the environment unless given), and
     ``device_peaks`` for the least time on a device of ``data/devices.yaml`` or on the roofs that a
-    record measured; ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` (names of modules)
-    and ``autocast`` decide how a step is made.  Raises ``MeasurementError`` for a network that
-    cannot be captured, ``UsageError`` for an option that is not possible, ``StudyError`` for one of
-    the allocator that is not modelled.
-    """
-    from experiments.theory.command import asking, shaped
+    record measured.  The ``policy`` is how a step is made: ``optimizer``, ``update``,
+    ``accumulate``, ``checkpoint`` (names of modules) and ``autocast``.
 
-    inputs = shaped(shapes, [dtype] * len(shapes), channels_last)
-    return asking(build, inputs, dtype=dtype, channels_last=channels_last, **how)()
+    Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an option
+    that is not possible, ``StudyError`` for one of the allocator that is not modelled.
+    """
+    from experiments.theory.captures import CapturePolicy
+    from experiments.theory.checked import checked
+    from experiments.theory.command import allocator_options, shaped
+    from experiments.theory.networks import prepared
+    from experiments.theory.roofs import named_roof
+
+    return checked(
+        prepared(build, dtype, channels_last),
+        shaped(shapes, [dtype] * len(shapes), channels_last),
+        train=train,
+        allocator=allocator_options(device, allocator),
+        roof=named_roof(device_peaks, dtype) if device_peaks else None,
+        policy=CapturePolicy(**policy),
+    )

@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final
+from typing import Final
 
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
 from experiments.theory.capture_cache import cached
-from experiments.theory.captures import Build, Capture, CaptureAt, CapturePolicy, Input
-from experiments.theory.checked import capturing, checked, theory_at
+from experiments.theory.captures import Capture, CaptureAt, CapturePolicy, Input
+from experiments.theory.checked import capturing, theory_at
 from experiments.theory.networks import FORMS, network, prepared, users_code
 from experiments.theory.roofs import named_limit, named_roof
 from report.core.errors import MeasurementError, UsageError
@@ -110,30 +110,6 @@ def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
         cached(capture_at, request),
         allocator_options(device, options.allocator),
         named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
-    )
-
-
-def asking(
-    build: Build,
-    inputs: Sequence[Input],
-    *,
-    dtype: str = "float32",
-    channels_last: bool = False,
-    train: bool = False,
-    device: str = "cpu",
-    allocator: str | None = None,
-    device_peaks: str | None = None,
-    **policy: Any,
-) -> Callable[..., Theory]:
-    """Return a function that makes the theory of a network at the inputs' batch or at another."""
-    return partial(
-        checked,
-        prepared(build, dtype, channels_last),
-        inputs,
-        train=train,
-        allocator=allocator_options(device, allocator),
-        roof=named_roof(device_peaks, dtype) if device_peaks else None,
-        policy=CapturePolicy(**policy),
     )
 
 

@@ -33,6 +33,6 @@ STUDY = Experiment(
         quick=msgspec.structs.replace(FULL, plan="quick"),
         ceilings="none",
         memory=measure,
-        imports=lambda factors, session: (),
+        imports=(),
     ),
 )
