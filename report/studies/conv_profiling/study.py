@@ -45,9 +45,8 @@ CHANGES: Final = {"one_fits": (8, 19), "just_not": (8, 17)}
 CHANGED_IMAGE: Final = 21
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
-#: With TF32 on, batches that a GPU computes on its tensor cores, and others on the ordinary units.
+#: With TF32 on, batches that a GPU computes on its tensor cores.
 ON_TENSOR_CORES: Final = (SHOWN_BATCH, 512)
-ON_CUDA_CORES: Final = (1, 8)
 
 
 class Paper:
@@ -172,7 +171,6 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "alignment": exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": exact("largest unfolded input", "1", SMALL_INPUT),
-        "ordinary_batch": exact("batch on ordinary units", "1", max(ON_CUDA_CORES)),
         "many_images": exact("images that go to oneDNN", "1", MANY_IMAGES),
     }
 
@@ -219,7 +217,6 @@ def _held_on_gpu(run: Run | None) -> int:
 
 study.constants(
     shown_batch=exact("batch", "1", SHOWN.batch),
-    shown_inputs=exact("channels", "1", SHOWN.shape.inputs),
     shown_outputs=exact("channels", "1", SHOWN.shape.outputs),
 )
 
@@ -261,8 +258,6 @@ def _seen(p: Paper) -> dict[str, Quantity]:
     return {
         "seen_least": least,
         "seen_most": most,
-        "printed_least": theory.C_OUT * least,
-        "printed_most": theory.C_OUT * most,
     }
 
 

@@ -32,8 +32,6 @@ _USUAL: Final = 224
 _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDED: Final = 5_010
-#: Roofs of the newer card, and the way in which each is computed.
-_ROOFS: Final[Mapping[str, ByteModel]] = {"roof": "operators", "merged_roof": "merged"}
 #: Fewer networks make no distribution.
 FEW: Final = 10
 
@@ -170,13 +168,13 @@ class Pairs:
         """The rows whose operators and cards are known, with columns of what these predict.
 
         They are the gain by each way, the ``intensity`` (FLOP/B), and the time that the ``roof`` of
-        the newer card allows as a share of the published one, for all operators and merged ones.
+        merged operators on the newer card allows, as a share of the published one.
         """
         older, newer = self._cards
         # A network of this name and image size may have been captured in another variant.
         close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDED
         if older is None or newer is None or not close.any():
-            predictions = (*get_args(ByteModel), "intensity", "roof", "merged_roof")
+            predictions = (*get_args(ByteModel), "intensity", "roof")
             return self.rows[:0].reindex(columns=[*self.rows, *predictions])
         known = self.rows[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
@@ -185,9 +183,8 @@ class Pairs:
             before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
             known[way] = (before / after)[place]
         known["intensity"] = self._networks.intensities(batches)[place]
-        for roof, roof_way in _ROOFS.items():
-            seconds = self._networks.seconds(batches, newer, roof_way)[place]
-            known[roof] = seconds * known["rate_after"] / known["batch"]
+        seconds = self._networks.seconds(batches, newer, "merged")[place]
+        known["roof"] = seconds * known["rate_after"] / known["batch"]
         return known
 
     def among(self, networks: pd.Index[str]) -> Pairs:
@@ -257,7 +254,7 @@ class Pairs:
     def reached_roofs(self) -> Distribution:
         """The time that the roofline of merged operators allows over the published one."""
         name = f"share of the merged roof({self.name})"
-        return self._of_theory(name, self.known["merged_roof"])
+        return self._of_theory(name, self.known["roof"])
 
     @property
     def cached_change(self) -> Distribution:
@@ -279,14 +276,6 @@ class Pairs:
         if 1 in (ranks.nunique(), gains.nunique()):
             return absent(name, "1", "all networks have the same rank")
         return exact(name, "1", _rounded(ranks.corr(gains), 2), files[0], files[1:])
-
-    def reached(self, network: str) -> Leaf:
-        """The share of the newer card's roof that one network reaches, to two digits."""
-        roof = self._of_theory(f"share of the roof({self.name}, operators)", self.known["roof"])
-        if network not in roof.numbers:
-            return absent(roof.name, "1", f"{network} is not published")
-        share, files = _rounded(roof.numbers[network], 2), roof.files
-        return exact(f"{roof.name}({network})", "1", share, files[0], files[1:])
 
     def _of_theory(self, name: str, numbers: pd.Series[float]) -> Distribution:
         files = (*self._files, OPERATORS, "devices.yaml") if self._files else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import product
 from typing import Final, Literal
@@ -111,17 +111,16 @@ survey: Part[Survey] = study.part("", "others")
 # -------------------------------------------------------------------------------------- values
 
 
-def _slower(p: Survey, grouped: bool) -> Quantity:
-    """The CNNs that are slower on the newest card, with group normalization or without."""
+def _slower_ungrouped(p: Survey) -> Quantity:
+    """Count the CNNs without group normalization that are slower on the newest card."""
     pair = p.pairs["second"]
-    lost = int((pair.gain.numbers[pair.grouped == grouped] < 1).sum())
-    name = f"slower CNNs {'with' if grouped else 'without'} group normalization"
-    files = pair.gain.files
-    return pair.gain.absent or exact(name, "1", lost, OPERATORS, files)
+    lost = int((pair.gain.numbers[~pair.grouped] < 1).sum())
+    name = "slower CNNs without group normalization"
+    return pair.gain.absent or exact(name, "1", lost, OPERATORS, pair.gain.files)
 
 
 def _normalized(p: Survey, id: str, grouped: bool) -> Distribution:
-    """The gains of the CNNs with group normalization, or of those without."""
+    """Return the gains of the CNNs with group normalization, or of those without."""
     pair = p.pairs[id]
     name = f"{pair.gain.name}, {'with' if grouped else 'without'} group normalization"
     return pair.gain.among(pair.grouped == grouped, name)
@@ -143,7 +142,7 @@ def _worst(p: Survey, way: str) -> Quantity:
 
 
 def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
-    """The pairs at any image size of CNNs with group normalization, or those that are slower."""
+    """Count pairs of CNNs with group normalization at any image size, or those that are slower."""
     pair = p.pairs[id]
     rows = pair.every[pair.every["norm"] == GROUP_NORM]
     if slower:
@@ -185,8 +184,7 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "any_batch_slower": _grouped_pairs(p, "any_batch", slower=True),
         **_batches(p, "second", "batch", "grouped"),
         **_batches(p, "workstation", "batch_after", "workstation"),
-        "slower_grouped": _slower(p, grouped=True),
-        "slower_ungrouped": _slower(p, grouped=False),
+        "slower_ungrouped": _slower_ungrouped(p),
     }
 
 
@@ -194,9 +192,9 @@ def counts(p: Survey) -> dict[str, Quantity]:
 def gains(p: Survey) -> dict[str, Quantity]:
     """Median gains, how well predictions rank them, and how far two versions agree."""
     values: dict[str, Quantity] = {}
-    for id in LADDER:
+    for id in (*STEPS, "pro"):
         values[f"{id}_gain"] = p.pairs[id].known_gain.median
-    for id in ("compile_last", "instead", "unchanged", "workstation", "pro_same_batch"):
+    for id in ("compile_last", "instead", "unchanged", "pro_same_batch"):
         values[f"{id}_gain"] = p.pairs[id].gain.median
     for id in ("first", "compiled"):
         values[f"{id}_order"] = p.pairs[id].order(p.pairs[id].predicted("operators"))
@@ -215,12 +213,10 @@ def gains(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def errors_of_steps(p: Survey) -> dict[str, Quantity]:
-    """Median errors of predictors, those that nine CNNs in ten keep to, and the example's roofs."""
+    """Median errors of predictors, step by step, and in their worst steps."""
     values: dict[str, Quantity] = {}
-    for id in ("first", "second"):
-        values[f"{id}_reached"] = p.pairs[id].reached(EXAMPLE[0])
     for id, way in (
-        *product(LADDER, ("half",)),
+        *product((*STEPS, "both", "pro"), ("half",)),
         *product(("first", "compiled"), ("operators",)),
         *product(STEPS, ("constant",)),
         *product(("both", "pro"), ("bandwidth",)),
@@ -238,10 +234,6 @@ def errors_of_steps(p: Survey) -> dict[str, Quantity]:
     values["all_half_error"] = largest(
         *(_error_of(p, id, "half", common=False).median for id in STEPS)
     )
-    for id in STEPS:
-        values[f"{id}_half_tail"] = _error_of(p, id, "half").quantile(90)
-    for id in ("first", "compiled"):
-        values[f"{id}_tail"] = _error_of(p, id, "operators").quantile(90)
     for id in ("compiled", "pro"):
         values[f"{id}_merged_error"] = _error_of(p, id, "merged").median
     return values
@@ -386,7 +378,8 @@ def errors(p: Survey) -> Iterator[Dots]:
         if p.pairs[id].known.empty:
             return
         rows = [_error_of(p, id, way) for way in SHOWN.values()]
-        medians, tails = (tuple(100 * (row.cut(cut) or 0) for row in rows) for cut in (50, 90))
+        medians = tuple(100 * (row.cut(50) or 0) for row in rows)
+        tails = tuple(100 * (row.cut(90) or 0) for row in rows)
         series = DotSeries("", medians, low=medians, high=tails)
         title, named = step.name, id in ("first", "both")
         yield Dots(tuple(SHOWN), (series,), "Error of the gain (%)", None, title, named=named)
@@ -452,30 +445,24 @@ def _bounded(networks: Networks, place: int, batch: int, card: Card) -> list[flo
     return bounded
 
 
+def _cuts(gains: Iterable[Distribution], percent: int) -> tuple[float | None, ...]:
+    """Return one quantile of each distribution."""
+    return tuple(gain.cut(percent) for gain in gains)
+
+
 @survey.figure(height=1.4)
 def compiling(p: Survey) -> Iterator[Dots]:
-    """Draw the gains by compiling and by the next card."""
+    """Draw medians and quantiles of the gains by compiling and by the next card."""
     gains = {f"Compile, {pair.name}": p.pairs[id].gain for id, pair in COMPILING.items()}
     gains |= {p.pairs["instead"].name: p.pairs["instead"].gain}
     known = {name: gain for name, gain in gains.items() if not gain.absent}
     if known:
-        yield _distributions("", known, "Rate after ÷ before")
-
-
-def _distributions(title: str, rows: Mapping[str, Distribution], x_label: str) -> Dots:
-    """Distributions of ratios in named rows, with their numbers of networks.
-
-    Each has its median, and lines between its outer and its inner quantiles.
-    """
-
-    def cuts(percent: int) -> tuple[float | None, ...]:
-        return tuple(row.cut(percent) for row in rows.values())
-
-    quartiles = zip(cuts(25), cuts(75), strict=True)
-    inner = tuple((low, high) if low and high else None for low, high in quartiles)
-    names = tuple(f"{name} ({len(row.numbers)})" for name, row in rows.items())
-    series = DotSeries("", cuts(50), low=cuts(5), high=cuts(95), inner=inner)
-    return Dots(names, (series,), x_label, 1.0, title)
+        low, quarter, middle, rest, high = (_cuts(known.values(), n) for n in (5, 25, 50, 75, 95))
+        quartiles = zip(quarter, rest, strict=True)
+        inner = tuple((start, end) if start and end else None for start, end in quartiles)
+        names = tuple(f"{name} ({len(gain.numbers)})" for name, gain in known.items())
+        series = DotSeries("", middle, low=low, high=high, inner=inner)
+        yield Dots(names, (series,), "Rate after ÷ before", 1.0)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -547,16 +534,6 @@ def _conditions(table: StoredImport) -> dict[str, Content]:
     }
 
 
-def _published(p: Survey) -> list[dict[str, Content]]:
-    rows = map(_conditions, p.inputs.imported)
-    return sorted(rows, key=_as_text)
-
-
-def _as_text(row: Mapping[str, Content]) -> list[str]:
-    """Return the cells of a row as texts, to sort by."""
-    return [str(cell) for cell in row.values()]
-
-
 @survey.table(wide=True)
 def imported(p: Survey) -> Iterator[Mapping[str, Content]]:
-    yield from _published(p)
+    yield from sorted(map(_conditions, p.inputs.imported), key=str)
