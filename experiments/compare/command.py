@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from experiments.compare.study import FOLDER, Comparison
+from experiments.harness import worker
 from experiments.harness.processes import new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
 from experiments.harness.request import available_policies
@@ -111,6 +112,10 @@ def request_of(options: Namespace) -> Comparison:
         raise UsageError(
             "--device cuda: compare measures on a processor alone, since nobody has tried its "
             "judge on a GPU yet; leave the option out."
+        )
+    if not worker.can_fork(options.device):
+        raise UsageError(
+            "compare needs Linux, whose processes can be stopped and timed from outside."
         )
     if options.pairs is not None and options.pairs < FEWEST_PROCESSES:
         raise UsageError(f"--pairs {options.pairs}: fewer than {FEWEST_PROCESSES} decide nothing.")
