@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
@@ -146,17 +146,14 @@ def _add_messages(parser: Parser) -> None:
 
 def _add_commands(parser: Parser) -> None:
     group = parser.add_argument_group("commands", "Each replaces the build; use one of them.")
-    add = group.add_argument
-    add(
-        "--list",
-        action="store_true",
-        help="List the studies, or with --replicate the first lines of their reports.",
-    )
-    add(
-        "--dry-run",
-        action="store_true",
-        help="Print the steps that a build would run, and why. Writes nothing.",
-    )
+    _add_checks(group.add_argument)
+    _add_writers(group.add_argument)
+
+
+def _add_checks(add: Callable[..., Any]) -> None:
+    """Declare the commands that compare the build with its data, its pins or another build."""
+    add("--list", action="store_true", help="List the studies, or the first lines of --replicate.")
+    add("--dry-run", action="store_true", help="Print what a build would run, and why.")
     add(
         "--check",
         action="store_true",
@@ -179,12 +176,6 @@ def _add_commands(parser: Parser) -> None:
         "differs whether its numbers do, its records, or only its bytes.",
     )
     add(
-        "--artifact",
-        action="store_true",
-        help="Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for "
-        "evaluators, and the files by which it is cited.",
-    )
-    add(
         "--diff",
         nargs="?",
         const="expected",
@@ -192,11 +183,15 @@ def _add_commands(parser: Parser) -> None:
         help="Compare the papers with those from a git revision or another data directory; without "
         "REV, compare the numbers with the pinned ones.",
     )
+
+
+def _add_writers(add: Callable[..., Any]) -> None:
+    """Declare the commands that serve pages or write an artifact or a study."""
     add(
-        "--comparison",
-        type=some_path,
-        metavar="RECORD",
-        help="Write a page and a report of functions that «experiments compare» has judged.",
+        "--artifact",
+        action="store_true",
+        help="Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for "
+        "evaluators, and the files by which it is cited.",
     )
     add(
         "--watch",

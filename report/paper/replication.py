@@ -234,7 +234,7 @@ def answer(replicas: Sequence[Replica], rows: Mapping[str, Sequence[ClaimResult]
             f"Nothing contradicts the paper on {where}, but {undecided} of {len(rows)} claims "
             f"{'have' if undecided > 1 else 'has'} no verdict to compare."
         )
-    return f"All {len(rows)} claims of the paper that are tested hold on {where}."
+    return f"All {len(rows)} claims that are tested have the paper's verdict on {where}."
 
 
 def measured_on(replicas: Iterable[Replica]) -> str:

@@ -216,4 +216,5 @@ def pages_as_predicted(run: Run) -> Iterator[Statement]:
             yield rest.exactly(0)
             continue
         weights = theory.WEIGHT_PAGES if size > theory.WEIGHT_PAGES / 2 else 0
-        yield exact("median pages − pages of the blocks", "1", size - weights).near(0, within=1)
+        excess = exact("median pages − pages of the blocks", "1", size - weights, run.file)
+        yield excess.near(0, within=1)
