@@ -27,6 +27,7 @@ class Array(msgspec.Struct, frozen=True):
 
 #: An argument or a result: an array, or a plain value that needs no memory.
 ArgumentValue: TypeAlias = Array | bool | int | float | str | None
+_PLAIN: Final = (bool, int, float, str, type(None))
 
 
 def end(values: Iterable[ArgumentValue]) -> int:
@@ -35,14 +36,14 @@ def end(values: Iterable[ArgumentValue]) -> int:
     return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT
 
 
-def write(values: Iterable[object], memory: Bytes, offset: int) -> tuple[ArgumentValue, ...]:
+def write(values: Iterable[Any], memory: Bytes, offset: int) -> tuple[ArgumentValue, ...]:
     """Copy arrays into ``memory`` from ``offset`` on; plain values remain what they are.
 
     Raises ``ValueError`` if the memory is too small, and ``TypeError`` for objects.
     """
     written: list[ArgumentValue] = []
     for value in values:
-        if isinstance(value, bool | int | float | str | None):
+        if type(value) in _PLAIN:  # NumPy's float64 is a float too
             written.append(value)
             continue
         array, content = _described(value, offset)

@@ -151,6 +151,10 @@ def other_shape(x):
     return honest(x)[1:]
 
 
+def total(x):
+    return x.sum(dtype=np.float64), float(x[0, 0]), x.shape[0]
+
+
 def constant(x):
     return np.ones(SIDE)
 

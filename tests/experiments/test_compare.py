@@ -106,6 +106,10 @@ def test_no_call_repeats_arguments(function: str) -> None:
     assert series["call_bytes"] == (2 * 4 * cheats.SIDE**2,)
 
 
+def test_results_may_be_plain_numbers() -> None:
+    assert measure("total", "total")["call_bytes"] == (4 * cheats.SIDE**2 + 8,)
+
+
 @pytest.mark.parametrize("function", ["lazy", "clock"])
 def test_the_judge_holds_the_clock_until_the_result_is_read(function: str) -> None:
     assert min(measure(function)["time"]) >= cheats.SLEEP_S
