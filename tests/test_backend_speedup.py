@@ -329,6 +329,9 @@ VALUES: Mapping[str, float] = {
     "earlier_least": 0.99 * EARLIER_CUPY * 6.3e-4,
     "earlier_most": 1.02 * EARLIER_CUPY * 6.3e-4,
     "relu_here": 1.03 * 0.025 * 6.3e-4, "earlier_relu": 0.985 * EARLIER_CUPY * 0.025 * 6.3e-4,
+    "host_time": time_of("numpy", SOURCE), "earlier_host": EARLIER * time_of("numpy", SOURCE),
+    "time_torch": time_of("torch_cuda", SOURCE),
+    "products_torch": products_of("torch_cuda", SOURCE) - 5 * 1.1e-5,
     "pool": 209e6, "parameters_on_gpu": 33e3, "later_widest": LATER * time_of("numpy", WIDEST),
 }  # fmt: skip
 
