@@ -246,6 +246,15 @@ class Allocated:
         """Divide the peak of a call by that of the contiguous call in float32."""
         return self.peak(batch, precision, network, layout) / self.peak(batch, network=network)
 
+    def ratios(self, precision: InferencePrecision, layout: Layout) -> list[Quantity]:
+        """Divide every peak of a setting by that of the contiguous call in float32."""
+        ratios: list[Quantity] = []
+        for call in self.by_call:
+            plain = small(call.network, call.batch)
+            if (call.precision, call.layout) == (precision, layout) and plain in self.by_call:
+                ratios.append(self.ratio(call.batch, precision, layout, call.network))
+        return ratios
+
     def repeated(self) -> list[Quantity]:
         """Subtract from each peak that of the same call on another GPU, where two measured it."""
         differences: list[Quantity] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Final
@@ -441,6 +442,7 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
     return {
         "last_peak": ratio(64, layout=COALESCED),
         **{f"last_{batch}": ratio(batch, layout=COALESCED) for batch in SWELLING},
+        "last_most": largest(*p.allocated.ratios("float32", COALESCED) or [NO_BYTES]),
         "more_128": ratio(128, REDUCED),
         "most_128": ratio(128, "float16"),
         "weights_alexnet": ratio(1, REDUCED, network="AlexNet"),
@@ -578,7 +580,7 @@ def copies(p: Paper) -> Iterator[Mapping[str, Content]]:
             }
 
 
-@on_gpu.table(wide=True)
+@on_gpu.table(wide=True, digits={"Channels last": 3, "bfloat16": 3, "float16": 3})
 def cost(p: Paper) -> Iterator[Mapping[str, Content]]:
     for network, batch in product(figures.MAPPED, (2**n for n in range(15))):
         if not p.allocated.peak(batch, network=network).missing:
@@ -798,7 +800,11 @@ _ACCOUNT: Final = (
     ("Fig. 1, top; total time over batch", "prints no values, times its GPUs", "out of reach"),
     ("Fig. 1, bottom; peak grows with the batch", "another GPU and cuDNN", "not general"),
     ("Fig. 2; time over depth, utilization", "prints no values", "out of reach"),
-    ("Fig. 3, top; time in FP16", "ResNet-20, one process on a GPU", "faster at one batch alone"),
+    (
+        "Fig. 3, top; time in FP16",
+        "ResNet-20, one process on a GPU",
+        "bfloat16 faster at one batch",
+    ),
     ("Fig. 3, bottom; average memory in FP16", "peaks on a GPU", "saves or costs, by batch"),
     ("Fig. 4; accuracy in FP16", "inference on digits, ResNet-20", "no loss"),
     ("Fig. 5, top; time with AMP + AMC", "AMC is undefined", "not tested"),
@@ -820,4 +826,10 @@ def account(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    return setup(p.runs)
+    return setup([run for run in p.runs if not run.on_gpu] or p.runs)
+
+
+@study.shared_table()
+def machines_with_gpu(p: Paper) -> Table | None:
+    on_gpus = [run for run in p.runs if run.on_gpu]
+    return replace(setup(on_gpus), id="tbl-gpus") if 0 < len(on_gpus) < len(p.runs) else None
