@@ -11,7 +11,7 @@ from report.core.missing import Missing
 from report.paper.plots import points, theory_line
 from report.quantity.evaluation import point
 from report.studies.inference_memory.results import Allocated
-from report.studies.inference_memory.rules import RULES, Comparison
+from report.studies.inference_memory.rules import RULES, RuleComparison
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     LAYOUTS,
@@ -48,7 +48,7 @@ def peaks(run: Run) -> Iterator[Scaling]:
     yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
 
 
-def rules(comparison: Comparison) -> Iterator[Scaling]:
+def rules(comparison: RuleComparison) -> Iterator[Scaling]:
     """Predicted over run batch under the limits of a table, sorted, by rule."""
     lines = []
     for series, (rule, name) in enumerate(RULES.items()):

@@ -16,11 +16,11 @@ import msgspec
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact
 
-Rule: TypeAlias = Literal["tensors", "line", "sum", "estimator"]
-Mode: TypeAlias = Literal["inference", "training"]
+BatchRule: TypeAlias = Literal["tensors", "line", "sum", "estimator"]
+CallMode: TypeAlias = Literal["inference", "training"]
 
 #: Rule → its name in figures and tables.
-RULES: Final[dict[Rule, str]] = {
+RULES: Final[dict[BatchRule, str]] = {
     "line": "Line through 2 and 4 images",
     "estimator": "torch-kitsune",
     "tensors": "Tensors and workspaces",
@@ -44,7 +44,7 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     """A limit (B), the batch that was predicted to fit, and the largest that ran."""
 
     network: str
-    mode: Mode
+    mode: CallMode
     limit: int
     predicted: int
     ran: int
@@ -62,12 +62,12 @@ class Baseline(msgspec.Struct, frozen=True):
     estimated_per_image: int | None = None
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     """The largest batch by each rule that has one, and the batch that ran."""
 
     network: str
     ran: int
-    predicted: dict[Rule, int]
+    predicted: dict[BatchRule, int]
 
 
 def line(few: float, more: float, limit: int) -> int | None:
@@ -76,7 +76,7 @@ def line(few: float, more: float, limit: int) -> int | None:
     return int(_FEW + (limit - few) // per_image) if per_image > 0 else None
 
 
-class Comparison:
+class RuleComparison:
     """All rules under all limits of an inference, on a CPU; ours alone on a GPU."""
 
     def __init__(self, inputs: Inputs) -> None:
@@ -87,15 +87,15 @@ class Comparison:
         self.baselines = {row.network: row for row in own}
 
     @cached_property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[RuleOutcome]:
         """Apply every rule to every limit of a network with baselines."""
         known = [row for row in self.rows if row.network in self.baselines]
-        return [Outcome(row.network, row.ran, self._predicted(row)) for row in known]
+        return [RuleOutcome(row.network, row.ran, self._predicted(row)) for row in known]
 
-    def _predicted(self, row: LimitOfNetwork) -> dict[Rule, int]:
+    def _predicted(self, row: LimitOfNetwork) -> dict[BatchRule, int]:
         """Predict the largest batch under a limit by every rule that has an answer."""
         own = self.baselines[row.network]
-        predicted: dict[Rule, int | None] = {
+        predicted: dict[BatchRule, int | None] = {
             "tensors": row.predicted,
             "line": line(own.peak_of_2, own.peak_of_4, row.limit),
             "sum": (row.limit - own.summed_fixed) // own.summed_per_image,
@@ -104,7 +104,7 @@ class Comparison:
             predicted["estimator"] = (row.limit - own.estimated_fixed) // own.estimated_per_image
         return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
-    def ratios(self, rule: Rule) -> list[float]:
+    def ratios(self, rule: BatchRule) -> list[float]:
         """Sort the batches that a rule predicts over those that ran."""
         known = [row for row in self.outcomes if rule in row.predicted]
         return sorted(row.predicted[rule] / row.ran for row in known)

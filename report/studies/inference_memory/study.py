@@ -41,7 +41,7 @@ from report.studies.inference_memory.rules import (
     ROOM,
     ROOM_ON_GPU,
     SIDE,
-    Comparison,
+    RuleComparison,
 )
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
@@ -92,7 +92,7 @@ class Paper:
         self.varied = self.second or self.cpu
         #: The CPU on which networks with one allocation changed ran under limits.
         self.changed = next(filter(Run.has_changes, self.runs), None)
-        self.rules = Comparison(inputs)
+        self.rules = RuleComparison(inputs)
         on_gpus = [run for role, run in runs.items() if run.on_gpu and role != "gpu"]
         self.allocated = Allocated([self.gpu, *on_gpus] if self.gpu else on_gpus)
 
@@ -111,7 +111,7 @@ cpu: Part[Run] = study.part("cpu")
 limited: Part[Run] = study.part("limited", "cpu")
 varied: Part[Run] = study.part("varied", "cpu")
 changed: Part[Run] = study.part("changed", "cpu")
-compared: Part[Comparison] = study.part("rules", "others")
+compared: Part[RuleComparison] = study.part("rules", "others")
 second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
 allocated: Part[Allocated] = study.part("allocated", "gpu")
