@@ -379,6 +379,13 @@ def input_bytes(source: Source) -> Statement:
     return to_digits(printed / theory.image_bytes(SOURCE), 2).near(1, within=MARGIN)
 
 
+changed.values(
+    "measured",
+    effect_thread=partial(changes.effect, size=SOURCE, change=changes.THREAD),
+    effect_returned=partial(changes.effect, size=SOURCE, change=changes.RETURNED),
+)
+
+
 @changed.claim("A second thread halves the baseline's products and nothing else, within a fifth")
 def thread_as_predicted(run: Run) -> Iterator[Statement]:
     return changes.as_predicted(run, changes.THREAD)
