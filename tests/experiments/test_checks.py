@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from experiments import registry
 from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import RecordCheck, checks_of
@@ -91,6 +93,14 @@ def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
 
 
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of the study is that of the record, which is older."""
+    cases = tuple(case.factors for case in read_record(FILE, DATA).record.cases)
+    study = replace(registry.load("conv_scaling"), cases=lambda levels: cases)
+    monkeypatch.setattr(registry, "load", lambda name: study)
+
+
 def first(**changes: object) -> Callable[[Record], Record]:
     return lambda r: changed(r, cases=(changed(r.cases[0], **changes), *r.cases[1:]))
 
@@ -104,6 +114,7 @@ def quicker(record: Record) -> Record:
     return first(rounds=tuple(rounds))(record)
 
 
+@pytest.mark.usefixtures("planned")
 def test_each_fault_changes_its_line_alone() -> None:
     good = read_record(FILE, DATA)
     before = {check.topic: check.level for check in checks_of(good, DATA)}
@@ -133,6 +144,7 @@ def test_an_unforeseen_fault_stops_no_other_record(
     assert said.count("cannot be used (ZeroDivisionError: division by zero)") == 2
 
 
+@pytest.mark.usefixtures("planned")
 def test_markdown_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The oracle: medians of eight processes by hand, of which the extremes are the interval."""
     record = read_record(FILE, DATA).record
