@@ -37,8 +37,8 @@ MARGIN: Final = 0.1
 #: Losses that differ by less than this share are those of one training.
 ALIKE_LOSS: Final = 1e-3
 
-#: Two networks with fewer images.
-NARROW, FEWER = Size(10, 16_000), Size(128, 16_000)
+#: The network of much work with fewer images.
+FEWER: Final = Size(128, 16_000)
 
 
 class Paper:
@@ -137,7 +137,6 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "many_images": exact("images, most", "1", SOURCE.images),
         "most_neurons": exact("neurons, most", "1", WIDEST.hidden),
         "large_neurons": exact("neurons", "1", LARGE.hidden),
-        "fewer_images": exact("images", "1", NARROW.images),
         "shared_images": exact("images", "1", LESS_WIDE.images),
         "learned": source.value("training"),
         "weights": theory.D * theory.H + theory.H * theory.K,
@@ -192,7 +191,6 @@ gpu.values(
     there_torch=partial(results.gain_there, library="torch_cuda"),
     library_and_session=results.library_and_session,
     floor=Run.floor_time,
-    floor_torch=partial(Run.floor_time, library="torch_cuda"),
     products_growth=partial(Run.growth, quantity=PRODUCTS, library="cupy"),
     products_growth_torch=partial(Run.growth, quantity=PRODUCTS, library="torch_cuda"),
     growth=partial(Run.growth, quantity="time", library="cupy"),
@@ -225,6 +223,7 @@ gpu.values(
     relu_here=partial(results.range_of, choose=max, of=("relu_time", SOURCE, "cupy")),
     widest_time=partial(Run.time, size=WIDEST, library="numpy"),
     host_time=partial(Run.time, size=SOURCE, library="numpy"),
+    time_cupy=partial(Run.time, size=SOURCE, library="cupy"),
     time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
     products_torch=partial(Run.products_time, size=SOURCE, library="torch_cuda"),
     spread=partial(results.largest_ratio, libraries=["numpy"]),
