@@ -100,6 +100,7 @@ def host(run: Run) -> str:
 
 
 cpu.texts(cpu=short_name)
+changed.texts(changed_cpu=short_name)
 gpu.texts(host_name=results.processor_family)
 cpu.texts(cpu_name=results.processor_family)
 
@@ -558,5 +559,5 @@ _LEFT_OUT: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
 def machines(p: Paper) -> Table:
     """Tabulate the runs of the sentences; the model names a GPU."""
     gpu = replace(p.gpu, label=results.gpu_name(p.gpu)) if p.gpu else None
-    table = setup([run for run in (p.cpu, gpu) if run])
+    table = setup([run for run in (p.cpu, p.changed, gpu) if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _LEFT_OUT))
