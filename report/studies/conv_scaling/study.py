@@ -179,7 +179,7 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "memory_gap": largest(*source.gap.values()),
         "page": theory.PAGE,
         "cured_to": theory.CURED_TO,
-        "freed": 4 * exact("elements", "B", theory.FREED),
+        "freed": exact("freed tensor, MB", "1", 4 * theory.FREED // 10**6),
         "reserve": exact("reserve", "1", heap.RESERVE // 2**10),
         "reserve_pages": theory.RESERVE / theory.PAGE,
         "weight_pages": exact("pages of the weights", "1", theory.WEIGHT_PAGES),
