@@ -556,7 +556,8 @@ def peaks_repeat(p: Paper) -> Iterator[Statement]:
 @on_gpu.claim("Most large batches copy as many images as an index can name, within a thousandth")
 def batch_split(p: Paper) -> Iterator[Statement]:
     if p.allocated.split:
-        yield exact("share of calls", "1", p.allocated.split_met / len(p.allocated.split)) > _MOST
+        share = p.allocated.split_met / len(p.allocated.split)
+        yield exact("share of calls", "1", share, p.allocated.file) > _MOST
 
 
 @on_gpu.claim("A GPU's peak of memory grows with every batch size of the source")
