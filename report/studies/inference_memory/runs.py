@@ -123,14 +123,6 @@ class Run(any_study.Run):
         grown = self.held(call, "peak") - self.held(call, "before")
         return named("bytes an image", grown / call.batch)
 
-    def needed_per_image(self, call: Call) -> Quantity:
-        """Predict the bytes an image of a call's tensors alone."""
-        network, name = self.network(call), "needed bytes an image"
-        if isinstance(network, Missing):
-            return absent(name, "B", network.reason)
-        size = peaks.needed(network, call.batch) - peaks.before(network, call.batch)
-        return exact(name, "B", size / call.batch, self.file)
-
     def persistent(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor images."""
         before, network = self.held(call, "before"), self.network(call)
