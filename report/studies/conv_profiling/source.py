@@ -224,7 +224,7 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Operator table of TensorBoard", "Memory Calculation, step 3", "audited; its rows add up"),
     ("Measured and estimated memory", "Memory Calculation", "audited; taken apart"),
     ("Graph of memory over batch size", "", "out of reach: not legible"),
-    ("Claims: temporary storage, recovery", "", "see the next table; recovery cannot be tested"),
+    ("Claims: temporary storage, recovery", "", "see the claims above; recovery cannot be tested"),
     ("Changed channels", "Changing the Conv", "reproduced: counts and bytes of that shape"),
     ("Set-up of the cluster", "", "not repeated"),
 )
