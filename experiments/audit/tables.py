@@ -65,7 +65,7 @@ def read_table(path: Path, number: int = 1) -> TextTable:
 
 def _csv_rows(text: str) -> list[tuple[str, ...]]:
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
-    return [tuple(cell.strip() for cell in row) for row in rows if any(row)]
+    return [tuple(map(str.strip, row)) for row in rows if any(row)]
 
 
 def _parse(path: Path, text: str, file_format: str) -> list[list[tuple[str, ...]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,18 +34,25 @@ def region_map(both: tuple[Run, Source]) -> Iterator[Scaling]:
         yield _times(run, source)
 
 
+def _mean_call(calls: Iterable[theory.OperatorCall]) -> tuple[float, float]:
+    """Return the mean work (GFLOP) and traffic (MB) of the calls of an iteration."""
+    work, traffic = 0.0, 0.0
+    for call in calls:
+        work += call.work
+        traffic += call.bytes
+    return work / _CALLS / 1e9, traffic / _CALLS / 1e6
+
+
 def _calls(run: Run, costs: dict[str, float], rate: float, bandwidth: float) -> Scaling:
     """Draw a call of each size on the map of work and traffic (GFLOP, MB)."""
     drawn = []
     for place, width in enumerate(sorted({size.hidden for size in run.sizes})):
         own = sorted(size for size in run.sizes if size.hidden == width)
         sums = [theory.calls(size) for size in own]
-        x = tuple(sum(call.work for call in calls) / _CALLS / 1e9 for calls in sums)
-        y = tuple(sum(call.bytes for call in calls) / _CALLS / 1e6 for calls in sums)
+        x, y = zip(*map(_mean_call, sums), strict=True)
         drawn.append(Points(f"{width:,} neurons", x, y, series=place, joined=True))
     their = theory.calls(SOURCE)
-    work = sum(call.work for call in their) / _CALLS / 1e9
-    moved = sum(call.bytes for call in their) / _CALLS / 1e6
+    work, moved = _mean_call(their)
     drawn.append(Points("The source", (work,), (moved,), series=4, hollow=True))
     curves = []
     for name, cost in costs.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Final, NamedTuple
 
 from report.core.missing import Missing
@@ -127,15 +127,20 @@ class Run(any_study.Run):
     def spread_of_gains(self) -> Spread | None:
         """Largest ratio of two speed-ups at one size, over all sessions."""
         cases = product(self.sizes, [name for name in self.libraries if name != "numpy"])
-        return _spread([g for s in self._gains(*case) for g in s] for case in cases)
+        return _spread([*chain.from_iterable(self._gains(*case))] for case in cases)
 
     def spread(
         self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
     ) -> Spread | None:
         """Largest ratio of two processes of one case, over all sessions."""
         cases = product(quantities, self.sizes, libraries)
-        runs = (self, *self.sessions)
-        return _spread([t for run in runs for t in run.medians(*case)] for case in cases)
+        return _spread(self._all_medians(*case) for case in cases)
+
+    def _all_medians(self, quantity: str, size: Size, library: str) -> list[float]:
+        medians: list[float] = []
+        for run in (self, *self.sessions):
+            medians += run.medians(quantity, size, library)
+        return medians
 
     def bounded(self, quantity: Quantity, spread: Spread | None, power: int = 1) -> Quantity:
         """A ratio with an allowance: it may be wrong by a spread, or by a power of it."""

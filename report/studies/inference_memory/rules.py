@@ -117,7 +117,8 @@ class RuleComparison:
 
     def numbers(self) -> dict[str, Quantity]:
         """Count for every rule the limits where it is right, and where its batch does not fit."""
-        cpu, gpu = (Counter(row.network for row in rows) for rows in (self.outcomes, self.on_gpu))
+        cpu = Counter(row.network for row in self.outcomes)
+        gpu = Counter(row.network for row in self.on_gpu)
         counts: dict[str, float] = {"rule_limits": cpu.total(), "rule_networks": len(cpu)}
         for rule in RULES:
             ratios = self.ratios(rule)

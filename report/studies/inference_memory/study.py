@@ -488,10 +488,11 @@ def _repeated(p: Paper) -> Quantity:
 
 def _half_time(run: Run, most: bool) -> Quantity:
     """Return the extreme ratio of the time of a call in half precision to that in float32."""
-    times = [
-        run.time(small(SHOWN, batch, precision)) / run.time(small(SHOWN, batch))
-        for batch, precision in product((2**n for n in range(11)), PRECISIONS[1:])
-    ]
+    times = []
+    for exponent, precision in product(range(11), PRECISIONS[1:]):
+        batch = 2**exponent
+        half, single = small(SHOWN, batch, precision), small(SHOWN, batch)
+        times.append(run.time(half) / run.time(single))
     return (largest if most else smallest)(*times)
 
 
