@@ -492,13 +492,13 @@ def _beside(
     own, paper = replica.findings.shown_figure, original.machines.get(replica.about)
     if own is None:
         return [], {}
-    here, there = replica.label, paper.label if paper else ""
-    if here == there:
-        here, there = f"{here} (this record)", f"{there} (paper)"
-    panels = _titled(own, here)
+    label, label_of_paper = replica.label, paper.label if paper else ""
+    if label == label_of_paper:
+        label, label_of_paper = f"{label} (this record)", f"{label} (paper)"
+    panels = _titled(own, label)
     other = paper.findings.figures.get(own.id) if paper else None
     if other and len(other.drawing.panels) == len(panels):
-        left = _titled(other, there)
+        left = _titled(other, label_of_paper)
         panels = [panel for pair in zip(left, panels, strict=True) for panel in pair]
     else:
         other = None
@@ -517,9 +517,14 @@ def _beside(
     measures = [measure(item.stored, item.label, original.compared) for item in compared]
     if original.compared.heading and len(rank(measures)) == len(compared) > 1:
         effects = [with_interval(number(m.measured), str(m.measured.unit)) for m in measures]
-        finding = f"{original.compared.heading}: {effects[0]} on {here}, {effects[1]} in the paper"
+        finding = f"{original.compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
     name = _in_words(own.name)
-    facts = {"paper": there if other else "", "here": here, "name": name, "finding": finding}
+    facts = {
+        "paper": label_of_paper if other else "",
+        "here": label,
+        "name": name,
+        "finding": finding,
+    }
     return [Figure("fig-beside", drawing)], {"beside": facts}
 
 

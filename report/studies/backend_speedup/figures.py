@@ -83,12 +83,11 @@ def _times(run: Run, source: Source) -> Scaling:
     drawn: list[Points] = []
     for name, (label, series) in _SERIES.items():
         for session in (run, *run.sessions):
-            sizes = [size for size in run.sizes if session.medians("time", size, name)]
-            pairs = [
-                (1e3 * theory.shortest_time(size, *(run.limits or (1.0, 1.0))), 1e3 * time)
-                for size in sizes
-                for time in session.medians("time", size, name)
-            ]
+            pairs = []
+            for size in run.sizes:
+                shortest = theory.shortest_time(size, *(run.limits or (1.0, 1.0)))
+                for time in session.medians("time", size, name):
+                    pairs.append((1e3 * shortest, 1e3 * time))
             if pairs:
                 x, y = zip(*pairs, strict=True)
                 other = "" if session is run else ", earlier"

@@ -40,11 +40,11 @@ class Run(any_study.Run):
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes that were timed, by their work."""
-        sizes = {
-            Size(int(case.factors.get("hidden", 10)), int(case.factors["samples"]))
-            for case in self.stored.record.cases
-            if self._is_meant(case.factors, "scaling", "float32")
-        }
+        sizes = set()
+        for case in self.stored.record.cases:
+            factors = case.factors
+            if self._is_meant(factors, "scaling", "float32"):
+                sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
     def _is_meant(self, factors: CaseFactors, subject: str, dtype: str) -> bool:
@@ -190,20 +190,22 @@ class Run(any_study.Run):
         iteration's own growth, fits into gaps of the smallest iteration.
         """
         added = self.growth(PRODUCTS, library) - self.growth("time", library)
-        most, least, longer, floors = (
-            self.medians(quantity, size, library)
-            for quantity, size in product((PRODUCTS, "time"), (SOURCE, SMALL))
-        )
-        shares = [
-            (a - b - c + floor) / floor for a, b, c, floor in product(most, least, longer, floors)
-        ]
+        products = self.medians(PRODUCTS, SOURCE, library), self.medians(PRODUCTS, SMALL, library)
+        times = self.medians("time", SOURCE, library), self.medians("time", SMALL, library)
+        shares = []
+        for most, least, longer, floor in product(*products, *times):
+            shares.append((most - least - longer + floor) / floor)
         return self.spanning(added / self.floor_time(library), shares)
 
     @property
     def at_floor(self) -> dict[Size, float]:
         """CuPy's time over its floor, at the sizes where it is hardly longer."""
-        times = {size: point(self.time(size, "cupy") / self.floor_time()) for size in self.sizes}
-        return {size: t for size, t in times.items() if isinstance(t, float) and t <= AT_FLOOR}
+        times = {}
+        for size in self.sizes:
+            time = point(self.time(size, "cupy") / self.floor_time())
+            if isinstance(time, float) and time <= AT_FLOOR:
+                times[size] = time
+        return times
 
     # --------------------------------------------------------------------------- measured rates
 

@@ -323,8 +323,8 @@ def large_faster(run: Run) -> Iterator[Statement]:
 @gpu.claim("Over two orders of magnitude of work the GPU's iteration takes less than twice as long")
 def floor(run: Run) -> Statement:
     last = [SMALL, *run.at_floor][-1]
-    here = replace(run, sessions=()).spread()
-    return run.bounded(run.time(last, "cupy") / run.floor_time(), here) < 2
+    own_spread = replace(run, sessions=()).spread()
+    return run.bounded(run.time(last, "cupy") / run.floor_time(), own_spread) < 2
 
 
 @gpu.claim("On the source's network the GPU is more than a tenth faster than the CPU beside it")

@@ -138,10 +138,9 @@ class Run(any_study.Run):
 
     def on_cuda_cores(self, factors: CaseFactors) -> Quantity:
         """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
-        adds, multiplies, fused = (
-            self.repeated(f"ncu_fp32_{kind}", factors)
-            for kind in ("additions", "multiplications", "multiply_adds")
-        )
+        adds = self.repeated("ncu_fp32_additions", factors)
+        multiplies = self.repeated("ncu_fp32_multiplications", factors)
+        fused = self.repeated("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen(self, batch: int) -> Quantity:

@@ -514,21 +514,20 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
     counted = {**p.changed, **results.calls_of("held_out", p.second_counts)}
     groups = []
     for place, inputs in enumerate((9, 8)):
-        pairs = [
-            (call.shape.outputs, ratio[1])
-            for call, work in sorted(counted.items())
-            if (call.shape.inputs, call.shape.image, call.batch) == (inputs, 21, 8)
-            and (ratio := _over_theory(work))
-        ]
+        pairs = []
+        for call, work in sorted(counted.items()):
+            ratio = _over_theory(work)
+            if ratio and (call.shape.inputs, call.shape.image, call.batch) == (inputs, 21, 8):
+                pairs.append((call.shape.outputs, ratio[1]))
         if pairs:
             x, y = zip(*pairs, strict=True)
             groups.append(Points(f"counted, {inputs} inputs", x, y, series=place))
     if groups:
         outputs = tuple(float(n) for n in range(15, 27))
-        curves = [
-            Curve(f"predicted, {inputs}", outputs, tuple(map(partial(_in_blocks, inputs), outputs)))
-            for inputs in (9, 8)
-        ]
+        curves = []
+        for inputs in (9, 8):
+            predicted = tuple(map(partial(_in_blocks, inputs), outputs))
+            curves.append(Curve(f"predicted, {inputs}", outputs, predicted))
         yield Scaling(
             "Output channels",
             "Executed ÷ theory",

@@ -38,11 +38,15 @@ def peaks(run: Run) -> Iterator[Scaling]:
     drawn: tuple[Points, ...] = ()
     curves = []
     for series, layout in enumerate(LAYOUTS):
-        calls = [c for n in range(11) if (c := small(SHOWN, 2**n, layout=layout)) in run.calls]
-        measured = {c.batch: run.per_image(c) for c in calls}
+        measured, theory = {}, {}
+        for exponent in range(11):
+            call = small(SHOWN, 2**exponent, layout=layout)
+            if call in run.calls:
+                measured[call.batch] = run.per_image(call)
+                added = run.predicted_peak(call) - run.held(call, "before")
+                theory[call.batch] = added / call.batch
         drawn += points(layout.replace("_", " "), measured, "MB", series=series)
-        theory = {c.batch: (run.predicted_peak(c) - run.held(c, "before")) / c.batch for c in calls}
-        if calls and not any(size.missing for size in theory.values()):
+        if theory and not any(size.missing for size in theory.values()):
             curves.append(theory_line("", theory, "MB"))
     ticks = tuple(float(4**n) for n in range(6))
     yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)

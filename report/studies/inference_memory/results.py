@@ -165,11 +165,12 @@ def summed_batch(limit: Limit) -> int:
 
 def beyond(run: Run, changed: bool = False) -> list[Quantity]:
     """Return the predicted bytes above the limit where a larger batch than predicted ran."""
-    return [
-        exact("excess", "B", least(fits.predicted[limit.ran]) - limit.bytes, run.file)
-        for limit, fits in limits(run, changed)
-        if limit.ran > fits.largest and limit.ran in fits.predicted
-    ]
+    excess: list[Quantity] = []
+    for limit, fits in limits(run, changed):
+        if limit.ran > fits.largest and limit.ran in fits.predicted:
+            above = least(fits.predicted[limit.ran]) - limit.bytes
+            excess.append(exact("excess", "B", above, run.file))
+    return excess
 
 
 class Copies(NamedTuple):
@@ -280,16 +281,19 @@ class Allocated:
 
 def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Call]:
     """Return the tiled calls of a run, of one form, or with tiles of one size."""
-    return [
-        call
-        for call in run.chosen(network=SHOWN)
-        if call.tile and form in (None, call.execution) and tile in (None, call.tile)
-    ]
+    calls = []
+    for call in run.chosen(network=SHOWN):
+        if call.tile and form in (None, call.execution) and tile in (None, call.tile):
+            calls.append(call)
+    return calls
 
 
 def over_whole(
     run: Run, of: Of, form: str | None = None, tile: int | None = None
 ) -> list[Quantity]:
     """Divide a number of tiled calls by that of whole maps."""
-    calls = [(call, replace(call, execution="eager", tile=None)) for call in tiled(run, form, tile)]
-    return [of(run, call) / of(run, whole) for call, whole in calls] or [NO_RATIO]
+    ratios = []
+    for call in tiled(run, form, tile):
+        whole = replace(call, execution="eager", tile=None)
+        ratios.append(of(run, call) / of(run, whole))
+    return ratios or [NO_RATIO]
