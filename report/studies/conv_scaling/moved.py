@@ -129,7 +129,8 @@ def removed(moved: tuple[Start, ...]) -> Iterator[Statement]:
     for start in moved:
         for batch, share in start.mapping.items():
             if start.freed and batch < 0.99 * start.predicted:
-                yield exact(f"processes that map pages at {batch} images", "1", share).exactly(0)
+                name = f"processes that map pages at {batch} images"
+                yield exact(name, "1", share, start.file).exactly(0)
 
 
 def diagonal(moved: tuple[Start, ...]) -> Iterator[Scaling]:
