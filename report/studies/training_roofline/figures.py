@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from figures.panels import Band, Dots, Points, Roofline, Scaling
@@ -95,20 +96,18 @@ def shares(source: Source) -> Iterator[Dots]:
 def memory(both: tuple[Run, Source]) -> Iterator[Dots]:
     """Draw the bytes that steps allocate and reserve, a row a case, and the laptop's memory."""
     run, source = both
-    steps = [
-        Step(network, IMAGE, theory.SOURCE_BATCH // part, precision)
-        for network in NETWORKS
-        for precision, part in _SHOWN
-    ]
+    steps, names = [], []
+    for network, (precision, part) in product(NETWORKS, _SHOWN):
+        step = Step(network, IMAGE, theory.SOURCE_BATCH // part, precision)
+        steps.append(step)
+        suffix = ", TF32" if precision == "tfloat32" else ""
+        names.append(f"{network}, {step.batch}{suffix}")
     series = []
     for place, name in enumerate(("allocated", "reserved")):
         sizes = [run.bytes(f"{name}_peak", step) for step in steps]
         series.append(dot_series(name, sizes, "GB", series=place, hollow=bool(place)))
-    names = tuple(
-        f"{step.network}, {step.batch}{', TF32' * (step.precision == 'tfloat32')}" for step in steps
-    )
     size = value_of(source.memory(RTX)) / GIGA
-    yield Dots(names, tuple(series), "Memory of a step (GB)", reference=size)
+    yield Dots(tuple(names), tuple(series), "Memory of a step (GB)", reference=size)
 
 
 def layers(run: Run) -> Iterator[Roofline]:

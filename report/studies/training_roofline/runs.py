@@ -140,12 +140,13 @@ class Run(any_study.Run):
     @cached_property
     def _profiled(self) -> dict[Step, Case]:
         """The float32 steps that were timed layer by layer."""
-        return {
-            step: case
-            for case in self.stored.record.cases
-            if case.factors.get("subject") == "profile" and case.status == "ok"
-            if (step := step_of(case)) and step[3:] == ("float32", "contiguous")
-        }
+        profiled = {}
+        for case in self.stored.record.cases:
+            if case.factors.get("subject") == "profile" and case.status == "ok":
+                step = step_of(case)
+                if step and step[3:] == ("float32", "contiguous"):
+                    profiled[step] = case
+        return profiled
 
     def of_profiles(self, factor: str) -> Quantity:
         """Return the ``batch`` or ``image`` that all steps timed layer by layer share."""

@@ -68,11 +68,10 @@ class ResultRow:
         if not isinstance(cell, int | float) or column.unit is None:
             place = f"table {self.table}, row {self.number + 1}, {key}"
             raise self.reported.fault(f"{place}: expected a number, found none")
-        words = [
-            str(content)
-            for head, content in zip(table.columns, table.rows[self.number], strict=True)
-            if (head.unit is None and isinstance(content, str)) or head.key == "batch"
-        ]
+        words = []
+        for head, content in zip(table.columns, table.rows[self.number], strict=True):
+            if (head.unit is None and isinstance(content, str)) or head.key == "batch":
+                words.append(str(content))
         place = f"{table.place}, {column.name}, {', '.join(words)}"
         return Printed(cell, column.decimals, column.unit, place)
 
@@ -187,10 +186,9 @@ class Source:
     @cached_property
     def cases(self) -> tuple[PrintedRate, ...]:
         """Every printed throughput of a GPU."""
-        rates = {
-            (row.text("environment"), row.text("network"), row.batch): row
-            for row in self.rows("achieved")
-        }
+        rates = {}
+        for row in self.rows("achieved"):
+            rates[row.text("environment"), row.text("network"), row.batch] = row
         cases = []
         for device, item in product(GPUS, self.rows("throughput")):
             key = device, item.text("network"), item.batch
