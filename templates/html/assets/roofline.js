@@ -11,10 +11,10 @@
   const WIDTH = 380, HEIGHT = 230, LEFT = 48, BOTTOM = 36, EDGE = 24;
   const LOW = 0.1, HIGH = 10000; // intensities (FLOP/B)
   const svgElement = (name, attributes, text) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text) made.textContent = text;
-    return made;
+    const created = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
+    if (text) created.textContent = text;
+    return created;
   };
   const short = number => Number(number.toPrecision(2)).toLocaleString("en");
 
@@ -44,7 +44,7 @@
     for (let power = Math.ceil(Math.log10(floor)); 10 ** power < top; power += 1) {
       parts.push(svgElement("text", { x: LEFT - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, short(10 ** power / 1e9)));
     }
-    parts.push(svgElement("text", { x: (WIDTH + LEFT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "Arithmetic intensity (FLOP/B); vertical: rate (GFLOP/s)"));
+    parts.push(svgElement("text", { x: (WIDTH + LEFT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "Arithmetic intensity (FLOP/B)"), svgElement("text", { x: 4, y: 12 }, "Rate (GFLOP/s)"));
     for (const [work, bytes] of layers) {
       const intensity = work / bytes;
       if (intensity < LOW) continue; // layers without multiply-adds
@@ -117,6 +117,7 @@
     device.addEventListener("change", choose);
     for (const input of [network, peak, bandwidth]) input.addEventListener("input", show);
 
+    place.querySelector(".without-scripts")?.remove();
     const box = element("fieldset", "explore", element("legend", "", "Explore the roofline"),
       deviceLabel, networkLabel, clockLabel, peakLabel, bandwidthLabel, svg, words);
     if (root) place.after(box); else place.append(box);
