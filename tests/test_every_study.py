@@ -33,10 +33,12 @@ every_measured_study = pytest.mark.parametrize("study", MEASURED)
 every_study_of_own_records = pytest.mark.parametrize("study", OWN)
 
 VERDICTS = ("supported", "refuted")
-#: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out.
+#: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out;
+#: and one of scatter among steps, which this noise is.
 DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "memory-monotone", "peaks-exact", "bounds-hold",
     "precision-costs", "limits-within", "both-save",
+    "bunches-predict",
 }  # fmt: skip
 #: Claims that rest on a file beside a record of others, and need no samples.
 DECIDED_WITHOUT_SAMPLES = {"counters-blind", "copies-multiply"}

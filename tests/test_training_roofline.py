@@ -106,7 +106,9 @@ def loaded(network: str, files: str, excess: float = 1.0, image: int = 32) -> Ca
     def steps(process: int) -> dict[str, list[float]]:
         spread = 1 + (1e-4 if network == "none" else 5e-5) * process**2
         four = wait, step, step, late * (1 + 1e-5 * process**2)
-        return {"time": [seconds * spread for seconds in four * 5]}
+        waits = max(0, wait - 1.2 * step), 0, 0, 0  # the step after a wait takes a fifth longer
+        series = {"time": four, "loading_time": waits}
+        return {name: [s * spread for s in once * 5] for name, once in series.items()}
 
     factors = {"network": network, "image": image, "batch": 16, "files": files}
     return Case(
@@ -242,6 +244,8 @@ EXPECTED: Mapping[str, float] = {
     # One of four steps waits 0.52 - 0.24 = 0.28 s, the others take 0.08 s: a mean of 0.13 s.
     "overstated": (1 / 0.28 + 2 / 0.08 + 1 / 0.088) / 4 * 0.132 - 1,
     "overstated_predicted": (1 / 0.28 + 3 / 0.08) / 4 * 0.13 - 1,
+    "step_alone": 0.08, "step_beside": (1.2 * 0.08 + 2 * 0.08 + 0.088) / 4,
+    "overstated_beside": (1 / 0.262 + 3 / 0.086) / 4 * 0.13 - 1,
     "overstated_heavy": (3 + 1 / 1.2) * 4.2 / 16 - 1,
     "overstated_fast": (3 + 1 / 1.3) * 4.3 / 16 - 1, "loader_four": 4 * 16 / 0.024,
 }  # fmt: skip

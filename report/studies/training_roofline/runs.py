@@ -74,20 +74,34 @@ class Run(any_study.Run):
         return 1 / self.narrow_gain(network)
 
     def _loading(
-        self, name: str, unit: str, statistic: Statistic, network: str, files: str, image: int = 32
+        self,
+        name: str,
+        unit: str,
+        statistic: Statistic,
+        network: str,
+        files: str,
+        image: int = theory.LOADED_IMAGE,
+        quantity: str = "time",
     ) -> Quantity:
         """Compute a statistic of the times of steps on loaded images, process by process."""
         factors: dict[str, Level] = {"network": network, "files": files}
         factors |= {"image": image, "batch": theory.LOADED_BATCH}
-        processes = self.by_process("time", {"subject": "loading", **factors})
+        processes = self.by_process(quantity, {"subject": "loading", **factors})
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
         return self.of_processes(described(name, factors), unit, single)
 
-    def loaded_step(self, network: str = "none", files: str = "none", image: int = 32) -> Quantity:
+    def loaded_step(
+        self, network: str = "none", files: str = "none", image: int = theory.LOADED_IMAGE
+    ) -> Quantity:
         """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
         return self._loading("mean step", "s", fmean, network, files, image)
+
+    def beside_loader(self, network: str, files: str) -> Quantity:
+        """Average the time (s) of steps on loaded images without their wait for them."""
+        wait = self._loading("mean wait", "s", fmean, network, files, quantity="loading_time")
+        return self.loaded_step(network, files) - wait
 
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""
@@ -100,6 +114,11 @@ class Run(any_study.Run):
     def predicted_excess(self, network: str, files: str) -> Quantity:
         """Predict the overstatement of the mean of the throughputs of steps."""
         return self.bunched(network, files)[1]
+
+    def excess_beside(self, network: str, files: str) -> Quantity:
+        """Predict the overstatement from the time of steps beside the loader."""
+        step = self.beside_loader(network, files)
+        return theory.bunched(self.loaded_step(files=files), step)[1]
 
     def four_loaders(self) -> Quantity:
         """Compute the images a second of four workers, each on a core, for the source's images."""

@@ -157,6 +157,7 @@ def _counts(p: Paper) -> dict[str, Quantity]:
         "paradox_printed": p.source.value("paradox"),
         "source_batch": exact("batch", "1", theory.SOURCE_BATCH),
         "loaded_batch": exact("batch", "1", theory.LOADED_BATCH),
+        "loaded_image": exact("side of a loaded image", "1", theory.LOADED_IMAGE),
         "image": exact("side of an image", "1", IMAGE),
         "half_batch": exact("batch", "1", p.source.compared(RTX, HEAVY).batch),
         "collapse_factor": p.source.value("collapse_factor"),
@@ -290,11 +291,16 @@ cpu.values(
 )
 
 
-loader.values(loader_four=Run.four_loaders)
+loader.values(
+    loader_four=Run.four_loaders,
+    step_alone=partial(Run.loaded_step, network=SMALL),
+    step_beside=partial(Run.beside_loader, network=SMALL, files="1080"),
+)
 loader.values(
     "percent",
     overstated=partial(Run.overstated, network=SMALL, files="1080"),
     overstated_predicted=partial(Run.predicted_excess, network=SMALL, files="1080"),
+    overstated_beside=partial(Run.excess_beside, network=SMALL, files="1080"),
     overstated_heavy=partial(Run.overstated, network=HEAVY, files="1080"),
     overstated_fast=partial(Run.overstated, network=SMALL, files="320"),
 )
@@ -348,7 +354,7 @@ def averages_agree(run: Run) -> Iterator[Statement]:
     return (run.overstated(*case) < MARGIN for case in FED)
 
 
-@loader.claim("Workers that finish together predict time and average of loaded steps to a tenth")
+@loader.claim("Workers that finish together predict steps to a tenth and excess to ten points")
 def bunches_predict(run: Run) -> Iterator[Statement]:
     for case in (WAITING, *FED):
         seconds, overstated = run.bunched(*case)

@@ -19,6 +19,8 @@ SOURCE_BATCH: Final = 128
 WORKERS: Final = 4
 #: Images of a step on loaded images.
 LOADED_BATCH: Final = 16
+#: Pixels along a side of these images.
+LOADED_IMAGE: Final = 32
 
 
 @cache
