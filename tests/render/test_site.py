@@ -119,6 +119,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     figure = {"place": "figures.time", "series": series, "svg": made.svg.decode()}
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
     (own / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
+    (own / "figures" / "card.svg").write_bytes(made.svg)
     (own / "details.js").write_text(script_of("details", details), "utf-8")
     given = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
     for name in ("reported/sample.json", *(f"sample/{each}" for each in given)):
