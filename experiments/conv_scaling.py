@@ -18,7 +18,7 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 Only forward calls are timed, the layer's under every policy of glibc for freed memory: keep it,
 return it by both thresholds or by one of them, and return it while a library records the blocks.
 
-Two further subjects move the batch size from which calls map pages:
+Two further subjects move the batch size from which calls map pages; only ``--set`` selects them:
 
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of the cliff, after the program
   has set the trimming ``threshold`` (MiB) of glibc, or has freed a tensor of ``freed`` elements.
@@ -308,7 +308,7 @@ _FACTORS: Final = (
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
-        Factor("subject", levels=(*_ON_GPU, "cliff", "cure"), quick=("layer", "network")),
+        Factor("subject", levels=_ON_GPU, quick=("layer", "network"), on_request=("cliff", "cure")),
         *_FACTORS,
     ),
     cases=cases,
@@ -327,7 +327,6 @@ _ON_CPU: Final = Experiment(
                 "jemalloc": 6,
                 "traced": 6,
             },
-            budget_s=1500.0,
         ),
         quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
         timed_under=timed_under,

@@ -70,6 +70,8 @@ def _describe(study: Experiment) -> str:
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
         more = " (--set: any whole number from 1 to 10⁹)" if factor.any_count else ""
+        if factor.on_request:
+            more += f" (only with --set: {', '.join(map(str, factor.on_request))})"
         lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
     for device in ("cpu", "cuda") if study.on_gpu else ("cpu",):
         variant = study.on(device)

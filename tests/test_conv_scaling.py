@@ -262,7 +262,9 @@ def second_priced(batch: int) -> float:
 
 VALUES: Mapping[str, float] = {
     "cured_to": CURED[8_000_000][0], "starts": 24, "begun": 23, "to_the_image": 22,
-    "start_least": 6, "start_most": 8_389, "cured_least": 1.2, "cured_most": 1.55, "held": 63e6,
+    "start_least": 6, "start_most": 8_389, "small_gain": 1.55, "small_trained": 1.3, "held": 63e6,
+    "large_gain": 1.2, "large_kept": 1.25, "large_jemalloc": 1.15, "raised": 64_004_096,
+    "large_top": 3 * 4096 + 2**17,
     "trained": 1.4, "trained_large": 2.1, "second_trained": 1.4 / 1.25, "gpu_single": 6e-5,
     "gpu_image": 8e-4 / 1024, "gpu_gain": 6e-5 / (8e-4 / 1024), "reserve_pages": 32,
     "slows": time_of(64, "retained") / 4 / time_of(16, "retained"),
@@ -368,6 +370,9 @@ def other() -> dict[str, dict[str, Findings]]:
             "tensor-cores": on(_169869312=169_869_311),
             "profiler-overhead": on(_340918272=340_918_273),
             "compressed-memory": on(_37748736=37_748_735),
+            "uncured-large": on(record(cases=[layer_case(1), *cure_cases(slower=1.2)])),
+            # By hand: 2 × 8 × 64 × (112² + 56²) elements of 4 B less 2¹⁷ B, in pages of 4,096 B.
+            "four-outputs": on(record(cases=[layer_case(1), *cure_cases(pages=15_648)])),
         },
         "refuted": {
             "source-theory": on(_339738624=339_738_625),
@@ -387,6 +392,7 @@ def other() -> dict[str, dict[str, Findings]]:
             "start-predicted": on(record(cases=[layer_case(1), *moved_cases(late=40)])),
             "cliff-removed": on(record(cases=[layer_case(1), *moved_cases(below=33)])),
             "cured-pages": on(record(cases=[layer_case(1), *cure_cases(pages=33)])),
+            "cured-small": on(record(cases=[layer_case(1), *cure_cases(pages=33)])),
             "cured-faster": on(record(cases=[layer_case(1), *cure_cases(slower=1.1)])),
         },
     }
@@ -437,7 +443,9 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
     """Also where the copy of the input lies lower: 294,912, 86,528 and 147,456 B an image."""
     settings: list[dict[str, Any]] = [{"threshold": 2**n} for n in range(1, 6)]
     settings.append({"freed": 8_000_000})
-    listed = cases({**STUDY_RUN.levels(quick=False), "subject": ("cliff",)})
+    full_plan = STUDY_RUN.levels(quick=False)
+    assert {c["subject"] for c in cases(full_plan)} == {"layer", "network", "variant"}
+    listed = cases({**full_plan, "subject": ("cliff",)})
     for layer, starts in STARTS.items():
         image = MOVED[layer]
         for setting, start in zip(settings, starts, strict=True):

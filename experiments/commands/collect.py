@@ -153,7 +153,7 @@ def _check_study(file: HandedIn, record: Record) -> None:
 
 def _fits(record: Record, study: str) -> bool:
     """Whether a case of the record has only factors of the study, and the study's subjects."""
-    factors = {factor.name: factor.levels for factor in registry.load(study).factors}
+    factors = {factor.name: factor.possible for factor in registry.load(study).factors}
     subjects = factors.get("subject", (None,))  # None: a study without this factor
     for case in record.cases:
         if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:

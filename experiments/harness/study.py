@@ -44,16 +44,25 @@ class UnavailableError(MeasurementError):
 
 @dataclass(frozen=True)
 class Factor:
-    """Factor with its levels in both plans; ``any_count`` allows others, from 1 to 10⁹."""
+    """Factor with its levels in both plans.
+
+    ``--set`` also selects levels ``on_request``, and if ``any_count`` any from 1 to 10⁹.
+    """
 
     name: str
     levels: tuple[Level, ...]
     quick: tuple[Level, ...] = ()
     any_count: bool = False
+    on_request: tuple[Level, ...] = ()
+
+    @property
+    def possible(self) -> tuple[Level, ...]:
+        """Levels that ``--set`` selects by name."""
+        return (*self.levels, *self.on_request)
 
     def parse(self, text: str) -> Level:
         """Return the level called ``text``; raises ``UsageError`` with the possible levels."""
-        for level in self.levels:
+        for level in self.possible:
             if text == str(level):
                 return level
         digits = text.isascii() and text.isdigit() and len(text) <= len(str(_LARGEST))
@@ -61,7 +70,7 @@ class Factor:
             return int(text)
         possible = f"whole numbers from 1 to {_LARGEST:,}"
         if not self.any_count:
-            possible = ", ".join(map(str, self.levels))
+            possible = ", ".join(map(str, self.possible))
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 

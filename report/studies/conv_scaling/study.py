@@ -140,6 +140,12 @@ def moved_on(p: Paper) -> str:
     return next((short_name(run) for run in p.runs if moved.starts(run)), "")
 
 
+@study.text()
+def cured_on(p: Paper) -> str:
+    """Name the CPU on which a tensor was freed before networks."""
+    return next((short_name(run) for run in p.runs if cure.cures(run)), "")
+
+
 @counted.text()
 def c_library(run: Run) -> str:
     host = run.stored.record.environment.host
@@ -179,6 +185,7 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "memory_gap": largest(*source.gap.values()),
         "page": theory.PAGE,
         "cured_to": theory.CURED_TO,
+        "raised": theory.RAISED,
         "freed": exact("freed tensor, MB", "1", 4 * theory.FREED // 10**6),
         "reserve": exact("reserve", "1", heap.RESERVE // 2**10),
         "reserve_pages": theory.RESERVE / theory.PAGE,
@@ -299,6 +306,23 @@ def cured_pages(networks: tuple[Cure, ...]) -> Iterator[Statement]:
 @cured.claim("One freed tensor speeds up each network whose calls fit by more than a tenth")
 def cured_faster(networks: tuple[Cure, ...]) -> Iterator[Statement]:
     return cure.faster(networks, MARGIN)
+
+
+@cured.claim("One freed tensor ends the pages of the MNIST CNN and speeds up its inference")
+def cured_small(networks: tuple[Cure, ...]) -> Iterator[Statement]:
+    return cure.cured_small(networks, moved.FEW, MARGIN)
+
+
+@cured.claim(
+    "Kept memory and jemalloc speed up ResNet-18's inference, and one freed tensor does not"
+)
+def uncured_large(networks: tuple[Cure, ...]) -> Iterator[Statement]:
+    return cure.uncured_large(networks, MARGIN)
+
+
+@cured.claim("The free top of ResNet-18's inference is four outputs, more than the threshold")
+def four_outputs(networks: tuple[Cure, ...]) -> Iterator[Statement]:
+    return cure.four_outputs(networks)
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")

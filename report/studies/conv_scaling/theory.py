@@ -11,6 +11,7 @@ from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling.subject import subject
 from report.theory import heap
 from report.theory import work as work_of
+from report.theory.shapes import square_convolution
 
 _LAYER = subject(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -102,4 +103,14 @@ CURED_TO = exact(
     "(threshold − reserve) ÷ free bytes of an image, whole images",
     "1",
     math.floor(heap.start_of_cliff(subject(1), heap.raised_trimming(FREED))),
+)
+RAISED = exact("raised threshold", "B", heap.raised_trimming(FREED))
+
+#: Two outputs of ResNet-18's first convolution and two of its first stage, on eight images.
+_FIRST = square_convolution("conv", (8, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
+_STAGE = square_convolution("conv1", (8, 64, 56, 56), 64, kernel=3, padding=1)
+FOUR_OUTPUTS = exact(
+    "two outputs of each convolution",
+    "B",
+    2 * (work_of.output_bytes(_FIRST) + work_of.output_bytes(_STAGE)),
 )
