@@ -186,12 +186,18 @@ def _add_checks(add: Callable[..., Any]) -> None:
 
 
 def _add_writers(add: Callable[..., Any]) -> None:
-    """Declare the commands that serve pages or write an artifact or a study."""
+    """Declare the commands that serve pages, or write an artifact, a page or a study."""
     add(
         "--artifact",
         action="store_true",
         help="Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for "
         "evaluators, and the files by which it is cited.",
+    )
+    add(
+        "--comparison",
+        type=some_path,
+        metavar="RECORD",
+        help="Write a page and a report of functions that «experiments compare» has judged.",
     )
     add(
         "--watch",
