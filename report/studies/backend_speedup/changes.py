@@ -12,9 +12,11 @@ from typing import Final
 
 from report.core.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, named, recorded
+from report.quantity.expression import Quantity, Statement, exact, named, recorded
+from report.quantity.operations import largest
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
+from report.studies.backend_speedup.theory import first_product
 
 NONE: Final = "none"
 THREAD: Final = "second thread"
@@ -77,14 +79,31 @@ def changed(run: Run, quantity: str, size: Size, change: str = NONE) -> Quantity
 
 
 def effect(run: Run, size: Size, change: str) -> Quantity:
-    """The time of an iteration with a change over the time without, process by process."""
+    """Divide the time of an iteration with a change by that without, process by process."""
     return changed(run, "time", size, change) / changed(run, "time", size)
+
+
+def product_effect(run: Run, size: Size, change: str) -> Quantity:
+    """Divide the time of the first product with a change by that without."""
+    alone = "product_alone_time"
+    return changed(run, alone, size, change) / changed(run, alone, size)
 
 
 def predicted(run: Run, size: Size, change: str) -> Quantity:
     """The effect that the rates of the unchanged baseline predict."""
     time = changed(run, "time", size)
     return named("predicted effect", 1 + _added(run, size, change) / time)
+
+
+def added_over_predicted(run: Run, size: Size, change: str) -> Quantity:
+    """Divide the time that a change adds to an iteration by the predicted one."""
+    added = changed(run, "time", size, change) - changed(run, "time", size)
+    return added / _added(run, size, change)
+
+
+def product_rate(run: Run, size: Size) -> Quantity:
+    """Compute the rate (FLOP/s) of the unchanged first product alone."""
+    return first_product(size) / changed(run, "product_alone_time", size)
 
 
 def _added(run: Run, size: Size, change: str) -> Quantity:
@@ -103,7 +122,8 @@ def _added(run: Run, size: Size, change: str) -> Quantity:
 
 def _work(run: Run, quantity: str, size: Size) -> Quantity:
     """A time (s) without that of the calls, which an iteration on one image measures."""
-    return changed(run, quantity, size) - changed(run, quantity, ONE_IMAGE)
+    work = changed(run, quantity, size) - changed(run, quantity, ONE_IMAGE)
+    return largest(work, exact("no work", "s", 0))
 
 
 def as_predicted(run: Run, change: str) -> Iterator[Statement]:

@@ -381,9 +381,28 @@ def input_bytes(source: Source) -> Statement:
 
 changed.values(
     "measured",
-    effect_thread=partial(changes.effect, size=SOURCE, change=changes.THREAD),
+    thread_source=partial(changes.effect, size=SOURCE, change=changes.THREAD),
+    thread_wide=partial(changes.effect, size=LESS_WIDE, change=changes.THREAD),
     effect_returned=partial(changes.effect, size=SOURCE, change=changes.RETURNED),
+    effect_double=partial(changes.effect, size=SOURCE, change=changes.DOUBLE),
+    predicted_double=partial(changes.predicted, size=SOURCE, change=changes.DOUBLE),
 )
+for _name, _size in ("source", SOURCE), ("wide", LESS_WIDE):
+    _pages = exact("pages by shapes", "1", changes.mapped_pages(_size))
+    study.constants(**{f"shapes_{_name}": _pages})
+    _product = partial(changes.product_effect, size=_size)
+    _faults = partial(changes.changed, quantity="page_faults", size=_size)
+    changed.values(
+        **{
+            f"rate_{_name}": partial(changes.product_rate, size=_size),
+            f"product_thread_{_name}": partial(_product, change=changes.THREAD),
+            f"product_double_{_name}": partial(_product, change=changes.DOUBLE),
+            f"pages_{_name}": partial(_faults, change=changes.RETURNED),
+            f"added_{_name}": partial(
+                changes.added_over_predicted, size=_size, change=changes.RETURNED
+            ),
+        }
+    )
 
 
 @changed.claim("A second thread halves the baseline's products and nothing else, within a fifth")
