@@ -103,5 +103,6 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
         return names, [0.0] * len(natural)
     room -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
     total = sum(weights)
-    shares = [max(room * weight / total, _SHORT_TEXT) if weight else 0.0 for weight in weights]
+    least = min(_SHORT_TEXT, room / sum(weight > 0 for weight in weights))
+    shares = [max(room * weight / total, least) if weight else 0.0 for weight in weights]
     return names, shares
