@@ -103,7 +103,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A computed line of theory; dotted if it shows a ``part`` of a prediction."""
+    """A computed line of theory; dotted if it shows a ``part`` of the predictions."""
 
     label: str
     x: tuple[float, ...]

@@ -35,7 +35,7 @@ from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions,
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import round_up
-from report.theory.terms import COUNTED_WIDTH
+from report.theory.terms import COUNTED_WIDTH, as_flops, theory_macs
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = ProfiledCall(Dimensions(33, 65, 3, 28), 8, "layer")
@@ -45,6 +45,8 @@ CHANGES: Final = {
     "one_fits": ProfiledCall(Dimensions(8, 19, 3, 21), 8, "changed"),
     "just_not": ProfiledCall(Dimensions(8, 17, 3, 21), 8, "changed"),
 }
+#: The network's image in the held-out call whose channels are changed.
+_DRAWN_IMAGE: Final = 21
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
 #: With TF32 on, batches that a GPU computes on its tensor cores.
@@ -145,9 +147,14 @@ def _model(run: Run) -> str:
     return markdown(gpu.model if gpu else run.short)
 
 
+def _folder(run: Run) -> str:
+    """Return the folder of the attachments of a run."""
+    return f"data/{run.file.removesuffix('.json')}"
+
+
 cpu.texts(cpu=short_name)
 second.texts(second=short_name)
-gpu.texts(gpu=_model)
+gpu.texts(gpu=_model, trace_folder=_folder)
 
 
 # ------------------------------------------------------------------------------ theory, source
@@ -206,6 +213,13 @@ def _tile_channels(p: Paper) -> Quantity:
     return _count(p.gpu, "tile", tiles[0][1] if tiles else Missing("no tile was named"))
 
 
+def _shown_count(p: Paper) -> Quantity:
+    """Return the counted operations of the call that is shown."""
+    if p.gpu is None or SHOWN not in p.tiled:
+        return absent("operations", "FLOP", "the call is not counted, or its kernel has no tile")
+    return results.recorded_in(p.gpu, p.tiled[SHOWN])
+
+
 def _padded(by_call: Mapping[ProfiledCall, Reconciliation]) -> int:
     """Count the calls whose tiles are padded."""
     return sum(reconciled.terms[0].amount > 0 for reconciled in by_call.values())
@@ -228,24 +242,32 @@ study.constants(
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
     padded, named = _padded(p.held_tiled), len(p.tiled) + len(p.held_tiled)
-    calls = (len(p.gpu.calls) if p.gpu else 0) + _held_on_gpu(p.fast)
+    held_on_gpu = _held_on_gpu(p.fast)
+    calls = (len(p.gpu.calls) if p.gpu else 0) + held_on_gpu
     return {
         "tile_channels": _tile_channels(p),
+        "shown_count": _shown_count(p),
         "tiled_cases": _count(p.gpu, "calls with a tile", len(p.tiled)),
         "tiled_shapes": _count(p.gpu, "shapes", len({call.shape for call in p.tiled})),
         "padded_cases": _count(p.gpu, "calls with padded tiles", _padded(p.tiled)),
         "forward_cases": _count(p.gpu, "forward calls", len(p.gpu.calls) if p.gpu else 0),
-        "held_on_gpu": _count(p.fast, "held-out calls", _held_on_gpu(p.fast)),
+        "held_on_gpu": _count(p.fast, "held-out calls", held_on_gpu),
         "held_tiled": _count(p.fast, "held-out calls with a tile", len(p.held_tiled)),
+        "held_untiled": _count(p.fast, "without a tile", held_on_gpu - len(p.held_tiled)),
         "held_padded": _count(p.fast, "held-out calls with padded tiles", padded),
         "gpu_calls": _count(p.gpu, "forward calls of both runs", calls),
         "gpu_named": _count(p.gpu, "calls with a tile of both runs", named),
     }
 
 
-@gpu_calls.value("measured")
-def held_most(p: Paper) -> Quantity:
-    return largest(*results.ratios(p.fast, p.held_tiled))
+@gpu_calls.mapping("measured")
+def _tiled_ratios(p: Paper) -> dict[str, Quantity]:
+    shown = SHOWN.layer
+    return {
+        "held_most": largest(*results.ratios(p.fast, p.held_tiled)),
+        "shown_over": _shown_count(p)
+        / exact("theory", "FLOP", as_flops(theory_macs(shown)).amount),
+    }
 
 
 study.constants(tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)))
@@ -305,33 +327,39 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @pair.mapping()
 def _second(p: Paper) -> dict[str, Quantity]:
-    """Count what the second CPU adds: peaks, changed calls, and oneDNN's code under valgrind."""
+    """Count what the second CPU adds: peaks, changed calls, and calls that oneDNN computes."""
     both = p.counts.keys() & p.second_counts.keys()
-    same = sum(p.counts[call].measured == p.second_counts[call].measured for call in both)
-    values = {
+    pure = [call.shape.image == _DRAWN_IMAGE for call in p.changed]
+    drawn = sum(_is_drawn(call) for call in p.changed)
+    no_code = absent("dispatched", "1", "no second CPU is there")
+    return {
         "second_calls": _count(p.second, "calls with a peak", len(p.second_peaks)),
         "changed_calls": _count(p.second, "changed calls", len(p.changed)),
         "counted_twice": _count(p.second, "calls counted on both CPUs", len(both)),
-        "counted_alike": _count(p.second, "calls with the same count on both", same),
+        "changed_pure": _count(p.second, "calls that change only channels", sum(pure)),
+        "changed_drawn": _count(p.second, "changed calls that are drawn", drawn),
+        "dispatched": p.second.dispatched(p.inputs) if p.second else no_code,
     }
-    processes = {
-        "dispatched": (),
-        "like_limited": (LIMITED, EMULATED),
-        "like_native": (NATIVE, EMULATED),
-    }
-    for id, pair in processes.items():
-        none = absent(id, "1", "no second CPU is there")
-        values[id] = p.second.dispatched(p.inputs, *pair) if p.second else none
-    return values
+
+
+def _largest_ratio(p: Paper) -> Quantity:
+    """Return the largest ratio of a count to theory, of all forward calls that have a rule."""
+    by_run = (p.cpu, p.counts), (p.second, p.changed), (p.gpu, p.tiled), (p.fast, p.held_tiled)
+    ratios: list[Quantity] = []
+    for run, calls in by_run:
+        if calls:
+            ratios += results.ratios(run, calls)
+    return largest(*ratios) if ratios else absent("count ÷ theory", "1", "nothing was counted")
 
 
 @pair.mapping("measured")
 def _changed_ratios(p: Paper) -> dict[str, Quantity]:
-    """Divide counts of eight images by theory."""
+    """Divide counts of changed calls by theory, and find the largest ratio of all calls."""
     shares = {}
     for id, call in CHANGES.items():
         counted = {call: p.changed[call]} if call in p.changed else {}
         (shares[id],) = results.ratios(p.second, counted)
+    shares["miss_most"] = _largest_ratio(p)
     return shares
 
 
@@ -343,6 +371,11 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
         "ratio_most": largest(*counts),
         "peak_most": largest(*peaks),
     }
+
+
+@cpu_calls.value("percent")
+def ratio_missed(p: Paper) -> Quantity:
+    return 1 - smallest(*results.ratios(p.cpu, p.counts))
 
 
 cpu.values(block=Run.block)
@@ -375,7 +408,7 @@ def parameters_per_image(p: Paper) -> Statement:
     return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
 
 
-@printed.claim("The source's workspace is what Winograd's algorithm keeps, and by one choice alone")
+@printed.claim("Of Winograd's workspaces one has the size of the source's, to the byte")
 def workspace_is_winograd(p: Paper) -> Iterator[Statement]:
     size = source.operator_bytes(p.reported, source.WORKSPACE, "self_allocation_size")
     batch = p.reported.count("profiled_batch")
@@ -453,6 +486,26 @@ def changed_as_predicted(p: Paper) -> Iterator[Statement]:
     return _without_residual(p.changer, p.changed.values())
 
 
+@pair.claim(
+    "Valgrind runs the code of a processor limited to AVX2, and no call that of a wider one"
+)
+def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
+    if p.second is None:
+        return
+    limited = p.second.dispatched(p.inputs, LIMITED, EMULATED)
+    yield (p.second.dispatched(p.inputs) - limited).exactly(0)
+    yield p.second.dispatched(p.inputs, NATIVE, EMULATED).exactly(0)
+
+
+@pair.claim("Calls counted on both CPUs have the same count")
+def counted_alike(p: Paper) -> Iterator[Statement]:
+    if p.cpu is None or p.second is None:
+        return
+    for call in sorted(p.counts.keys() & p.second_counts.keys()):
+        ours, theirs = p.counts[call], p.second_counts[call]
+        yield (results.recorded_in(p.second, theirs) - results.recorded_in(p.cpu, ours)).exactly(0)
+
+
 @cpu_calls.claim("Rules of the library explain all known counts and all peaks to the unit")
 def rules_explain(p: Paper) -> Iterator[Statement]:
     return chain(
@@ -508,6 +561,11 @@ def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
     yield replace(as_figure(p.estimate), x_label="Memory (MB)", residual="")
 
 
+def _is_drawn(call: ProfiledCall) -> bool:
+    """Whether the figure of changed channels shows a call."""
+    return call.shape.image == _DRAWN_IMAGE and call.shape.inputs in (8, 9) and call.batch == 8
+
+
 @pair.figure("changed", height=2.4)
 def changed_channels(p: Paper) -> Iterator[Panel]:
     """Draw counted work over theory by output channels, for eight and for nine input channels."""
@@ -517,7 +575,7 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
         pairs = []
         for call, work in sorted(counted.items()):
             ratio = _over_theory(work)
-            if ratio and (call.shape.inputs, call.shape.image, call.batch) == (inputs, 21, 8):
+            if ratio and _is_drawn(call) and call.shape.inputs == inputs:
                 pairs.append((call.shape.outputs, ratio[1]))
         if pairs:
             x, y = zip(*pairs, strict=True)
@@ -527,10 +585,10 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
         curves = []
         for inputs in (9, 8):
             predicted = tuple(map(partial(_in_blocks, inputs), outputs))
-            curves.append(Curve(f"predicted, {inputs}", outputs, predicted))
+            curves.append(Curve(f"predicted, {inputs}", outputs, predicted, part=inputs == 8))
         yield Scaling(
             "Output channels",
-            "Executed ÷ theory",
+            "Counted ÷ theory",
             tuple(groups),
             tuple(curves),
             x_scale="linear",
@@ -597,7 +655,7 @@ _SHOWN_BOTH: Final = (1, 8, 32, 64, 512)
 _WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "gemm": "product"}
 
 
-@gpu_calls.table(digits={"Fused": 3, "Whole sum": 3})
+@gpu_calls.table(digits={"Fused": 3, "Sum": 3})
 def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
     for call in _algorithms(p):
         assert p.gpu is not None
@@ -607,12 +665,12 @@ def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
         kernels = () if isinstance(names, Missing) else names
         special = {word for name in kernels for part, word in _WORDS.items() if part in name}
         yield {
-            "Kernel size": f"{shape.kernel}×{shape.kernel}",
+            "Size": f"{shape.kernel}×{shape.kernel}",
             "Batch": batch,
             "Pass": "forward" if pass_ == "forward" else "both",
             "Kernels": ", ".join(sorted(special)) or missing,
             "Fused": p.gpu.fused(*call),
-            "Whole sum": p.gpu.executed(*call),
+            "Sum": p.gpu.executed(*call),
         }
 
 
@@ -641,6 +699,26 @@ def _predicted_rows(
             "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
             "Peak, recorded": results.recorded_in(run, peak) if peak else unknown,
         }
+
+
+@gpu_calls.table("tiles", wide=True)
+def tiles_table(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Set each count that a tile predicts beside the recorded one."""
+    groups = (p.gpu, p.tiled, "derived"), (p.fast, p.held_tiled, "held out")
+    for run, calls, use in groups:
+        for call, work in calls.items() if run else ():
+            assert run is not None
+            kernels = kernels_of(p.inputs, run, call.factors)
+            tiles = () if isinstance(kernels, Missing) else tuple(map(tile_of, kernels))
+            tile = next(tile for tile in tiles if tile)
+            yield {
+                "Shape, batch": call.name,
+                "Use": use,
+                "Tile": "×".join(map(str, tile)),
+                "Theory (FLOP)": exact("theory", "FLOP", work.start.amount),
+                "Predicted": exact("predicted", "FLOP", work.end),
+                "Counted": results.recorded_in(run, work),
+            }
 
 
 @printed.table(wide=True)
