@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -116,7 +117,12 @@ def read_original(study: str) -> Original:
         if role in ("cpu", "gpu"):
             records[stored.file] = stored
     replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(records.values())))
-    return Original(findings, {r.about: r for r in reversed(replicas)}, declared.compared)
+    commands: dict[str, str] = {}
+    for stored in chosen.inputs.records:
+        for run in stored.runs:
+            commands |= dict.fromkeys(run.files, shlex.join(run.record.command))
+    machines = {replica.about: replica for replica in reversed(replicas)}
+    return Original(findings, machines, declared.compared, commands)
 
 
 def replicas_of(study: str, inputs: Inputs) -> tuple[list[Replica], dict[str, str]]:

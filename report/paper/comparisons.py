@@ -42,7 +42,7 @@ class DetailedClaim(Claim):
     ``files`` are those that its numbers come from, ``effect`` is the number of a claim of one
     comparison.  ``measured`` and ``expected`` are short texts for tables; ``reasons`` say of each
     comparison that does not hold why, in the order of the claim.  ``formulas`` are those of all
-    comparisons.
+    comparisons, ``known`` is the number of those that were measured.
     """
 
     files: tuple[str, ...] = ()
@@ -52,6 +52,7 @@ class DetailedClaim(Claim):
     expected: str = ""
     reasons: tuple[str, ...] = ()
     formulas: tuple[str, ...] = ()
+    known: int = 0
 
 
 def judge_in_detail(id: str, statement: Statement | Several) -> DetailedClaim:
@@ -73,6 +74,7 @@ def judge_in_detail(id: str, statement: Statement | Several) -> DetailedClaim:
         expected=_expected(comparisons, every=every),
         reasons=tuple(_reasons(comparisons, claim.verdict, every=every)),
         formulas=tuple(comparison.quantity.formula for comparison in comparisons),
+        known=sum(comparison.quantity.missing is None for comparison in comparisons),
     )
 
 

@@ -8,17 +8,20 @@ about a machine, and is counted in one line.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.choice import plan_text
+from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import Estimate
 from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
@@ -53,23 +56,36 @@ AGREEMENTS: Final[Mapping[str, str]] = {
 _NAMED: Final = 12
 #: Machines that are listed one by one below a claim.
 _LISTED: Final = 8
-#: Characters of a reason in the first line, and of a formula in a table.
-_REASON: Final = 60
-_FORMULA: Final = 56
+#: Characters of a formula beside a name, and in the list of formulas.
+_DESCRIPTION: Final = 60
+_FORMULA: Final = 200
+#: Numbers in the table of those that differ most.
+_DIFFERING: Final = 10
 _DECIDED: Final = ("supported", "refuted")
 #: Reasons that speak of a data directory → what is true of one record.
 _REASONS: Final[Mapping[str, str]] = {
-    "no run of the experiment is in the data directory": "this plan does not measure it",
-    "nothing to compare was recorded": "this plan does not measure it",
+    "no run of the experiment is in the data directory": "the record holds no such cases",
+    "nothing to compare was recorded": "the record holds no such cases",
 }
-_COUNTERS: Final = ("ncu", "lackey", "counted")
+#: Outcomes of claims that the paper decides, but for those with its verdict, and of others.
+_DIFFERENT: Final = ("contrary", "undecided", "not measured")
+_NO_VERDICT: Final = ("decided here alone", "without a verdict here and in the paper")
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Beginnings of a record's missing fields → words.
 _PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
 _ENDED: Final = "the run was ended before this was measured"
-#: Properties of a machine that change numbers though the processor is the same.
-_CONDITIONS: Final = ("C library", "Framework", "Driver, CUDA, cuDNN", "Arithmetic")
+#: Properties of a machine that change numbers.
+_INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
+_CONDITIONS: Final = (
+    "Device",
+    "Identity",
+    "Caches",
+    "C library",
+    "Framework",
+    "Driver, CUDA, cuDNN",
+    "Arithmetic",
+)
 
 
 @dataclass(frozen=True)
@@ -109,11 +125,12 @@ class Replica:
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: its findings, and its own machine of each kind."""
+    """The paper: its findings, its own machine of each kind, and the command of each record."""
 
     findings: Findings
     machines: Mapping[str, Replica]
     compared: MachineComparison[Any]
+    commands: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -188,53 +205,73 @@ def confirmed(results: Sequence[ClaimResult]) -> bool:
 
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
-    """The first line of a report: how many claims have the paper's verdict, by kind of machine."""
+    """How many claims have the paper's verdict, by kind of machine, and which others do not."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         group = [replica for replica in replicas if replica.about == about]
-        rows = compare(group, paper)
-        results = [result for row in rows.values() for result in row]
-        count = Counter(result.letter for result in results)
-        line = f"{{}} of {len(rows)} claims about {about}: same verdict as the paper"
-        if not rows:
-            line = f"0 of 0 claims about {about}: the paper makes none that one run can test"
-        elif len(group) == 1:
-            lacking = f" ({_lacking(results)})" if count["N"] else ""
-            line = line.format(count["A"]) + (
-                f"; {count['C']} contrary; {count['U']} undecided; "
-                f"{count['N']} not measured here{lacking}"
-            )
-        else:
-            line = line.format(sum(map(confirmed, rows.values()))) + (
-                f" on all of {len(group)} machines that "
-                f"decide them; of {len(results)} verdicts {count['A']} same, "
-                f"{count['C']} contrary, {count['U']} undecided, {count['N']} not measured"
-            )
-        if len(group) == 1 and _ENDED in group[0].stored.record.environment.missing.values():
-            line += "; the run was ended early, so that parts of it are missing"
-        lines.append(line + (f"; {count['D']} decided here alone" if count["D"] else ""))
+        titles: dict[str, list[str]] = {}
+        for id, results in compare(group, paper).items():
+            outcome = _outcome(results, paper.claims.get(id))
+            titles.setdefault(outcome, []).append(results[0].claim.title)
+        if not titles:
+            none = f"0 of 0 claims about {about}: the paper makes none that one run can test"
+            lines.append(none)
+            continue
+        same = len(titles.get("same", ()))
+        decided = same + sum(len(titles.get(outcome, ())) for outcome in _DIFFERENT)
+        where = group[0].label
+        if len(group) > 1:
+            where = f"all of {len(group)} machines that decide them"
+        line = (
+            f"{same} of {decided} claims about {about} that the paper decides were measured and "
+            f"have its verdict on {where}"
+        )
+        for outcome in (*_DIFFERENT, *_NO_VERDICT):
+            listed = titles.get(outcome, [])
+            if listed:
+                line += f"; {len(listed)} {outcome} ({'; '.join(first_few(listed))})"
+            elif outcome == "contrary":
+                line += "; 0 contrary"
+        lines.append(line)
     return "; ".join(lines) or "0 of 0 claims: no record of this study"
 
 
-def answer(replicas: Sequence[Replica], rows: Mapping[str, Sequence[ClaimResult]]) -> str:
-    """Whether the paper holds on these machines, in one sentence."""
-    if not rows:
-        return "No claim of the paper is tested here."
-    where = replicas[0].label if len(replicas) == 1 else f"{len(replicas)} machines"
-    where += f", {measured_on(replicas)}"
-    contrary = [results[0].claim.title for results in rows.values() if contradicted(results)]
-    if contrary:
-        some = " on some machine" if len(replicas) > 1 else ""
-        counts = f"{len(contrary)} of {len(rows)} claims {'are' if contrary[1:] else 'is'}"
-        titles = "; ".join(contrary)
-        return f"Not all of the paper holds on {where}: {counts} contrary{some} ({titles})."
-    undecided = len(rows) - sum(map(confirmed, rows.values()))
-    if undecided:
-        return (
-            f"Nothing contradicts the paper on {where}, but {undecided} of {len(rows)} claims "
-            f"{'have' if undecided > 1 else 'has'} no verdict to compare."
-        )
-    return f"All {len(rows)} claims that are tested have the paper's verdict on {where}."
+def _outcome(results: Sequence[ClaimResult], paper: Claim | None) -> str:
+    """The outcome of a claim on all machines, compared with the paper's verdict."""
+    letters = {result.letter for result in results}
+    if paper is None or paper.verdict not in _DECIDED:
+        return _NO_VERDICT["D" not in letters]
+    if confirmed(results):
+        return "same"
+    return _DIFFERENT["CUN".index(next(letter for letter in "CUN" if letter in letters))]
+
+
+def completeness(replica: Replica) -> str:
+    """How much of its plan a run measured, as far as its record tells."""
+    record = replica.stored.record
+    ended = _ENDED in record.environment.missing.values()
+    measured = sum(case.status == "ok" for case in record.cases)
+    text = (
+        f"The {plan_text(replica.stored)} was {'ended' if ended else 'finished'} after "
+        f"{_minutes(replica)} minutes, with {measured} of {len(record.cases)} cases"
+    )
+    timed = gates.disturbed(run.record for run in replica.stored.runs)
+    if timed:
+        text += f" and {timed[1]:,} timed measurements"
+    missing = record.environment.missing.items()
+    lacking = [_part_name(name) for name, why in missing if why == _ENDED]
+    return f"{text}; parts were not reached: {', '.join(first_few(lacking))}" if lacking else text
+
+
+def _minutes(replica: Replica) -> int:
+    """The minutes of all runs of a machine."""
+    shards = (shard for run in replica.stored.runs for shard in run.shards)
+    return sum(_minutes_of(shard.record) for shard in shards)
+
+
+def _minutes_of(record: Record) -> int:
+    began, ended = map(datetime.fromisoformat, (record.started, record.finished))
+    return math.ceil((ended - began).total_seconds() / 60)
 
 
 def measured_on(replicas: Iterable[Replica]) -> str:
@@ -243,18 +280,6 @@ def measured_on(replicas: Iterable[Replica]) -> str:
     if days[0] == days[-1]:
         return f"measured on {days[0]}"
     return f"measured from {days[0]} to {days[-1]}"
-
-
-def _lacking(results: Iterable[ClaimResult]) -> str:
-    """Why claims are not measured, in a few words each."""
-    reasons: dict[str, None] = {}
-    for result in results:
-        if result.letter == "N":
-            first = next(iter(result.reasons), "not recorded")
-            counted = any(word in first for word in _COUNTERS)
-            short = textwrap.shorten(first, _REASON, placeholder=" …")
-            reasons["no counters" if counted else short] = None
-    return "; ".join(reasons)
 
 
 # ----------------------------------------------------------------------------------------- report
@@ -269,16 +294,13 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
         claims: dict[str, Claim] = dict(one.claims)
         figures, own_facts = _beside(original, one, rows)
         own_facts |= _compared_with_paper(original, one, rows)
-        tables = [_claims_of_one(one, rows, paper), _setup(original, one), _numbers(one, paper)]
+        tables = [_claims_of_one(one, rows, paper), _setup(original, one)]
+        tables += [_differing(one, paper), _numbers(one, paper)]
         tables += [*one.findings.tables.values(), _records(replicas)]
     else:
         claims = {id: _verdict_of_all(results) for id, results in rows.items()}
         figures, own_facts = _figures(original, replicas, rows)
         tables = [_claims_of_many(replicas, rows, paper), _machines(replicas), _records(replicas)]
-    reasons = []
-    for results in rows.values():
-        if texts := _reasons(results, len(replicas)):
-            reasons.append({"claim": results[0].claim.title, "texts": texts})
     several = f"{len(replicas)} machines" if replicas else "no machine"
     return Findings(
         values={},
@@ -286,12 +308,12 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
         figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
-            "answer": answer(replicas, rows),
             "summary": summary(replicas, paper),
+            "completeness": completeness(one) if one else "",
             "where": one.label if one else several,
             "single": one is not None,
             "others": _not_counted(paper, claims),
-            "reasons": reasons,
+            "reasons": _grouped_reasons(original, rows, len(replicas)),
             "letters": [f"{letter} {words}" for letter, words in AGREEMENTS.items()],
             "left_out": list(left_out),
             "measured_on": measured_on(replicas).capitalize() if replicas else "",
@@ -301,6 +323,26 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
         | own_facts,
         key_figure=figures[0].id if figures else "",
     )
+
+
+def _grouped_reasons(
+    original: Original, rows: Mapping[str, Sequence[ClaimResult]], machines: int
+) -> list[dict[str, Any]]:
+    """Claims with the same reasons, and the commands that measured them for the paper if any."""
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for id, results in rows.items():
+        texts = tuple(_reasons(results, machines))
+        paper = original.findings.claims[id]
+        commands: dict[str, None] = {}
+        if machines == 1 and results[0].letter == "N" and isinstance(paper, DetailedClaim):
+            files = (file for file in paper.files if file in original.commands)
+            commands = dict.fromkeys(original.commands[file] for file in files)
+        if texts:
+            groups.setdefault((texts, tuple(commands)), []).append(results[0].claim.title)
+    return [
+        {"claims": titles, "texts": texts, "commands": commands}
+        for (texts, commands), titles in groups.items()
+    ]
 
 
 def _not_counted(paper: Findings, counted: Mapping[str, Claim]) -> list[dict[str, Any]]:
@@ -316,18 +358,7 @@ def _compared_with_paper(
     original: Original, replica: Replica, rows: Mapping[str, Sequence[ClaimResult]]
 ) -> dict[str, Any]:
     """How the conditions and the cases of one record differ from the paper's."""
-    conditions, cases = [], []
-    paper = original.machines.get(replica.about)
-    if paper:
-        own, other = (item.stored.record.environment for item in (replica, paper))
-        if own.threads != other.threads:
-            conditions.append(f"threads: {own.threads} here, {other.threads} in the paper")
-        for name, text in properties(own).items():
-            text_of_paper = properties(other)[name]
-            if name in _CONDITIONS and text != text_of_paper:
-                conditions.append(
-                    f"{name}: {_plain(text)} here, {_plain(text_of_paper)} in the paper"
-                )
+    paper, cases = original.machines.get(replica.about), []
     for id, (result,) in rows.items():
         original_claim = original.findings.claims[id]
         assert isinstance(original_claim, DetailedClaim)
@@ -336,7 +367,11 @@ def _compared_with_paper(
             if difference:
                 cases.append({"claim": result.claim.title, "text": difference})
     return {
-        "conditions": conditions,
+        "conditions": _conditions(replica, paper) if paper else [],
+        "same_system": _same_system(replica, paper) if paper else "",
+        "other_numbers": _numbers_of_other_cases(replica, original.findings),
+        "formulas": _formulas(replica, original.findings),
+        "record": f"data/{replica.stored.file}",
         "cases": cases,
         "parts": [
             {"id": id, "name": _in_words(id.removeprefix("tbl-"))} for id in replica.findings.tables
@@ -348,16 +383,60 @@ def _plain(cell: Any) -> str:
     return cell.reason if isinstance(cell, Missing) else str(cell)
 
 
+def _conditions(replica: Replica, paper: Replica) -> list[str]:
+    """The conditions of a machine that differ from those of the paper's machine."""
+    own, others = (_conditions_of(item) for item in (replica, paper))
+    texts = []
+    for name, text in own.items():
+        if text != others[name]:
+            texts.append(f"{name}: {text} here; {others[name]} in the paper")
+    policies = ([*item.stored.record.protocol.processes] for item in (replica, paper))
+    texts += [f"Memory policies: {text}" for text in _in_one_only(*policies)]
+    if own["Threads"] != others["Threads"] and own["Device"] != others["Device"]:
+        texts.append("Threads and machine changed together, so that their effects are not separate")
+    return texts
+
+
+def _conditions_of(replica: Replica) -> dict[str, str]:
+    """The conditions of a run by name."""
+    record = replica.stored.record
+    environment, facts = record.environment, properties(record.environment)
+    batches = (case.factors.get("batch") for case in record.cases if case.status == "ok")
+    largest = max((batch for batch in batches if isinstance(batch, int)), default=0)
+    timed = gates.disturbed(run.record for run in replica.stored.runs)
+    return {name: _plain(facts[name]) for name in _CONDITIONS} | {
+        "Threads": str(environment.threads),
+        "Vector instructions of PyTorch": environment.torch.cpu_capability,
+        "Timed measurements": f"{timed[1]:,}" if timed else "not recorded",
+        "Plan": f"{plan_text(replica.stored)}, {_minutes(replica)} minutes",
+        "Largest batch": f"{largest:,}" if largest else "none",
+    }
+
+
+def _same_system(replica: Replica, paper: Replica) -> str:
+    """The system that two virtual machines share; empty if they differ."""
+    own, other = (item.stored.record.environment for item in (replica, paper))
+    for host in (own.host, other.host):
+        if host is None or host.virtualisation in (None, "none"):
+            return ""
+    return own.operating_system if own.operating_system == other.operating_system else ""
+
+
 def other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """How the compared cases differ from the paper's, by their formulas; empty if they do not."""
-    sides = {"here": _all_parts(own), "in the paper": _all_parts(paper)}
     texts = []
     if len(paper) != len(own):
         texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
-    for (where, parts), others in zip(sides.items(), reversed(sides.values()), strict=True):
+    return "; ".join([*texts, *_in_one_only(_all_parts(own), _all_parts(paper))])
+
+
+def _in_one_only(own: Sequence[str], paper: Sequence[str]) -> list[str]:
+    """Name what only this machine has, and what only the paper has."""
+    texts = []
+    for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
         if different := [part for part in parts if part not in others]:
             texts.append(f"{', '.join(first_few(different))} only {where}")
-    return "; ".join(texts)
+    return texts
 
 
 def _all_parts(formulas: Iterable[str]) -> list[str]:
@@ -384,14 +463,23 @@ def _claims_of_one(
     for id, (result,) in rows.items():
         original = paper.claims[id]
         assert isinstance(original, DetailedClaim)
+        expected = result.claim.expected or original.expected
+        range = f" (expected: {expected})" if expected else ""
         cells.append({
-            "Claim": result.claim.title,
-            "Agreement": result.agreement,
+            "Claim": f"{result.claim.title}{range}",
+            "Agreement": _on_comparisons(result, original),
             "This machine": _with_verdict(result.claim),
             "Paper": _with_verdict(original),
-            "Expected": result.claim.expected or original.expected,
         })  # fmt: skip
     return replace(table_of("tbl-claims", cells, wide=True), sources=replica.stored.files)
+
+
+def _on_comparisons(result: ClaimResult, paper: DetailedClaim) -> str:
+    """The agreement, and on how many comparisons it rests if the paper measured more."""
+    own, others = result.claim.known, paper.known
+    if result.letter == "N" or own >= others:
+        return result.agreement
+    return f"{result.agreement}, on {own} of {others} comparisons"
 
 
 def _with_verdict(claim: DetailedClaim) -> str:
@@ -582,25 +670,83 @@ def _setup(original: Original, replica: Replica) -> Table:
     return setup(runs)
 
 
-def _numbers(replica: Replica, paper: Findings) -> Table:
-    """The numbers of the paper about such a machine, from the paper and from this record."""
-    rows = []
+def _pairs(replica: Replica, paper: Findings) -> list[tuple[Value, Value]]:
+    """The numbers of this record with those of the paper."""
+    pairs = []
     for id, value in replica.findings.values.items():
         original = paper.values.get(id)
         if original and value.sources:
-            known = not isinstance(value.number, Missing)
-            row = {
-                "Number": value.name,
-                "This machine": _with_interval(value),
-                "Paper": _with_interval(original),
-                "Computed as": textwrap.shorten(value.formula, _FORMULA, placeholder=" …"),
-                "Other cases": other_cases([original.formula], [value.formula]) if known else "",
-            }
-            rows.append(row)
-    if not any(row["Other cases"] for row in rows):
-        for row in rows:
-            del row["Other cases"]
+            pairs.append((value, original))
+    return pairs
+
+
+def _numbers(replica: Replica, paper: Findings) -> Table:
+    """The numbers of the paper about such a machine, from the paper and from this record."""
+    rows = []
+    for value, original in _pairs(replica, paper):
+        texts = {"This machine": _with_interval(value), "Paper": _with_interval(original)}
+        rows.append({"Number": _described(value), **texts})
     return table_of("tbl-numbers", rows, wide=True)
+
+
+def _numbers_of_other_cases(replica: Replica, paper: Findings) -> list[dict[str, Any]]:
+    """The numbers that compare other cases than the paper's, grouped by the difference."""
+    names: dict[str, list[str]] = {}
+    for value, original in _pairs(replica, paper):
+        difference = other_cases([original.formula], [value.formula])
+        if difference and not isinstance(value.number, Missing):
+            names.setdefault(difference, []).append(value.name)
+    return [{"names": group, "text": text} for text, group in names.items()]
+
+
+def _differing(replica: Replica, paper: Findings) -> Table:
+    """The numbers whose intervals do not overlap with the paper's, most different first."""
+    rows: list[tuple[float, dict[str, Content]]] = []
+    for value, original in _pairs(replica, paper):
+        own, other = _ends(value), _ends(original)
+        apart = own and other and (own[0] > other[2] or own[2] < other[0])
+        texts = [_with_interval(value), _with_interval(original)]
+        if value.formula == "measurements" or not apart or texts[0] == texts[1]:
+            continue
+        assert own and other
+        difference = abs(own[1] - other[1]) / max(abs(own[1]), abs(other[1]))
+        ratio = plain(own[1] / other[1], 3) if other[1] else Missing("the paper's number is 0")
+        row: dict[str, Content] = {"Number": _described(value)}
+        row |= {"This machine": texts[0], "Paper": texts[1], "Ratio": ratio}
+        rows.append((difference, row))
+    rows.sort(key=itemgetter(0), reverse=True)
+    return table_of("tbl-differing", [row for _, row in rows[:_DIFFERING]], wide=True)
+
+
+def _ends(value: Value) -> tuple[float, float, float] | None:
+    """The lower end, the number and the upper end; None if it was not measured."""
+    result = value.number
+    if isinstance(result, Missing):
+        return None
+    if isinstance(result, Estimate):
+        return result.low, result.value, result.high
+    return result, result, result
+
+
+def _in_plain_words(value: Value) -> bool:
+    """Tell whether the formula describes the number in a few words."""
+    return len(value.formula) <= _DESCRIPTION and not re.search("[/·−,=]", value.formula)
+
+
+def _described(value: Value) -> str:
+    """The name of a number, with its formula if that is a description."""
+    known = value.formula in value.name.lower() or not _in_plain_words(value)
+    return value.name if known else f"{value.name} ({value.formula})"
+
+
+def _formulas(replica: Replica, paper: Findings) -> list[str]:
+    """How the numbers are computed whose names do not tell."""
+    texts = []
+    for value, _ in _pairs(replica, paper):
+        if not _in_plain_words(value):
+            formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" …")
+            texts.append(f"{value.name}: {formula}")
+    return texts
 
 
 def _with_interval(value: Value) -> str:
@@ -634,12 +780,10 @@ def _records(replicas: Sequence[Replica]) -> Table:
         for run in replica.stored.runs:
             for shard in run.shards:
                 record, number = shard.record, {"No.": str(n)} if len(replicas) > 1 else {}
-                began = datetime.fromisoformat(record.started)
-                ended = datetime.fromisoformat(record.finished)
                 changed = "" if record.code.tree_clean else ", changed"
                 row = {
                     "Record": shard.file.rpartition("/")[2],
-                    "Minutes": str(math.ceil((ended - began).total_seconds() / 60)),
+                    "Minutes": str(_minutes_of(record)),
                     "Commit": (record.code.commit or "unknown")[:12] + changed,
                     "Measuring code": record.code.measuring_code[:12],
                 }
@@ -648,14 +792,17 @@ def _records(replicas: Sequence[Replica]) -> Table:
 
 
 def _commands(replicas: Sequence[Replica]) -> list[str]:
-    """The commands that made the records, with the number of threads, for whoever repeats them."""
+    """The commands that made the records, for whoever repeats them, with commits and minutes."""
     commands: dict[str, None] = {}
     for replica in replicas:
         for run in replica.stored.runs:
+            if run.record.code.commit:
+                commands[f"git checkout {run.record.code.commit[:12]}"] = None
+                commands[_INSTALL] = None
             command = shlex.join(run.record.command)
             if "--threads" not in command:
                 command += f" --threads {run.record.environment.threads}"
-            commands[command] = None
+            commands[f"{command}  # {_minutes_of(run.record)} minutes"] = None
     return list(commands)
 
 
@@ -666,9 +813,7 @@ def _missing(replicas: Sequence[Replica]) -> list[str]:
         record, reasons = replica.stored.record, dict[str, list[str]]()
         for name, why in record.environment.missing.items():
             if name not in _NO_PARTS:
-                prefix = name[: name.find(".") + 1]
-                words = _PARTS.get(prefix, prefix) + name.removeprefix(prefix).replace("_", " ")
-                reasons.setdefault(why, []).append(words)
+                reasons.setdefault(why, []).append(_part_name(name))
         failed = [case for case in record.cases if case.status != "ok"]
         for status in dict.fromkeys(case.status for case in failed):
             whys = [case.reason or status for case in failed if case.status == status]
@@ -680,3 +825,9 @@ def _missing(replicas: Sequence[Replica]) -> list[str]:
         for why, names in reasons.items():
             texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
     return texts
+
+
+def _part_name(field: str) -> str:
+    """The words for a missing field of a record."""
+    prefix = field[: field.find(".") + 1]
+    return _PARTS.get(prefix, prefix) + field.removeprefix(prefix).replace("_", " ")
