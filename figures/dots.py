@@ -31,6 +31,8 @@ def draw(panel: Dots, axes: Axes) -> Drawn:
         say_not_measured(axes)
     name_rows(panel.names if panel.named else [""] * len(panel.names), axes)
     axes.set_ylim(len(panel.names) - 0.4, -0.6)
+    if panel.x_top is not None:
+        axes.set_xlim(-panel.x_top / 25, panel.x_top)  # a marker at zero is not cut
     axes.set_xlabel(panel.x_label)
     axes.set_title(panel.title, loc="left")
     return []

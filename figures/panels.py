@@ -256,7 +256,7 @@ class Dots(Panel):
     """Named rows from top to bottom, with points.
 
     On a ``log`` scale a ratio and its inverse are equally far from one.  A panel with the same rows
-    as its left neighbour need not be ``named`` again.
+    as its left neighbour need not be ``named`` again.  ``x_top`` ends a linear scale from zero.
     """
 
     names: tuple[str, ...]
@@ -266,6 +266,7 @@ class Dots(Panel):
     title: str = ""
     log: bool = False
     named: bool = True
+    x_top: float | None = None
 
     @property
     def height(self) -> float:

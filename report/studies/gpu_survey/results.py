@@ -228,6 +228,8 @@ class Pairs:
     def excess(self) -> pd.DataFrame:
         """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.
 
+        ``share`` is that time over the time on the newer card.
+
         A row is a pair at any image size.  It lost what it takes longer on the newer card than if
         it gained as the median CNN without group normalization.  Bytes of a network that was
         captured at another image size are scaled by its pixels.
@@ -239,7 +241,8 @@ class Pairs:
         pixels = (rows["image"] / captured["image"]) ** 2
         expected = 1 / (rows["rate_before"] * usual)
         lost = 1 / rows["rate_after"] - expected
-        return pd.DataFrame({"bytes": moved[rows.index] * pixels, "seconds": lost})
+        moved = moved[rows.index] * pixels
+        return pd.DataFrame({"bytes": moved, "seconds": lost, "share": lost * rows["rate_after"]})
 
     @property
     def bandwidth_share(self) -> Distribution:
@@ -249,6 +252,12 @@ class Pairs:
         lost = excess[excess["seconds"] > 0]
         numbers = lost["bytes"] / (lost["seconds"] * bandwidth)
         return self._of_theory(f"bandwidth of group normalization({self.name})", numbers)
+
+    @property
+    def lost_share(self) -> Distribution:
+        """The lost time of CNNs with group normalization as a share of their time."""
+        share = self.excess()["share"]
+        return self._of_theory(f"lost share of the time({self.name})", share[share > 0])
 
     @property
     def reached_roofs(self) -> Distribution:

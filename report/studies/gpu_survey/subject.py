@@ -54,28 +54,29 @@ LADDER: Final = {
     **STEPS,
     # Both steps at once, with the versions of PyTorch of each table.
     "both": SettingChange("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEWEST),
-    # A card of the newest generation with the same bandwidth and twice the peak.
-    "pro_eager": SettingChange("5090 to PRO 6000, eager", _NEWEST, _PRO, any_batch=True),
+    # A card of the newest generation with the same bandwidth and twice the peak; * marks unequal
+    # batches.
+    "pro_eager": SettingChange("5090 to PRO 6000 Max-Q, eager*", _NEWEST, _PRO, any_batch=True),
     "pro": SettingChange(
-        "5090 to PRO 6000, compiled", _NEWEST.compiled, _PRO.compiled, any_batch=True
+        "5090 to PRO 6000 Max-Q, compiled*", _NEWEST.compiled, _PRO.compiled, any_batch=True
     ),
 }
 #: Gains by compiling on one card, over either memory layout.
 COMPILING: Final = {
     "compile_4090": SettingChange("RTX 4090", _AFTER, _AFTER.compiled),
     "compile_5090": SettingChange("RTX 5090", _NEWEST, _NEWEST.compiled),
-    "compile_6000": SettingChange("RTX PRO 6000", _PRO, _PRO.compiled),
-    "compile_last": SettingChange("RTX 4090, over NHWC", _LAST, _BEFORE.compiled, any_batch=True),
+    "compile_6000": SettingChange("PRO 6000 Max-Q", _PRO, _PRO.compiled),
+    "compile_last": SettingChange("RTX 4090, from NHWC", _LAST, _BEFORE.compiled, any_batch=True),
 }
 COMPARISONS: Final = {
     **LADDER,
     **COMPILING,
     # A compiled network on the older card for an eager one on the newer.
-    "instead": SettingChange("Compiled on 4090 vs. eager on 5090", _NEWEST, _AFTER.compiled),
+    "instead": SettingChange("4090 compiled vs. 5090 eager", _NEWEST, _AFTER.compiled),
     # A card of the newest generation with the same versions of PyTorch and CUDA as the newest one.
-    "workstation": SettingChange("4090 to PRO 6000, eager", _AFTER, _PRO, any_batch=True),
+    "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _AFTER, _PRO, any_batch=True),
     "pro_same_batch": SettingChange(
-        "5090 to PRO 6000, equal batch", _NEWEST.compiled, _PRO.compiled
+        "5090 to PRO 6000 Max-Q, compiled, equal batch", _NEWEST.compiled, _PRO.compiled
     ),
     # The second step without the condition of equal batches.
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _AFTER, _NEWEST, any_batch=True),
