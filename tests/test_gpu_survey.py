@@ -389,7 +389,6 @@ VALUES: Mapping[str, float] = {
     "operators_least_tail": min(tail(id, "operators") for id in WIDE),
     "operators_most_tail": max(tail(id, "operators") for id in WIDE),
     "least_operators_error": min(error(id, "operators") for id in LADDER),
-    **{f"{id}_bandwidth_error": error(id, "bandwidth") for id in ("both", "pro")},
     **{f"{id}_constant_error": error(id, "constant") for id in STEPS},
     **{f"{id}_merged_error": error(id, "merged") for id in ("compiled", "pro")},
     **{f"worst_{way}_error": worst(way) for way in ("peak", "network", "operators")},

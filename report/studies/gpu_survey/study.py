@@ -237,7 +237,6 @@ def errors_of_steps(p: Survey) -> dict[str, Quantity]:
         *product((*STEPS, "both", "pro"), ("half",)),
         *product(("first", "compiled", "pro"), ("operators",)),
         *product(STEPS, ("constant",)),
-        *product(("both", "pro"), ("bandwidth",)),
     ):
         values[f"{id}_{way}_error"] = _error_of(p, id, way).median
     for way in ("peak", "network", "operators"):
@@ -256,13 +255,13 @@ def errors_of_steps(p: Survey) -> dict[str, Quantity]:
         values[f"{id}_merged_error"] = _error_of(p, id, "merged").median
     for way in ("bandwidth", "network"):
         values[f"tests_{way}_error"] = largest(*(_error_of(p, id, way).median for id in TESTS))
-    least = smallest(*(_error_of(p, id, "operators").median for id in TESTS))
     tails = [p.pairs[id].error("operators").quantile(90) for id in ("second", "pro_eager", "pro")]
     same = p.pairs["pro_same_batch"]
     for way in ("bandwidth", "peak", "half", "operators", "merged"):
         values[f"pro_same_{way}_error"] = same.error(way).median
+    operators = [_error_of(p, id, "operators").median for id in TESTS]
     return values | {
-        "tests_operators_error": least,
+        "tests_operators_error": smallest(*operators),
         "operators_least_tail": smallest(*tails),
         "operators_most_tail": largest(*tails),
     }
