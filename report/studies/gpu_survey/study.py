@@ -404,6 +404,7 @@ def errors(p: Survey) -> Iterator[Dots]:
     if any(p.pairs[id].known.empty for id in LADDER):
         return
     panels: list[Dots] = []
+    longest = 0.0
     for id, step in LADDER.items():
         rows = [_error_of(p, id, way) for way in SHOWN.values()]
         medians = tuple(100 * (row.cut(50) or 0) for row in rows)
@@ -412,8 +413,9 @@ def errors(p: Survey) -> Iterator[Dots]:
         named = id in ("first", "both")
         panel = Dots(tuple(SHOWN), (series,), "Error of the gain (%)", 100 * FIFTH, named=named)
         panels.append(replace(panel, title=step.name.replace(", ", ",\n")))
-    longest = max(tail for panel in panels for tail in panel.series[0].high if tail)
-    yield from (replace(panel, x_top=1.05 * longest) for panel in panels)
+        longest = max(longest, *tails)
+    for panel in panels:
+        yield replace(panel, x_top=1.05 * longest)
 
 
 @survey.figure(height=2.4)
