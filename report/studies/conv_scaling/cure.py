@@ -71,8 +71,8 @@ class Cure:
 
     def baseline(self, policy: Policy) -> Quantity:
         """Divide the time of a call by that under a policy that keeps memory."""
-        returned, kept = self.run.under("default"), self.run.under(policy)
-        return returned.series("time", self.plain) / kept.series("time", self.plain)
+        returned, keeping = self.run.under("default"), self.run.under(policy)
+        return returned.series("time", self.plain) / keeping.series("time", self.plain)
 
     def held(self, policy: Policy | None = None) -> Quantity:
         """Memory that the process holds between calls, less that by default (B)."""
@@ -116,8 +116,8 @@ def values(networks: tuple[Cure, ...]) -> dict[str, Quantity]:
         return dict.fromkeys((*names, "large_top", "held"), nothing)
     small, trained = select(networks, SMALL, "inference"), select(networks, SMALL, "training")
     large = select(networks, LARGE, "inference")
-    kept = [large.baseline(policy) for policy in KEEPING]
-    gains = dict(zip(names, (small.gain(), trained.gain(), large.gain(), *kept), strict=True))
+    baselines = [large.baseline(policy) for policy in KEEPING]
+    gains = dict(zip(names, (small.gain(), trained.gain(), large.gain(), *baselines), strict=True))
     held = largest(*(network.held() for network in networks))
     return {**gains, "large_top": large.top(), "held": held}
 
