@@ -1,7 +1,7 @@
 """``python -m benchmarks [PART …]``: measure, keep the samples, write the page.
 
-The parts are ``builds``, ``scale`` and ``render``, which writes the page anew and nothing else.
-``results.csv`` has a row a sample; ratios are formed within one part, which is measured in one run.
+The parts are ``builds``, ``scale``, and ``render``, which only writes the page again.
+``results.csv`` has one row per sample.  Ratios compare samples of one part, measured in one run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLE: Final = Path(__file__).with_name("results.csv")
 
 
 def builds() -> Iterator[tuple[str, str, SampleProject]]:
-    """In each turn of a scenario ridgepoint's two routes and their engines go one by one."""
+    """Build by both engines in each turn of a scenario; also time the engines alone."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("Typst", "LaTeX")]
         tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))
@@ -41,7 +41,7 @@ def builds() -> Iterator[tuple[str, str, SampleProject]]:
                     yield f"engines alone ({project.engine})", scenario, bare
 
 
-#: Each yields what was measured, at which scenario or size, and the sample.
+#: Part → measurement; each yields a name, the scenario or size, and a sample.
 MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, SampleProject]]]]] = {
     "builds": builds,
     "scale": scale.measure,
@@ -49,14 +49,14 @@ MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, SampleProject]]]
 
 
 def render(table: pd.DataFrame) -> str:
-    """The page README.md; no number of it is typed."""
-    found = table.groupby(["part", "name", "at"], sort=False).agg(
+    """Write the text of README.md; all its numbers come from ``table``."""
+    summary = table.groupby(["part", "name", "at"], sort=False).agg(
         wall=("wall_s", "median"), peak=("peak_bytes", "max"), samples=("wall_s", "size")
     )
     measured = table.groupby("part")["environment"].first()
-    commands, growth = found.loc["builds"], found.loc["scale"]
+    commands, growth = summary.loc["builds"], summary.loc["scale"]
     names = commands.index.unique("name")
-    rows = [(name, *(_build(commands, name, at) for at in Scenario)) for name in names]
+    rows = [(name, *(_build(commands, name, scenario) for scenario in Scenario)) for name in names]
     cold = commands.xs(Scenario.COLD, level="at")["peak"] / 1e6
     text = _TABLE.with_name("README.md.in").read_text(encoding="utf-8")
     return text.format(
@@ -68,40 +68,41 @@ def render(table: pd.DataFrame) -> str:
     )
 
 
-def _build(found: pd.DataFrame, name: str, at: str) -> str:
-    """The median in seconds, with the ratio to the engines alone."""
-    if (name, at) not in found.index:
+def _build(summary: pd.DataFrame, name: str, scenario: str) -> str:
+    """Print the median in seconds, with its ratio to the engines alone."""
+    if (name, scenario) not in summary.index:
         return "–"
-    wall, base = found.at[(name, at), "wall"], (name.replace("ridgepoint", "engines alone"), at)
-    compared = base != (name, at) and base in found.index
-    ratio = f" = {wall / found.at[base, 'wall']:.2f} ×" if compared else ""
-    return f"{wall:.3f} s ({found.at[(name, at), 'samples']}){ratio}"
+    wall, samples = (summary.at[(name, scenario), column] for column in ("wall", "samples"))
+    base = name.replace("ridgepoint", "engines alone"), scenario
+    has_base = base != (name, scenario) and base in summary.index
+    ratio = f" = {wall / summary.at[base, 'wall']:.2f} ×" if has_base else ""
+    return f"{wall:.3f} s ({samples}){ratio}"
 
 
 def _axis(name: str, points: pd.DataFrame) -> str:
-    """Time and memory for each size, and above it the exponent of their growth.
+    """Print a table of time and memory by size, below the exponent of the growth of time.
 
-    That is the slope of log(time) over log(size): 1 is linear growth, 0 none.
+    The exponent is the slope of log(time) over log(size): 1 is linear growth, 0 is none.
     """
     rows = [
         (f"{int(size):,}", f"{point.wall:.3f}", f"{point.peak / 1e6:.0f}", f"{point.samples:.0f}")
         for size, point in points.iterrows()
     ]
     logs = [math.log(int(size)) for size in points.index], [*map(math.log, points["wall"])]
-    grows = f"{linear_regression(*logs).slope:.2f}"
-    title = f"**{name}.** Exponent of time over size: {grows}."
+    exponent = f"{linear_regression(*logs).slope:.2f}"
+    title = f"**{name}.** Exponent of time over size: {exponent}."
     headings = ("Size", "Time (s)", "Peak memory (MB)", "Samples")
     return f"{title}\n\n{_table(headings, rows, len(headings))}"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
-    """A pipe table; the last ``numbers`` columns are flush right."""
+    """Format a pipe table; its last ``numbers`` columns are flush right."""
     rule = ["---"] * (len(headings) - numbers) + ["---:"] * numbers
     return "\n".join("| " + " | ".join(row) + " |" for row in (headings, rule, *rows))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the parts that are named, or all, and write both files after each."""
+    """Measure the named parts, by default all, and write both files after each part."""
     parts = (*MEASURED, "render")
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", choices=parts, default=parts)

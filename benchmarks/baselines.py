@@ -26,7 +26,7 @@ COLUMNS: Final = (
 
 
 def row(name: str) -> tuple[Any, ...]:
-    """Measure the peaks of 2 and 4 images (B), and fix the line of each estimate by 1 and 3."""
+    """Measure the peaks of 2 and 4 images (B); compute a line for each estimate from 1 and 3."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 
@@ -56,7 +56,7 @@ def row(name: str) -> tuple[Any, ...]:
 
 
 def _line(one: int, three: int) -> tuple[int, int]:
-    """Return the fixed bytes, and those of an image."""
+    """Return the fixed bytes, and the bytes per image."""
     per_image = (three - one) // 2
     return one - per_image, per_image
 

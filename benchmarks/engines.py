@@ -1,8 +1,7 @@
-"""The own time of the engines and of matplotlib for all papers, in a bare pool of workers.
+"""Time of the engines and matplotlib alone for all papers, in a bare pool of workers.
 
-The pool does nothing but run pandoc, Typst and latexmk on sources that are written already, and
-draw figures that are computed already.  The makespan over the cores is what ridgepoint's own times
-are compared with.
+The pool only runs pandoc, Typst and latexmk on sources that are already written, and draws figures
+that are already computed.  The time until all are done is compared with the builds of ridgepoint.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from typing import Final, TypeAlias
 
 from benchmarks.project import CORES, ROOT, SampleProject, run_python
 
-#: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
+#: The kinds of tasks, the longest first, so that all cores finish at about the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 
-#: The kind of a task, and what does it; it raises what the engine raises that refuses its source.
+#: Kind of a task, and the function that runs it, which raises the engine's error.
 EngineTask: TypeAlias = tuple[str, Callable[[], object]]
 
 
 def prepare(folder: Path, studies: Sequence[str]) -> list[EngineTask]:
-    """Build the papers in ``folder``, and take from that what the engines read."""
+    """Build the papers in ``folder``; return tasks that read the built sources."""
     out = folder / "out"
     run_python(ROOT, "build.py", *studies, "--html", "--engine", "typst", "--out", str(out))
     return [task for study in studies for task in _tasks(study, out, folder)]
@@ -67,7 +66,7 @@ def _latexmk(sources: Path) -> None:
 
 
 def makespan(tasks: Sequence[EngineTask], engine: str) -> SampleProject:
-    """How long the tasks of an engine take in a worker a core; the workers are there before."""
+    """Time the tasks of an engine in one worker per core, without the start of the workers."""
     other, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
     own = sorted((t for t in tasks if t[0] != other), key=lambda task: ORDER.index(task[0]))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -79,7 +78,7 @@ def makespan(tasks: Sequence[EngineTask], engine: str) -> SampleProject:
 
 
 def _warm(_: int) -> None:
-    """Makes a worker start and know the classes of drawings, without matplotlib."""
+    """Start a worker that imports the classes of drawings, but not matplotlib."""
     import figures.render  # noqa: F401
 
     time.sleep(0.2)

@@ -43,22 +43,22 @@ MODES: Final = ("inference", "training")
 
 
 class Watched(TorchDispatchMode):
-    """Writes down which operator is called."""
+    """Mode that stores the name of each called operator in ``name``."""
 
     def __init__(self, name: Any) -> None:
         super().__init__()
         self.name = name
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call it."""
+        """Store the name, and call the operator."""
         self.name.value = str(func).removeprefix("aten.").encode()
         return func(*args, **(kwargs or {}))
 
 
 def runs(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
-    """Whether a call has room, in a process of its own, since a refusal may leave PyTorch broken.
+    """Try a call in a process of its own, since a refusal may leave PyTorch broken.
 
-    Where ``failed`` is given, it tells the operator.
+    Returns whether it succeeds; ``failed`` receives the name of the last operator.
     """
     if (child := os.fork()) == 0:
         try:
@@ -70,21 +70,21 @@ def runs(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any 
 
 
 def held(step: ReplayedStep) -> tuple[int, ...]:
-    """The bytes of each storage that stays from step to step."""
-    kept = (*step.module.parameters(), *step.module.buffers(), *step.state())
-    storages = (tensor.untyped_storage() for tensor in kept if tensor.device == kept[0].device)
-    return tuple({each.data_ptr(): each.nbytes() for each in storages}.values())
+    """Return the bytes of each storage that lives from step to step."""
+    state = (*step.module.parameters(), *step.module.buffers(), *step.state())
+    storages = (tensor.untyped_storage() for tensor in state if tensor.device == state[0].device)
+    return tuple({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, failed: Any) -> None:
-    """Raises where the limit is too small; the call before has none, as it generates kernels."""
+    """Call under a limit; raises if it is too small.  A first call without limit builds kernels."""
     library = ctypes.CDLL(None)
     alive, most = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
     step.prepare((torch.randn(shape),))
     if not step.trains:
         step.run((torch.randn(shape),))
     gc.collect()
-    most.value = alive.value - sum(held(step)) + limit  # gradients are let go by the step
+    most.value = alive.value - sum(held(step)) + limit  # the step frees gradients
     with Watched(failed) if failed else nullcontext():
         step.run((torch.randn(shape),))
 
@@ -92,7 +92,7 @@ def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, failed: Any) ->
 def prepared(
     name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
-    """A network's step, the channels of its images, and its theory, also by batch."""
+    """Return a network's step, the channels of its images, its theory, and theory by batch."""
     named, train = network(name), mode == "training"
     whole = checked(
         named.build, [Input((BATCH, named.image[0], SIDE, SIDE))],
@@ -105,28 +105,28 @@ def prepared(
 
 
 def add_rows(name: str, mode: str) -> None:
-    """Try one network under each limit, and add what was found to the table."""
+    """Try one network under each limit, and add the results to the table."""
     step, channels, whole, at = prepared(name, mode)
     rows = []
     for room in ROOM:
         limit = least(at(2)) + room
-        found = search(at, limit)
-        ran, fits = found.largest, partial(runs, step, channels, limit)
+        best = search(at, limit)
+        ran, fits = best.largest, partial(runs, step, channels, limit)
         while ran and not fits(ran):
             ran -= 1
-        while ran >= found.largest and fits(ran + 1):
+        while ran >= best.largest and fits(ran + 1):
             ran += 1
         failed = RawArray("c", 100)
         fits(ran + 1, failed)
-        operator, left = failed.value.decode(), limit - least(found.predicted[found.largest])
-        verdict, told = found.verdict(found.largest), operator in whole.may_take_more
-        rows.append((name, mode, limit, found.largest, verdict, left, ran, operator, told))
+        operator, left = failed.value.decode(), limit - least(best.predicted[best.largest])
+        verdict, explained = best.verdict(best.largest), operator in whole.may_take_more
+        rows.append((name, mode, limit, best.largest, verdict, left, ran, operator, explained))
     with TABLE.open("a", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
 
 
 def write_page() -> None:
-    """``benchmarks/fits.md``."""
+    """Write ``benchmarks/fits.md``."""
     rows = pd.read_csv(TABLE)
     rows["met"] = rows["ran"] == rows["predicted"]
     shares = [
@@ -155,7 +155,7 @@ def filled(script: Path, rows: pd.DataFrame, **parts: str) -> None:
 
 
 def cause(row: Any) -> str:
-    """Why a prediction was missed; raises ``ValueError`` where nobody knows."""
+    """Explain why a prediction was missed; raises ``ValueError`` if no cause is known."""
     if row.told:
         return "its workspace"
     if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS:
@@ -178,9 +178,9 @@ def main() -> None:
     rows = pd.read_csv(TABLE)
     known = {*zip(rows["network"], rows["mode"], strict=True)}
     names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
-    for each in product(names, MODES):
-        if each not in known:
-            process = get_context("fork").Process(target=add_rows, args=each)
+    for case in product(names, MODES):
+        if case not in known:
+            process = get_context("fork").Process(target=add_rows, args=case)
             process.start()
             process.join()
     write_page()

@@ -1,4 +1,4 @@
-"""The real papers, built in a copy of the project by commands of which each is one sample."""
+"""The real papers, built in a copy of the project; each command is one sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
-#: Another background of bars.
+#: Code that changes the background of bars.
 _WRAPPED: Final = """
 
 _draw_before_{turn} = draw
@@ -39,32 +39,32 @@ class SampleProject(NamedTuple):
 
 
 def environment() -> str:
-    """The machine, the moment and the code, as the page prints them."""
+    """Describe the machine, the code and the time, as the page prints them."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").split("\n") if info.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     command = ["git", "describe", "--always", "--dirty"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    version = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return (
         f"{next(named, platform.processor() or 'unknown processor')}, {CORES} cores, "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}; commit "
-        f"{said.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
+        f"{version.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
         f"{os.getloadavg()[0]:.2f}"
     )
 
 
 def run_python(folder: Path, *arguments: str) -> tuple[SampleProject, str]:
-    """Run this interpreter in ``folder`` to its end; the sample, and what it printed.
+    """Run this interpreter in ``folder`` to its end; return the sample, and the output.
 
     Raises ``RuntimeError`` with the output for an exit code other than 0.
     """
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     with tempfile.TemporaryFile() as log:
         start = time.perf_counter()
         process = subprocess.Popen(
             (sys.executable, *arguments),
             cwd=folder,
-            env={**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            env={**variables, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -75,13 +75,13 @@ def run_python(folder: Path, *arguments: str) -> tuple[SampleProject, str]:
         log.seek(0)
         output = log.read().decode("utf-8", "replace")
     if process.returncode != 0:
-        said = " ".join(arguments)
-        raise RuntimeError(f"{said}: exit code {process.returncode} in {folder}\n{output}")
-    return SampleProject(wall, usage.ru_maxrss * 1024), output  # told in KiB on Linux
+        words = " ".join(arguments)
+        raise RuntimeError(f"{words}: exit code {process.returncode} in {folder}\n{output}")
+    return SampleProject(wall, usage.ru_maxrss * 1024), output  # Linux counts KiB
 
 
 class Scenario(StrEnum):
-    """What was changed since the last build, in the words of the tables."""
+    """The change since the last build, as the tables name it."""
 
     COLD = "cold"
     NOOP = "nothing changed"
@@ -91,7 +91,7 @@ class Scenario(StrEnum):
 
 
 def copy_project(target: Path) -> None:
-    """Copy what is committed into a new folder."""
+    """Clone the committed project into a new folder."""
     subprocess.run(("git", "clone", "-q", str(ROOT), str(target)), check=True)
 
 
@@ -99,13 +99,13 @@ class Project:
     """A copy of the project, built by one engine (``Typst`` or ``LaTeX``) for its PDFs."""
 
     def __init__(self, engine: str, folder: Path) -> None:
-        """``folder`` does not exist yet; it is filled and built once."""
+        """Create ``folder``, copy the project into it and build once."""
         self.engine, self._folder = engine, folder
         copy_project(folder)
         self.build()
 
     def change(self, scenario: Scenario, turn: int) -> None:
-        """Make the change of ``scenario``, another one in every turn (0, 1, …)."""
+        """Make the change of ``scenario``; it differs from turn to turn (0, 1, …)."""
         match scenario:
             case Scenario.COLD:
                 shutil.rmtree(self._folder / "out")
@@ -127,8 +127,8 @@ class Project:
 def change_record(folder: Path) -> None:
     """Move a sample: the smallest time of the largest forward case becomes the largest.
 
-    It is in the first record that the paper uses, which gets the name of its new content, as if the
-    machine had measured this: one that was edited is left out of every paper.
+    The first record that the paper uses is changed, and gets the name of its new content, since
+    papers leave out a record whose name does not match its content.
     """
     from report.core.records.store import attachments_folder, digest
     from report.engine.gather import choose

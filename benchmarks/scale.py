@@ -1,7 +1,7 @@
 """The part ``scale``: how time and memory grow with records and cases.
 
-Inputs are made up, in scratch folders only: records are cut from a committed one, so that every
-field is there and in its place; nothing of them is a result.  Reading is timed inside a fresh
+Inputs are made up, in scratch folders only.  Records are cut from a committed one, so that all
+fields are complete; no number of them is a result.  Reading is timed inside a fresh
 process (``python -m benchmarks.scale DATA``), so that imports do not count.
 """
 
@@ -31,16 +31,16 @@ _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
 def measure() -> Iterator[tuple[str, str, SampleProject]]:
-    """Samples for every axis and size."""
-    for take, sizes in ((_cases, CASES), (_records, RECORDS)):
+    """Yield the samples of every axis and size."""
+    for measure_axis, sizes in ((_cases, CASES), (_records, RECORDS)):
         for size in sizes:
-            print(f"scale: {take.__name__.strip('_')}, {size:,}", file=sys.stderr)
+            print(f"scale: {measure_axis.__name__.strip('_')}, {size:,}", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-                yield from take(Path(scratch), size)
+                yield from measure_axis(Path(scratch), size)
 
 
 def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
-    """Reading with all checks, by processes that print its seconds alone and their own peak."""
+    """Time reading with all checks; a process prints its peak, and its seconds without imports."""
     write_records(scratch, size // 1_000, 1_000)
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
@@ -50,21 +50,21 @@ def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]
 
 
 def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
-    """A long history of a study: building its paper, and finding nothing to do."""
+    """Time two builds of a study with many records: from nothing, and with nothing to do."""
     project = scratch / "project"
     copy_project(project)
     write_records(project / "data", size, cases=10)
-    for way, _ in product(("its page built from nothing", "nothing to do"), range(REPEATS)):
-        if way != "nothing to do":
+    for kind, _ in product(("its page built from nothing", "nothing to do"), range(REPEATS)):
+        if kind != "nothing to do":
             shutil.rmtree(project / "out", ignore_errors=True)
         sample, _ = run_python(project, "build.py", STUDY, "--html")
-        yield f"Records of a study, {way}", str(size), sample
+        yield f"Records of a study, {kind}", str(size), sample
 
 
 def write_records(data: Path, records: int, cases: int) -> None:
     """Write ``records`` records of ``cases`` cases each into ``data``, a minute apart.
 
-    Each case has one short series of times; none are alike.
+    Each case has one short series of times, and no two cases have equal factors.
     """
     base = read_records(STUDY, ROOT / "data")[-1].record
     timed = [case for case in base.cases if case.samples("time")]
@@ -90,11 +90,11 @@ def write_records(data: Path, records: int, cases: int) -> None:
 
 def main(data: Path) -> None:
     """Read all records; print the seconds without imports, and the peak in bytes."""
-    read_records(STUDY, ROOT / "nothing")  # imports what it needs
+    read_records(STUDY, ROOT / "nothing")  # so that all imports are done
     start = time.perf_counter()
     read_records(STUDY, data)
     seconds = time.perf_counter() - start
-    # The kernel's own line: ``getrusage`` gives at least what the process had that started this.
+    # ``getrusage`` is no use here, since it is never below the peak of the parent process.
     status = Path("/proc/self/status").read_text("utf-8").split("\n")
     peak = next(line.split()[1] for line in status if "VmHWM" in line)
     print(seconds, int(peak) * 1024)

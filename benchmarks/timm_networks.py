@@ -2,7 +2,7 @@
 
 Without names every network that ``data/networks-of-timm.csv`` does not hold yet is captured on one
 image of its published size (half an hour for all) and compared with the module's parameters and
-torch's own counter; the page ``benchmarks/networks-of-timm.md`` tells the shares.  With names the
+torch's own counter; the page ``benchmarks/networks-of-timm.md`` prints the shares.  With names the
 operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, which papers read.
 """
 
@@ -35,7 +35,7 @@ TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 
 
 class OperatorCounts(NamedTuple):
-    """What theory counts of one network on one image of its published size, or why it ``refused``.
+    """Theory's counts of one network on one image of its published size, or why it ``refused``.
 
     ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
     ``FlopCounterMode`` says of the same call.  It does not know some operators (``uncounted``),
@@ -68,9 +68,9 @@ def counts(name: str) -> OperatorCounts:
         return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
     pairs = enumerate(zip(captured.network.operators, theory.work, strict=True))
     unseen = [
-        (operator.base, found.multiply_adds)
-        for n, (operator, found) in pairs
-        if found and found.multiply_adds and n not in captured.flops
+        (operator.base, work.multiply_adds)
+        for n, (operator, work) in pairs
+        if work and work.multiply_adds and n not in captured.flops
     ]
     return OperatorCounts(
         name,
@@ -86,55 +86,55 @@ def counts(name: str) -> OperatorCounts:
 
 
 def operators_of(name: str) -> NetworkOperators:
-    """A network's operators on one image that move anything; raises ``MeasurementError``.
+    """Return the operators of a network on one image that move bytes; raises ``MeasurementError``.
 
-    Of each tensor they say how far back it was last touched.
+    They say how far back any tensor that they read was last touched.
     """
     named = network(f"timm:{name}")
     module = built(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
-    found = capture(lambda: module, [Input((1, *named.image))]).network
-    kept = {t.storage for t in (*found.parameters.values(), *found.buffers.values())}
+    traced = capture(lambda: module, [Input((1, *named.image))]).network
+    constant = {t.storage for t in (*traced.parameters.values(), *traced.buffers.values())}
     #: Elements of the storages that were touched, the latest last.
     touched: dict[int, int] = {}
     moves = []
-    for each in found.operators:
-        known = operator_work(each)
-        if known is None or not known.bytes:
+    for operator in traced.operators:
+        work = operator_work(operator)
+        if work is None or not work.bytes:
             continue
-        reads, writes = operands(each)
-        reused = [t for t in reads if t.storage not in kept]
-        own = sum(t.distinct for t in reads if t.storage in kept)
+        reads, writes = operands(operator)
+        reused = [t for t in reads if t.storage not in constant]
+        own = sum(t.distinct for t in reads if t.storage in constant)
         distances = tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused)
         written = sum(t.distinct for t in writes)
-        moves.append(SurveyOperator(each.base, known.multiply_adds, own, distances, written))
+        moves.append(SurveyOperator(operator.base, work.multiply_adds, own, distances, written))
         for tensor in (*reused, *writes):
             touched.pop(tensor.storage, None)
             touched[tensor.storage] = tensor.distinct
     return NetworkOperators(
-        network=name, side=named.image[1], parameters=found.parameter_count, operators=tuple(moves)
+        network=name, side=named.image[1], parameters=traced.parameter_count, operators=tuple(moves)
     )
 
 
 def _distance(storage: int, touched: dict[int, int]) -> int:
-    """Elements touched since a storage was, itself among them; -1 where it never was."""
+    """Count the elements touched since a storage was, its own included; -1 if it never was."""
     if storage not in touched:
         return -1
     order = list(touched)
-    return sum(touched[each] for each in order[order.index(storage) :])
+    return sum(touched[number] for number in order[order.index(storage) :])
 
 
 def add_operators(names: Iterable[str]) -> None:
     """Put these networks into the file that papers read, and write it after each."""
     path = ROOT / "data" / OPERATORS
-    kept = {each.network: each for each in read_operators(path)}
+    networks = {stored.network: stored for stored in read_operators(path)}
     for name in names:
-        kept[name] = operators_of(name)
-        write_operators(path, kept.values())
+        networks[name] = operators_of(name)
+        write_operators(path, networks.values())
 
 
 def add_counts() -> None:
-    """Add what is missing to the table, a row a network in the order of names, and write a page."""
+    """Add the missing networks to the table, one row each in the order of names; write the page."""
     rows = pd.read_csv(TABLE, keep_default_na=False)
     for name in sorted({*import_timm().list_models()} - {*rows["network"]}):
         rows.loc[len(rows)] = counts(name)
@@ -144,7 +144,7 @@ def add_counts() -> None:
 
 
 def write_page(rows: pd.DataFrame) -> None:
-    """``benchmarks/networks-of-timm.md``."""
+    """Write ``benchmarks/networks-of-timm.md``."""
     known = rows[rows["refused"] == ""]
     counted = known["multiply_adds"] - known["uncounted_multiply_adds"]
     exact = (counted == known["torch_multiply_adds"]) & (

@@ -1,4 +1,4 @@
-"""The committed records with something wrong with them: every study must make a paper of them."""
+"""Committed records with faults: every study must still make a paper of them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -26,14 +26,14 @@ HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ é¾
 
 @cache
 def committed(study: str) -> Inputs:
-    """All that the paper of ``study`` is made from; tests must not change it."""
+    """Inputs of the paper of ``study``; tests must not change them."""
     return choose(study, ROOT / "data").inputs
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:
     """The records in the roles of a CPU and of a GPU, each with about thirty of their cases.
 
-    Of long tables of others, a third of the networks stays, the same ones in each.
+    Long imported tables keep a third of their networks, the same ones in each table.
     """
     kinds = [
         inputs.record_by_role[role] for role in ("gpu", "cpu") if role in inputs.record_by_role
@@ -50,7 +50,7 @@ def _thinned_table(stored: StoredImport) -> StoredImport:
 
 
 def thinned(stored: Stored, number: int = 30) -> Stored:
-    """About so many cases of a record; at least one case of each subject stays."""
+    """Keep about ``number`` cases of a record, and at least one case of each subject."""
     cases = stored.record.cases
     first = {case.factors["subject"]: i for i, case in reversed(list(enumerate(cases)))}
     step = max(1, len(cases) // number)
@@ -69,7 +69,7 @@ def small(study: str) -> Record:
 
 
 def of_records(change: Callable[[Record], Record]) -> Change:
-    """The inputs with every record changed, those that are pooled with another one too."""
+    """Change every record of the inputs, pooled ones included."""
 
     def changed(stored: Stored) -> Stored:
         others = tuple(map(changed, stored.others))
@@ -79,42 +79,42 @@ def of_records(change: Callable[[Record], Record]) -> Change:
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """The inputs with every case changed, or left out where there is none; those of others too."""
+    """Change every case, of imported records too; a case is removed if ``change`` returns None."""
 
     def changed(record: Any) -> Any:
-        made = (change(place, case) for place, case in enumerate(record.cases))
-        return _changed(record, cases=tuple(case for case in made if case))
+        cases = (change(place, case) for place, case in enumerate(record.cases))
+        return _changed(record, cases=tuple(case for case in cases if case))
 
     def every(inputs: Inputs) -> Inputs:
-        theirs = tuple(replace(each, record=changed(each.record)) for each in inputs.imported)
+        theirs = tuple(replace(item, record=changed(item.record)) for item in inputs.imported)
         return replace(of_records(changed)(inputs), imported=theirs)
 
     return every
 
 
-#: What becomes of the samples of a quantity; None of those that are left out.
+#: Changes the samples of a quantity; None removes the series.
 SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...] | None]
 
 
 def of_series(change: SeriesChange) -> Change:
-    return of_cases(lambda _, case: each_series(case, change))
+    return of_cases(lambda _, case: change_series(case, change))
 
 
-def each_series(case: Case, change: SeriesChange) -> Case:
-    """The case with its own series changed, and those of its rounds."""
+def change_series(case: Case, change: SeriesChange) -> Case:
+    """Change the series of a case, and the series of its rounds."""
 
     def changed(series: SeriesByQuantity) -> SeriesByQuantity:
-        made = {name: change(name, samples) for name, samples in series.items()}
-        return {name: samples for name, samples in made.items() if samples is not None}
+        new = {name: change(name, samples) for name, samples in series.items()}
+        return {name: samples for name, samples in new.items() if samples is not None}
 
     rounds = tuple(_changed(round_, series=changed(round_.series)) for round_ in case.rounds)
     return _changed(case, series=changed(case.series), rounds=rounds)
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
-    """The inputs without every series in one of these units, or of one of these names."""
-    gone = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
-    return of_series(lambda name, samples: None if name in gone else samples)
+    """Remove every series in one of these units, or with one of these names."""
+    removed = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
+    return of_series(lambda name, samples: None if name in removed else samples)
 
 
 def unmeasured(case: Case, **outcome: Any) -> Case:
@@ -122,7 +122,7 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 
 
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
-    """Half of all durations ten to 100,000 times as long, the others as short, in any order.
+    """Lengthen half of all durations by ten to 100,000 times, shorten the others, in any order.
 
     Both factors are drawn for each series: with two fixed ones, half of all ratios of two series
     would be those of the calm data, and a true claim could rightly be supported.
@@ -141,14 +141,14 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         return noisy(samples) if QUANTITIES[name].unit == "s" else samples
 
     def change(record: Record) -> Record:
-        cases = tuple(each_series(case, timed) for case in record.cases)
+        cases = tuple(change_series(case, timed) for case in record.cases)
         peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
         return _changed(record, cases=cases, ceilings=peaks)
 
     return of_records(change)(inputs)
 
 
-#: What a record says in words that nobody here has written.
+#: Fields of a record with texts from outside this project.
 _WORDS: Final = frozenset({
     "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",
     "operating_system", "python",
@@ -156,29 +156,29 @@ _WORDS: Final = frozenset({
 
 
 def hostile(inputs: Inputs) -> Inputs:
-    """``HOSTILE`` in every text that nobody here has written: of machines, errors and sources."""
-    made = of_cases(_failed)(of_records(_hostile)(inputs))
-    reported = _changed(made.reported, device=HOSTILE, software=HOSTILE)
-    theirs = tuple(replace(each, record=_hostile(each.record)) for each in made.imported)
-    return replace(made, reported=reported, imported=theirs)
+    """Put ``HOSTILE`` into every text from outside: of machines, errors and sources."""
+    inputs = of_cases(_failed)(of_records(_hostile)(inputs))
+    reported = _changed(inputs.reported, device=HOSTILE, software=HOSTILE)
+    theirs = tuple(replace(item, record=_hostile(item.record)) for item in inputs.imported)
+    return replace(inputs, reported=reported, imported=theirs)
 
 
 def _hostile(part: Any) -> Any:
-    """A part of a record, at any depth, but for its cases."""
+    """Change the texts of a part of a record, at any depth, except in its cases."""
     if not isinstance(part, msgspec.Struct) or isinstance(part, Case):
         return part
-    found = {name: getattr(part, name) for name in part.__struct_fields__}
-    changed = {name: _hostile(value) for name, value in found.items()}
-    changed |= {name: HOSTILE for name in _WORDS & found.keys() if isinstance(found[name], str)}
-    if "missing" in found:
-        changed["missing"] = dict.fromkeys(found["missing"], HOSTILE)
-    if "vector_extensions" in found:
+    fields = {name: getattr(part, name) for name in part.__struct_fields__}
+    changed = {name: _hostile(value) for name, value in fields.items()}
+    changed |= {name: HOSTILE for name in _WORDS & fields.keys() if isinstance(fields[name], str)}
+    if "missing" in fields:
+        changed["missing"] = dict.fromkeys(fields["missing"], HOSTILE)
+    if "vector_extensions" in fields:
         changed["vector_extensions"] = (HOSTILE,)
     return _changed(part, **changed)
 
 
 def _failed(place: int, case: Case) -> Case:
-    """Every case that did not end well, and one in ten, fails for a reason with markup."""
+    """Let every unsuccessful case, and one in ten, fail for a reason with markup."""
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
@@ -191,7 +191,7 @@ def both(first: Change, second: Change) -> Change:
 
 
 def no_files(inputs: Inputs) -> Inputs:
-    """The inputs with every attachment missing."""
+    """Let every attachment of the inputs be missing."""
     missing = Missing("a file is not beside the record")
     names = {
         file: dict.fromkeys(contents, missing) for file, contents in inputs.attachments.items()
@@ -199,7 +199,7 @@ def no_files(inputs: Inputs) -> Inputs:
     return replace(inputs, attachments=names)
 
 
-#: What can be wrong with the records of a study that still makes a whole paper.
+#: Faults of records with which every study must still make a whole paper.
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
@@ -213,9 +213,9 @@ DEGRADED: Mapping[str, Change] = {
         without("1", "MAC"),
         of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),
-    # A series that is not there, and one that is empty.
+    # Missing series, and empty ones.
     "no samples": of_cases(
-        lambda place, case: unmeasured(case) if place % 2 else each_series(case, lambda *_: ())
+        lambda place, case: unmeasured(case) if place % 2 else change_series(case, lambda *_: ())
     ),
     "all out of memory": of_cases(
         lambda place, case: unmeasured(case, status="out_of_memory", reason="It ended.")

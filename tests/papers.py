@@ -1,4 +1,4 @@
-"""Papers of made-up records: what goes in, and what each of them must be."""
+"""Papers of made-up records: their inputs, and checks that every paper must pass."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reported(study: str) -> Reported:
 
 
 def printing(study: str, **numbers: float) -> Reported:
-    """The source of a study, printing other numbers: by ``_34`` what becomes of each 34."""
+    """The source of a study with other numbers: ``_34`` replaces each 34."""
     text = msgspec.json.encode(reported(study)).decode()
     for old, new in numbers.items():
         number = re.escape(old.strip("_"))
@@ -50,7 +50,7 @@ def printing(study: str, **numbers: float) -> Reported:
 
 
 def inputs_of(study: str, *records: Record, source: Reported | None = None) -> Inputs:
-    """What a study reads, with no file beside its records."""
+    """Inputs of a study, without attached files."""
     stored = tuple(factory.stored(record) for record in records)
     return Inputs(
         records=stored,
@@ -62,61 +62,62 @@ def inputs_of(study: str, *records: Record, source: Reported | None = None) -> I
 
 
 def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
-    """Compute a study and write its source folder, as a build does in steps; returns that."""
+    """Compute a study and write its source folder, as a build does in steps; returns the folder."""
     task = StepTask(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
     for step in (actions.study, actions.figures, actions.write_source):
         step(task)
     return task.source
 
 
-def found_in(study: str, *records: Record, source: Reported | None = None) -> Findings:
+def findings_of(study: str, *records: Record, source: Reported | None = None) -> Findings:
     return find_study(study)(inputs_of(study, *records, source=source))
 
 
 def value_of(quantity: Quantity) -> float:
-    """What a quantity was measured as."""
-    found = estimate(quantity)
-    assert isinstance(found, Estimate), found
-    return found.value
+    """Measured value of a quantity."""
+    result = estimate(quantity)
+    assert isinstance(result, Estimate), result
+    return result.value
 
 
-def rows(found: Findings, table: str) -> list[dict[str, Any]]:
+def rows(paper: Findings, table: str) -> list[dict[str, Any]]:
     """The rows of a table, heading → cell."""
-    this = found.tables[table]
-    return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
+    content = paper.tables[table]
+    headings = [column.name for column in content.columns]
+    return [dict(zip(headings, row, strict=True)) for row in content.rows]
 
 
 def assert_values(
-    found: Findings, expected: Mapping[str, float], rel: float = 5e-3, abs: float = 1e-9
+    paper: Findings, expected: Mapping[str, float], rel: float = 5e-3, abs: float = 1e-9
 ) -> None:
     """Values of made-up records are those of closed forms."""
-    numbers = {id_: found.values[id_].number for id_ in expected}
+    numbers = {id_: paper.values[id_].number for id_ in expected}
     values = {id_: n.value if isinstance(n, Estimate) else n for id_, n in numbers.items()}
     assert values == approx(expected, rel=rel, abs=abs)
 
 
-def assert_distinct(study: str, found: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
-    """Made-up data are distinct, so that a swap of two of their numbers or columns shows.
+def assert_distinct(study: str, paper: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
+    """Made-up data are distinct, so that a test notices if two numbers or columns are swapped.
 
-    Numbers are distinct that are a hundredth apart, and values that rest on a record.  No interval
-    is symmetric.  ``equal`` are the exceptions, which theory or an identity makes: two values, or a
-    table and two of its headings.
+    Values from a record differ by a hundredth, and so do columns.  No interval is symmetric.
+    ``equal`` are the exceptions, by theory or an identity: two values, or a table and two of its
+    headings.
     """
     records = f"{study}/"
-    made = [v for v in found.values.values() if any(f.startswith(records) for f in v.sources)]
+    values = [v for v in paper.values.values() if any(f.startswith(records) for f in v.sources)]
     alike: set[tuple[str, ...]] = {
         (one.id, other.id)
-        for one, other in combinations(made, 2)
+        for one, other in combinations(values, 2)
         if one.unit == other.unit and _close(one.number, other.number)
     }
-    columns = [(t.id, c, cells) for t in found.tables.values() for c, cells in _columns(t)]
+    columns = [(t.id, c, cells) for t in paper.tables.values() for c, cells in _columns(t)]
     alike |= {
         (table, one.name, other.name)
         for (table, one, cells), (same, other, others) in combinations(columns, 2)
         if table == same and one.unit == other.unit and all(map(_close, cells, others))
     }
     assert alike == {*equal}
-    numbers = {value.id: value.number for value in found.values.values()}
+    numbers = {value.id: value.number for value in paper.values.values()}
     cells = {f"{id}, {c.name}, {n}": x for id, c, xs in columns for n, x in enumerate(xs)}
     assert [where for where, number in {**numbers, **cells}.items() if _symmetric(number)] == []
 
@@ -126,14 +127,14 @@ def _columns(table: Table) -> Iterator[tuple[Column, tuple[TableCell, ...]]]:
 
 
 def _close(one: TableCell, other: TableCell) -> bool:
-    first, second = (each.value if isinstance(each, Estimate) else each for each in (one, other))
+    first, second = (n.value if isinstance(n, Estimate) else n for n in (one, other))
     if isinstance(first, int | float) and isinstance(second, int | float):
         return isclose(first, second, rel_tol=0.01)
     return first == second
 
 
 def _symmetric(number: TableCell) -> bool:
-    """Whether both ends of an interval of samples are as far from its middle."""
+    """Return whether both ends of an interval of samples are equally far from its value."""
     if not isinstance(number, Estimate) or not number.n or number.low == number.high:
         return False
     return isclose(number.value - number.low, number.high - number.value, rel_tol=1e-3)
@@ -152,21 +153,21 @@ def assert_both_sides(
         assert [claim.verdict for claim in judged] == [verdict, _OPPOSITE[verdict]], judged
 
 
-def rendered(study: str, found: Findings) -> Manuscript:
+def rendered(study: str, paper: Findings) -> Manuscript:
     """The paper, with the findings as it captions them."""
-    return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+    return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", paper)
 
 
-def written_paper(folder: Path, template: str, found: Findings) -> Manuscript:
+def written_paper(folder: Path, template: str, paper: Findings) -> Manuscript:
     """The paper of a small template, which is written into ``folder``."""
     path = folder / "study.qmd.j2"
     path.write_text(template, encoding="utf-8")
-    return render_manuscript(path, found)
+    return render_manuscript(path, paper)
 
 
-def assert_whole(study: str, found: Findings | Manuscript) -> str:
-    """The manuscript; every output can be written, complete, without a number that is none."""
-    paper = found if isinstance(found, Manuscript) else rendered(study, found)
+def assert_whole(study: str, content: Findings | Manuscript) -> str:
+    """Write every output, check that it is complete and has no nan; return the manuscript."""
+    paper = content if isinstance(content, Manuscript) else rendered(study, content)
     text, found = paper.text, paper.findings
     tables = [write(table) for table in found.tables.values() for write in (to_csv, to_latex)]
     for one in (text, json.dumps(found.as_json(study, ()), allow_nan=False), *tables):

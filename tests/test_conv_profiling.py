@@ -23,10 +23,10 @@ from report.theory.work import macs, output_bytes
 from tests import factory, papers
 from tests.degraded import committed
 from tests.factory import OUTPUT_BYTES
-from tests.papers import found_in, reported, rows
+from tests.papers import findings_of, reported, rows
 
 STUDY = "conv_profiling"
-found = partial(found_in, STUDY)
+paper_of = partial(findings_of, STUDY)
 
 BUILD = f"built for tests with {LIBRARY}"
 
@@ -191,7 +191,7 @@ def full() -> Findings:
 
 def test_values_are_those_of_closed_forms_and_the_source_needs_no_run() -> None:
     papers.assert_values(full(), OF_RUN, rel=1e-6)
-    papers.assert_values(found(), OF_SOURCE, rel=1e-6)
+    papers.assert_values(paper_of(), OF_SOURCE, rel=1e-6)
 
 
 #: Only names of kernels tell of tiles, and a prediction that holds is what was counted.
@@ -325,11 +325,11 @@ def second(call: Known = LONGER_CALL, changed: int = 0) -> Record:
 
 
 def on_gpu(**more: int) -> Findings:
-    return found(record(), gpu(**more))
+    return paper_of(record(), gpu(**more))
 
 
 def source(**numbers: float) -> Findings:
-    return found(source=papers.printing(STUDY, **numbers))
+    return paper_of(source=papers.printing(STUDY, **numbers))
 
 
 def traced(old: str, new: str) -> Findings:
@@ -347,7 +347,7 @@ def traced(old: str, new: str) -> Findings:
 
 def other() -> dict[str, dict[str, Findings]]:
     """Papers by a verdict that is not that of ``full``, and the claim that has it."""
-    kept, beside = source(_9216=144), found(changed(5, lackey_multiply_adds=[7]))
+    kept, beside = source(_9216=144), paper_of(changed(5, lackey_multiply_adds=[7]))
     return {
         "supported": {
             "batch-in-product": source(_21233664=64 * 21_233_664),
@@ -360,10 +360,10 @@ def other() -> dict[str, dict[str, Findings]]:
             "counters-blind": traced("663552", "663553"),
             "seen-as-predicted": on_gpu(additions=1),
             "saved-backward": on_gpu(fewer=-3 * MACS * 2 // 10),
-            "changed-as-predicted": found(record(), second(changed=1)),
+            "changed-as-predicted": paper_of(record(), second(changed=1)),
             "predicted": beside,
-            "counted-alike": found(record(), second(LONGER_CALL._replace(macs=7))),
-            "rules-explain": found(record(), second(LONGER_CALL._replace(peak=2_672_641))),
+            "counted-alike": paper_of(record(), second(LONGER_CALL._replace(macs=7))),
+            "rules-explain": paper_of(record(), second(LONGER_CALL._replace(peak=2_672_641))),
         },
     }
 
@@ -391,15 +391,15 @@ def test_each_claim_has_two_sides() -> None:
         ("a peak", changed(5, **factory.memory(OUTPUT, OUTPUT + 4)), "predicted", "refuted"),
         ("no calls", record([]), "predicted", "not measured"),
     ):  # fmt: skip
-        assert found(made).claims[claim].verdict == verdict, where
+        assert paper_of(made).claims[claim].verdict == verdict, where
     for where, made in {
         "a count without a rule": (changed(0, lackey_multiply_adds=[7]), second()),
         "a backward pass": (changed(len(CALLS), lackey_multiply_adds=[7]), second()),
         "a peak": (changed(3, **factory.memory(OUTPUT, OUTPUT + 4)), second()),
     }.items():
-        assert found(*made).claims["rules-explain"].verdict == "refuted", where
+        assert paper_of(*made).claims["rules-explain"].verdict == "refuted", where
     first = changed(2, lackey_multiply_adds=(), lackey_multiply_adds_first=[679_477_248])
-    assert found(first, second()).claims["rules-explain"].verdict == "supported"
+    assert paper_of(first, second()).claims["rules-explain"].verdict == "supported"
     for where, paper in {
         "copies": on_gpu(additions=1), "tensor cores": on_gpu(tensor=1),
     }.items():  # fmt: skip

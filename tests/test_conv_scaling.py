@@ -24,11 +24,11 @@ from report.paper.findings import Findings
 from report.theory import heap
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import found_in, printing, rows
+from tests.papers import findings_of, printing, rows
 from tests.test_documents import blocks, paper
 
 STUDY = "conv_scaling"
-found = partial(found_in, STUDY)
+paper_of = partial(findings_of, STUDY)
 MACS, OUTPUTS = 10_616_832, 36_864
 INPUT_BYTES = 4 * 32 * 26 * 26
 PEAK, COPY, PAGE_S, CALL_S, IMAGE_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4
@@ -243,7 +243,7 @@ DOUBLED = [16, 64, 256, 1024]
 
 @cache
 def full() -> Findings:
-    return found(record(), SECOND(), gpu())
+    return paper_of(record(), SECOND(), gpu())
 
 
 def gain(policy: Policy = "default", slower: float = 1) -> float:
@@ -359,7 +359,7 @@ def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
 
 def on(*records: Record, **source: float) -> Findings:
     """The study of these records, or with other numbers in its source."""
-    return found(*records, source=printing(STUDY, **source))
+    return paper_of(*records, source=printing(STUDY, **source))
 
 
 def other() -> dict[str, dict[str, Findings]]:

@@ -1,4 +1,4 @@
-"""inference_memory: made-up CPUs, whose peaks are those of theory, and the committed GPUs."""
+"""inference_memory: made-up records of CPUs with theory's peaks, and the committed GPUs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from report.theory.conditions import Conditions, conditions_of
 from report.theory.networks import CapturedNetwork
 from tests import factory, papers
 from tests.degraded import committed, of_cases
-from tests.papers import found_in, reported, rows
+from tests.papers import findings_of, reported, rows
 
 STUDY = "inference_memory"
-found = partial(found_in, STUDY)
+paper_of = partial(findings_of, STUDY)
 BATCHES = (1, 2, 64, 128, 256, 1024)
 #: Images and layers set the time of a call.
 CALL_S, IMAGE_S = 1e-2, 1e-3
@@ -53,14 +53,14 @@ def call(network: str = "ResNet-20", batch: int = 8, **how: Any) -> Call:
     return Call(network, how.pop("image", side), batch, **how)
 
 
-#: What a pixel at the side of a tile costs, and saves of the peak, by the form of the tiling.
+#: Form of tiling → numbers that set the time and the peak of tiles in ``slower`` and ``on_cpu``.
 TILES: Mapping[str, tuple[float, int]] = {
     "tiled_layers": (18, 20), "tiled_blocks": (14, 24), "tiled_stages": (12, 28)
 }  # fmt: skip
 
 
 def slower(of: Call) -> float:
-    """How many times as long tiles take."""
+    """Factor by which tiles lengthen a call."""
     return 1 + TILES[of.execution][0] / of.tile if of.tile else 1.0
 
 
@@ -70,14 +70,14 @@ def seconds(of: Call) -> float:
 
 
 def on_cpu(of: Call, machine: Environment) -> dict[str, list[int]]:
-    """What the allocator says by theory; tiles take an eighth of their side off the peak."""
+    """Readings of the allocator by theory; tiles lower the peak, small tiles more."""
     network = theory.network(of)
     assert isinstance(network, CapturedNetwork)
     at = peaks.peak(network, of.batch, conditions_of(machine))
-    less, of_all = (10 - of.tile // 8, TILES[of.execution][1]) if of.tile else (0, 1)
+    saved, parts = (10 - of.tile // 8, TILES[of.execution][1]) if of.tile else (0, 1)
     return {
         "allocated_before": [at.before] * 2,
-        "allocated_peak": [at.total - less * (at.total - at.before) // of_all] * 2,
+        "allocated_peak": [at.total - saved * (at.total - at.before) // parts] * 2,
     }
 
 
@@ -88,8 +88,8 @@ def case(
     share: float = 1,
     slower: Callable[[Call], float] = slower,
 ) -> Case:
-    """A call whose peak is that of theory, a ``share`` of it, and so many bytes ``more``."""
-    # Processes differ by thousandths; the one in the middle is that of the formula.
+    """Case of a call whose peak is a ``share`` of theory's peak, and ``more`` bytes."""
+    # Processes differ by thousandths; the median process has the time of the formula.
     centres = factory.scattered(slower(of) * seconds(of), 3e-3, 7)
     times = (factory.scattered(centre, 1e-3) for centre in centres)
     peak = {
@@ -108,7 +108,7 @@ def case(
 def limit(
     network: str, mebibytes: int, more: int = 0, layout: Any = "contiguous", change: str = ""
 ) -> Case:
-    """A search that ends ``more`` images above the prediction."""
+    """Case of a search that ends ``more`` images above the prediction."""
     asked = Limit(network, call(network).image, layout, mebibytes, 0, 0, change)
     fits = theory.fits(asked, conditions_of(factory.environment()))
     assert not isinstance(fits, Missing)
@@ -164,38 +164,38 @@ HALVED = tuple(
 )
 
 
-def record(made: Iterable[Case], machine: Environment | None = None) -> Record:
-    return factory.record(made, machine or factory.environment(), study=STUDY)
+def record(cases: Iterable[Case], machine: Environment | None = None) -> Record:
+    return factory.record(cases, machine or factory.environment(), study=STUDY)
 
 
 FIRST, SECOND = factory.environment(), factory.environment("other-2t", memory_bytes=2**36)
-#: A call whose peak is above its bound, and one that has no bound and lacks a rule.
+#: A call whose peak is above theory's bound, and one without a bound, for which a rule is missing.
 BOUND, STRANGE = call("VGG-16", 8, layout="channels_last"), Call(**TILING)
 
 
 def first(more: int = 1_000, limits: Iterable[Case] = ()) -> Record:
-    calls = [case(each, FIRST, more * (each == BOUND)) for each in CPU_CALLS]
+    calls = [case(asked, FIRST, more * (asked == BOUND)) for asked in CPU_CALLS]
     return record([*calls, case(call(batch=32, layout="channels_last"), FIRST), *limits])
 
 
 def second(share: float = 1, slower: Callable[[Call], float] = slower) -> Record:
     """Layouts, precisions and tiles, where both settings together need a ``share`` of the peak."""
     both = {"layout": "channels_last", "precision": "bfloat16"}
-    made = [
-        case(each, SECOND, share=share if both.items() <= vars(each).items() else 1)
-        for each in HALVED
+    cases = [
+        case(asked, SECOND, share=share if both.items() <= vars(asked).items() else 1)
+        for asked in HALVED
     ]
-    made += [case(each, SECOND, slower=slower) for each in TILED_CALLS]
-    made += [
+    cases += [case(asked, SECOND, slower=slower) for asked in TILED_CALLS]
+    cases += [
         case(call("LeNet-5", batch, layout=layout), SECOND, slower=lambda of, by=by: by)
         for layout, by in zip(LAYOUTS, (1.25, 1), strict=True)
         for batch in (2, 4, 8, 16)
     ]
-    return record([*made, case(STRANGE, SECOND, 4)], SECOND)
+    return record([*cases, case(STRANGE, SECOND, 4)], SECOND)
 
 
 def changes(in_place: int = 0, idle: int = 0, nested: int = 0) -> Record:
-    """Limits of networks as written and changed, which end some images above the prediction."""
+    """Limits of networks as written and changed, which end these images above the prediction."""
     last = {"layout": "channels_last"}
     return record([
         limit("AlexNet", 256, **last), limit("AlexNet", 256, in_place, change="in_place", **last),
@@ -271,7 +271,7 @@ VALUES: Mapping[str, float] = {
     "in_place_most": 12 / 11, "nested_least": 1 - 46 / 57, "nested_most": 1 - 57 / 75,
     "layers_least": 1 - by_tile(64, "tiled_layers"), "layers_most": 1 - by_tile(8, "tiled_layers"),
 }  # fmt: skip
-#: Peaks are predicted to the byte, and limits but for an image.
+#: Pairs of columns that are equal: peaks agree to the byte, and most limits to the image.
 EQUAL = {
     ("tbl-limits", "Ours", "Ran"),
     ("tbl-changes", "stages nested, ours", "stages nested, ran"),
@@ -320,75 +320,75 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
 
 
 def on_gpus(change: Callable[[int, Case], Case]) -> Findings:
-    """The committed records with cases of GPUs changed."""
+    """Findings of the committed records after a ``change`` of each case."""
     return findings(of_cases(change)(committed(STUDY)))
 
 
-def rising(place: int, each: Case) -> Case:
-    """Peaks that rise with the batch, which half precision halves."""
-    if not {"requested_peak", "batch"} <= each.series.keys() | each.factors.keys():
-        return each
-    halved = each.factors.get("precision") != "float32"
-    peak = int(each.factors["batch"]) * 2**20 // (1 + halved)
-    return msgspec.structs.replace(each, series={**each.series, "requested_peak": (peak,)})
+def with_rising_peaks(place: int, old: Case) -> Case:
+    """Let the peak rise with the batch; half precision halves it."""
+    if not {"requested_peak", "batch"} <= old.series.keys() | old.factors.keys():
+        return old
+    halved = old.factors.get("precision") != "float32"
+    peak = int(old.factors["batch"]) * 2**20 // (1 + halved)
+    return msgspec.structs.replace(old, series={**old.series, "requested_peak": (peak,)})
 
 
-def swollen(place: int, each: Case) -> Case:
-    """Workspaces that are larger by a fiftieth, and peaks that differ between records."""
-    peak = tuple(int(size) + place for size in each.samples("requested_peak"))
-    each = msgspec.structs.replace(each, series={**each.series, "requested_peak": peak})
-    of, events = call_of(each), each.samples("memory_events")
-    network = theory.network(of) if of and of.precision != "float32" and events else None
-    if not isinstance(network, CapturedNetwork) or of is None:
-        return each
-    tensors = {*network.sizes(of.batch)}
-    more = tuple(n if abs(n) in tensors else n + n // 50 for n in events)
-    return msgspec.structs.replace(each, series={**each.series, "memory_events": more})
+def with_larger_workspaces(place: int, old: Case) -> Case:
+    """Enlarge workspaces by a fiftieth, and let the peaks of equal cases differ."""
+    peak = tuple(int(size) + place for size in old.samples("requested_peak"))
+    old = msgspec.structs.replace(old, series={**old.series, "requested_peak": peak})
+    asked, events = call_of(old), old.samples("memory_events")
+    network = theory.network(asked) if asked and asked.precision != "float32" and events else None
+    if not isinstance(network, CapturedNetwork) or asked is None:
+        return old
+    tensors = {*network.sizes(asked.batch)}
+    enlarged = tuple(n if abs(n) in tensors else n + n // 50 for n in events)
+    return msgspec.structs.replace(old, series={**old.series, "memory_events": enlarged})
 
 
-def cut(place: int, each: Case) -> Case:
-    """Histories without their last half."""
-    names, gone = ("memory_events", "memory_owners"), len(each.samples("memory_events")) // 2
-    kept = {name: each.samples(name)[:-gone] for name in names if gone}
-    return msgspec.structs.replace(each, series={**each.series, **kept})
+def with_half_histories(place: int, old: Case) -> Case:
+    """Remove the last half of the history of memory."""
+    names, removed = ("memory_events", "memory_owners"), len(old.samples("memory_events")) // 2
+    shortened = {name: old.samples(name)[:-removed] for name in names if removed}
+    return msgspec.structs.replace(old, series={**old.series, **shortened})
 
 
-def other() -> dict[str, dict[str, Findings]]:
-    """Papers by a verdict that is not that of ``full``, and the claim that has it."""
-    whole, halves = on_gpus(rising), found(first(), second(share=0.5))
-    strange = record([case(call(), FIRST, 4), limit("AlexNet", 256, 1)])
-    level = found(first(), second(slower=lambda of: 1.05))
+def opposite_papers() -> dict[str, dict[str, Findings]]:
+    """Papers in which a claim has the opposite verdict of ``full``, by that verdict and claim."""
+    rising, halved = on_gpus(with_rising_peaks), paper_of(first(), second(share=0.5))
+    mispredicted = record([case(call(), FIRST, 4), limit("AlexNet", 256, 1)])
+    cheap_tiles = paper_of(first(), second(slower=lambda of: 1.05))
     good = tables({"good": [12]}, GOOD, gpu={"good": [50]})
     refuted = with_tables(good, first())
     return {
         "supported": {
-            "both-save": halves,
-            "tile-pays": found(first(), second(slower=lambda of: 0.89)),
-            "memory-monotone": whole,
+            "both-save": halved,
+            "tile-pays": paper_of(first(), second(slower=lambda of: 0.89)),
+            "memory-monotone": rising,
         },
         "refuted": {
-            "layout-predicted": halves,
+            "layout-predicted": halved,
             "rules-ours": refuted,
             "rules-line": refuted,
             "rules-sum": refuted,
             "rules-estimator": refuted,
             "rules-gpu": refuted,
-            "changes-within": found(first(), changes(nested=-1)),
-            "in-place-gains": found(first(), changes(in_place=-1)),
-            "in-place-idle": found(first(), changes(idle=2)),
-            "nested-costs": found(first(), changes(nested=11)),
-            "layout-costs": whole,
-            "weights-cost": whole,
-            "peaks-exact": found(strange),
-            "limits-within": found(strange),
-            "bounds-hold": found(first(more=-4)),
-            "tile-time": found(first(), second(slower=lambda of: 2 + (of.tile or 0) / 64)),
-            "tile-trades": level,
-            "precision-costs": whole,
-            "tensors-requested": on_gpus(cut),
-            "layout-copies": (grown := on_gpus(swollen)),
-            "batch-split": grown,
-            "peaks-repeat": grown,
+            "changes-within": paper_of(first(), changes(nested=-1)),
+            "in-place-gains": paper_of(first(), changes(in_place=-1)),
+            "in-place-idle": paper_of(first(), changes(idle=2)),
+            "nested-costs": paper_of(first(), changes(nested=11)),
+            "layout-costs": rising,
+            "weights-cost": rising,
+            "peaks-exact": paper_of(mispredicted),
+            "limits-within": paper_of(mispredicted),
+            "bounds-hold": paper_of(first(more=-4)),
+            "tile-time": paper_of(first(), second(slower=lambda of: 2 + (of.tile or 0) / 64)),
+            "tile-trades": cheap_tiles,
+            "precision-costs": rising,
+            "tensors-requested": on_gpus(with_half_histories),
+            "layout-copies": (enlarged := on_gpus(with_larger_workspaces)),
+            "batch-split": enlarged,
+            "peaks-repeat": enlarged,
         },
     }
 
@@ -396,26 +396,26 @@ def other() -> dict[str, dict[str, Findings]]:
 def test_each_claim_has_two_sides() -> None:
     of_gpus = findings(committed(STUDY)).claims
     judged = {k: claim for k, claim in full().claims.items() if claim.verdict != "not measured"}
-    papers.assert_both_sides(replace(full(), claims={**of_gpus, **judged}), other())
-    for made, claim, verdict in (
+    papers.assert_both_sides(replace(full(), claims={**of_gpus, **judged}), opposite_papers())
+    for changed, claim, verdict in (
         (limit("AlexNet", 256, -1), "limits-within", "refuted"),
         (case(call(), FIRST), "tile-pays", "not measured"),
     ):
-        assert found(record([made])).claims[claim].verdict == verdict
+        assert paper_of(record([changed])).claims[claim].verdict == verdict
 
 
 def test_gpus_take_what_their_allocators_were_asked_for() -> None:
-    """Tensors and workspaces are all that grew; numbers are ratios of the recorded peaks."""
+    """Peaks grow by tensors and workspaces alone; expected values are ratios of recorded peaks."""
     peak: dict[Call, int] = {}
     for role in ("gpu", "third", "fourth"):
-        run = Run(committed(STUDY).record_by_role[role], role).as_measured()
-        for each in run.chosen(tile=None):
-            grown = run.grown("requested_peak", each.factors, "requested_before")
+        run = Run(committed(STUDY).record_by_role[role], role).under_main_policy()
+        for asked in run.chosen(tile=None):
+            grown = run.grown("requested_peak", asked.factors, "requested_before")
             if not isinstance(grown, Missing):
-                history = run.history(each)
+                history = run.history(asked)
                 assert not isinstance(history, Missing)
                 assert history.tensors + history.workspace == grown
-                peak.setdefault(each, run.fixed("requested_peak", each.factors))
+                peak.setdefault(asked, run.fixed("requested_peak", asked.factors))
 
     def over(n: int, precision: Any = "bfloat16", of: int = 0, network: str = "ResNet-20") -> float:
         return peak[call(network, n, precision=precision)] / peak[call(network, of or n)]

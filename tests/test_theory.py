@@ -16,7 +16,7 @@ from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
 from report.theory.fits import MOST, bytes_of
 from report.theory.network import Theory, fits
-from report.theory.networks import BATCH, CapturedNetwork, Way, captured, layers_of
+from report.theory.networks import BATCH, CapturedNetwork, Variant, captured, layers_of
 from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof
 from tests.networks import operator, tensor
@@ -229,19 +229,19 @@ def test_multiply_adds_of_operators(
 
 def test_a_residual_network_by_hand() -> None:
     """The first block's sum: both of its terms and the result, while the next ones wait."""
-    network = captured("ResNet-20", 32, Way("channels_last"), like=layers_of("ResNet-20", 32, 8))
-    assert isinstance(network, CapturedNetwork)
-    at = peaks.peak(network, 64, Conditions())
+    resnet = captured("ResNet-20", 32, Variant("channels_last"), like=layers_of("ResNet-20", 32, 8))
+    assert isinstance(resnet, CapturedNetwork)
+    at = peaks.peak(resnet, 64, Conditions())
     tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
     # A mean and a variance for each of 7 × 16, 6 × 32 and 6 × 64 channels, and 19 counts.
     statistics = 2 * 4 * 688 + 8 * 19
     names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
     assert [at.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
-    assert at.before == peaks.before(network, 64) == sum(map(at.amount, names))
+    assert at.before == peaks.before(resnet, 64) == sum(map(at.amount, names))
     assert (at.total - at.before - at.workspace, at.complete) == (3 * tensor, True)
-    assert peaks.needed(network, 64) == at.before + 3 * tensor
+    assert peaks.needed(resnet, 64) == at.before + 3 * tensor
 
 
 def test_other_layers_than_were_captured_have_no_prediction() -> None:
     for network, ran in (("ResNet-20", layers_of("ResNet-32", 32)), ("ResNet-21", ())):
-        assert isinstance(captured(network, 32, Way(), like=ran), Missing)
+        assert isinstance(captured(network, 32, Variant(), like=ran), Missing)

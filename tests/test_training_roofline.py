@@ -25,10 +25,10 @@ from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
 from tests import factory, papers
-from tests.papers import found_in, rows
+from tests.papers import findings_of, rows
 
 STUDY = "training_roofline"
-found = partial(found_in, STUDY)
+paper_of = partial(findings_of, STUDY)
 SMALL, HEAVY, LIGHT = NETWORKS
 GIB = 2**30
 #: The peak of the laptop's chip at its nominal clock, and its bandwidth.
@@ -67,7 +67,7 @@ def _case(step: Step, subject: str, by_process: Iterable[Mapping[str, Any]], **s
         factors={"subject": subject, **step._asdict()},
         layers=layers_of(step.network, step.image, step.batch),
         series=factory.measured(series),
-        rounds=tuple(factory.round_(n, found) for n, found in enumerate(by_process, start=1)),
+        rounds=tuple(factory.round_(n, times) for n, times in enumerate(by_process, start=1)),
     )
 
 
@@ -126,12 +126,12 @@ def loading(excess: float = 1.0) -> list[Case]:
 
 
 def record(
-    found: Iterable[Case] | None = None, machine: Environment | None = None, **change: Any
+    cases: Iterable[Case] | None = None, machine: Environment | None = None, **change: Any
 ) -> Record:
-    """A record of the study: ``found``, or every network timed layer by layer in each process."""
+    """A record of the study: ``cases``, or every network timed layer by layer in each process."""
     plan = (profile(Step(network, 224, 8)) for network in NETWORKS)
     change.setdefault("peaks", factory.ceilings(PEAK, COPY))
-    made = plan if found is None else found
+    made = plan if cases is None else cases
     return factory.record(made, machine, study=STUDY, **change)
 
 
@@ -176,7 +176,7 @@ def on_cpu() -> Record:
 
 @cache
 def full() -> Findings:
-    return found(on_cpu(), on_gpu())
+    return paper_of(on_cpu(), on_gpu())
 
 
 def by_hand(network: str, peak: float, bandwidth: float, batch: int = 128) -> float:
@@ -344,7 +344,7 @@ def test_each_claim_has_two_sides() -> None:
         "needs-most": on(on_gpu(light=12 / 1.11)),
     }
     assert {near[id].claims[id].verdict for id in near} == {"supported"}
-    assert found(record()).claims["needs-most"].verdict == "not measured"
+    assert paper_of(record()).claims["needs-most"].verdict == "not measured"
 
 
 def test_copies_within_a_cache_give_its_bandwidth() -> None:

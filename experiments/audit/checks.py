@@ -17,7 +17,7 @@ ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not en
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """A claim; what it is computed to be, or what is missing; the most that is possible."""
+    """A printed claim, its recomputed value or the quantities missing for it, and its limit."""
 
     claim: str
     printed: AuditedCell
@@ -38,7 +38,7 @@ class ClaimCheck:
         return "consistent" if meets else "differs"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the check as an object of JSON, numbers in units without prefix."""
+        """Return the check as a JSON object; its numbers are in units without prefix."""
         number = self.recomputed
         return {
             "claim": self.claim,
@@ -53,7 +53,7 @@ class ClaimCheck:
         }
 
     def as_text(self) -> str:
-        """Describe the check in lines: verdict, formulas, and what would explain a difference."""
+        """Describe the check: its verdict, its formulas, and readings that explain a difference."""
         scale = self.printed.scale
         head = f"{self.claim} {self.printed.text}: {self.verdict}"
         if self.recomputed is None:
@@ -67,40 +67,40 @@ class ClaimCheck:
         if self.verdict == "consistent":
             return f"{head}\n  {formulas}"
         factor = float(self.printed.number.value / number.value)
-        changes = "; ".join(self.explanations) or "nothing that we know"
+        changes = "; ".join(self.explanations) or "none is known"
         return (
-            f"{head}, printed is {factor:.4g} times that\n  {formulas}\n"
-            f"  would explain it, one alone: {changes}"
+            f"{head}, the printed number is {factor:.4g} times as large\n  {formulas}\n"
+            f"  each of these would explain it, one alone: {changes}"
         )
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
-    """Check all claims of a row; an input is none where nothing gives its value or limits it."""
+    """Check the claims of a row; leave out inputs that can be neither recomputed nor limited."""
     results = [_check(row, claim) for claim in FORMULAS if claim in row.numbers]
     claims = [r for r in results if r.claim not in INPUTS or r.verdict != "not enough given"]
     return claims or results
 
 
 def _check(row: AuditedRow, claim: str) -> ClaimCheck:
-    printed, others = row.numbers[claim], row.without(claim)
+    printed, rest = row.numbers[claim], row.without(claim)
     recomputed, missing, limit = None, "", None
     try:
-        recomputed = others.evaluate(claim)
-    except NotEnoughError as lack:
-        missing = str(lack)
-    formulas = tuple(dict.fromkeys(reversed(others.used)))
+        recomputed = rest.evaluate(claim)
+    except NotEnoughError as error:
+        missing = str(error)
+    formulas = tuple(dict.fromkeys(reversed(rest.used)))
     with suppress(NotEnoughError):
         limit = row.evaluate(LIMITS[claim]) if claim in LIMITS else None
     explanations: dict[str, None] = {}
     if recomputed and not printed.number.interval.meets(recomputed.interval):
-        for text, value in _readings(others, claim, recomputed):
+        for text, value in _readings(rest, claim, recomputed):
             if printed.number.interval.meets(value.interval):
                 explanations[text] = None
     return ClaimCheck(claim, printed, recomputed, missing, limit, formulas, tuple(explanations))
 
 
 def _readings(row: AuditedRow, claim: str, base: Rounded) -> Iterator[tuple[str, Rounded]]:
-    """Yield the values of a claim by single changes, the likeliest first."""
+    """Yield each single change and the value of the claim after it, the likeliest first."""
     for change in (*LIKELY, *_peaks_of_others(row, claim), *UNLIKELY):
         try:
             if claim in change.of:
@@ -119,7 +119,7 @@ def _readings(row: AuditedRow, claim: str, base: Rounded) -> Iterator[tuple[str,
 
 
 def _peaks_of_others(row: AuditedRow, claim: str) -> Iterator[Change]:
-    """Yield a change for each peak of other devices that is not the own device's."""
+    """Yield a change for each peak that other devices have and the row's device has not."""
     quantity = {"mfu": "peak", "bandwidth_use": "memory_peak"}.get(claim)
     if quantity is None:
         return

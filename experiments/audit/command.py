@@ -58,7 +58,7 @@ def audit(options: argparse.Namespace) -> int:
 
 
 def read_rows(file: Path, number: int, named: list[str], given: list[str]) -> Iterator[AuditedRow]:
-    """Yield the rows of a table, with what ``given`` says of all of them."""
+    """Yield the rows of a table, each with the values that are ``given`` for all rows."""
     table = read_table(file, number)
     placed = columns(table, _pairs("--column", named))
     constant = _pairs("--given", given)

@@ -43,7 +43,7 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "base_clock": ("clock", ("base clock",)),
     "boost_clock": ("clock", ("boost clock",)),
 }
-#: Kind → its units without prefix, and what a number without a unit is in; None: not known.
+#: Kind → its units without prefix, and the factor of a number without a unit (None: unknown).
 UNITS: Final[dict[str, tuple[str, int | None]]] = {
     "count": ("|params|parameters|tokens?|tok|GPUs?|chips?|samples|images", 1),
     "time": ("s|sec|seconds", 1),
@@ -70,7 +70,7 @@ WHOLE_UNITS: Final = {
     "time": {"min": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600)},
     "count": {"B": Fraction(10**9), "T": Fraction(10**12)},
 }
-#: Quantity → words of a table, and what they mean.
+#: Quantity → word in a table → its meaning.
 WORDS: Final[dict[str, dict[str, str]]] = {
     "precision": {
         "fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16",
@@ -80,7 +80,7 @@ WORDS: Final[dict[str, dict[str, str]]] = {
     "direction": {"training": "3", "train": "3", "forward": "1", "inference": "1"},
 }  # fmt: skip
 
-#: Quantity → its formulas; the first one holds whose numbers a row has.
+#: Quantity → its formulas; a check uses the first for which the row has all numbers.
 FORMULAS: Final = {
     "mfu": ("flops / devices / peak",),
     "bandwidth_use": ("bandwidth / devices / memory_peak",),
@@ -94,7 +94,7 @@ FORMULAS: Final = {
     "bandwidth": (),
     "memory": (),
 }
-#: Most that is possible.
+#: Quantity → formula of its upper limit.
 LIMITS: Final = {
     "mfu": "1",
     "bandwidth_use": "1",
@@ -102,7 +102,7 @@ LIMITS: Final = {
     "bandwidth": "devices * memory_peak",
     "memory": "devices * capacity",
 }
-#: Claims that are inputs too, and no claims where nothing gives or limits their value.
+#: Claims that are also inputs of others; checked only if they can be recomputed or limited.
 INPUTS: Final = ("flops", "operations", "rate", "bandwidth")
 _COUNTED: Final = ("mfu", "flops", "operations")
 _BYTES: Final = ("bandwidth_use", "weights")
@@ -110,7 +110,7 @@ _ALL: Final = tuple(FORMULAS)
 
 
 class Change(NamedTuple):
-    """A change of one quantity to a formula, or of the claims ``of`` by a factor."""
+    """A change that may explain a difference: one quantity by another formula, or a factor."""
 
     text: str
     formula: str
@@ -118,7 +118,7 @@ class Change(NamedTuple):
     of: tuple[str, ...] = ()
 
 
-#: The likeliest first; that of another device stands between these.
+#: Likely changes, the likeliest first; peaks of other devices come next, then ``UNLIKELY``.
 LIKELY: Final = (
     Change("the peak with sparsity", "sparse_peak", "peak"),
     Change("a multiply-add counted as one operation", "1 / 2", of=_COUNTED),

@@ -28,7 +28,7 @@ _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accele
 
 
 class AuditedCell(NamedTuple):
-    """A number in units without prefix; the unit of the print is ``scale`` of them."""
+    """A number in units without prefix; ``scale`` is the printed unit in such units."""
 
     number: Rounded
     scale: Fraction
@@ -109,7 +109,7 @@ def read_cell(
 
 
 def _unit_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the unit that a heading names in brackets, or as a word unless it is of counts."""
+    """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
     bracketed = re.findall(r"[(\[](.*?)[)\]]", heading)
     words = [] if kind == "count" else [heading, *heading.split()]
     for text in (*bracketed, *words):
@@ -121,7 +121,7 @@ def _unit_of_heading(heading: str, kind: str) -> Fraction | None:
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:
-    """Return how many units without prefix a unit is; None if it is not of this kind."""
+    """Return the scale of a unit in units without prefix; None for a unit of another kind."""
     whole = WHOLE_UNITS.get(kind, {})
     if unit in whole or kind == "share":
         return whole.get(unit)

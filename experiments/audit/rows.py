@@ -1,4 +1,4 @@
-"""The numbers of one row of a table, and what follows from them by formulas and data sheets."""
+"""One row of a table, and the quantities that formulas and data sheets derive from it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _macs_of(name: str) -> int:
 
 @dataclass(frozen=True)
 class AuditedRow:
-    """Numbers, those of all devices together, and texts of a row.
+    """Numbers of a row, which are totals over its devices, and its texts.
 
     ``swapped`` quantities are computed by other formulas; ``used`` lists the formulas of the last
     value.  A quantity that has a text and no number could not be read.
@@ -63,7 +63,7 @@ class AuditedRow:
     used: list[str] = field(default_factory=list)
 
     def without(self, claim: str) -> AuditedRow:
-        """Return the row without the number of a claim, which then follows from the others."""
+        """Return the row without the number of a claim, which is then computed from the others."""
         others = {name: cell for name, cell in self.numbers.items() if name != claim}
         return replace(self, numbers=others, used=[])
 
@@ -76,7 +76,7 @@ class AuditedRow:
         return result
 
     def operations_per_item(self) -> dict[str, float]:
-        """Return the forward operations of a token or image by each way to count them."""
+        """Return the forward operations per token or image, by each way of counting."""
         counted = {}
         for name in ("2 * parameters", "attention_full", "attention_causal", "2 * macs"):
             with suppress(NotEnoughError):
@@ -84,7 +84,7 @@ class AuditedRow:
         return counted
 
     def named_devices(self) -> list[DataSheet]:
-        """Return the devices that the row's name fits: one by its own name, or by first words."""
+        """Return the devices that the row names: by the full name, else by its first words."""
         name = self.text("device")
         key = "-".join(name.casefold().removeprefix("nvidia ").split())
         named = [d for d in known_devices() if d.is_named(name) or d.is_named(f"NVIDIA {name}")]
@@ -117,7 +117,7 @@ class AuditedRow:
         return Rounded.exact(self._exact(name))
 
     def _exact(self, name: str) -> int:
-        """Return a number that no table prints, or what is meant where it is left out."""
+        """Return a number that tables do not print, or the default of one that is left out."""
         match name:
             case "devices" | "baseline_devices":
                 return 1
@@ -172,7 +172,7 @@ class AuditedRow:
                 peaks.setdefault(number, (device, peak))
             else:
                 lacking.append(device.key)
-        # A card whose data sheet lacks the number may be the one that is meant.
+        # The named card may be one whose data sheet lacks the number.
         if len(peaks) > 1 or (peaks and lacking):
             which = ", ".join([device.key for device, _ in peaks.values()] + lacking)
             raise NotEnoughError(f"which device: {which}")

@@ -20,12 +20,12 @@ DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
 
-#: Blocks of at least so many bytes are mapped, and returned when they are freed.
+#: Smallest block (B) that has a mapping of its own, which is returned when the block is freed.
 MAPPED_FROM: Final = 128 * 1024
 #: Parameters of mallopt(3).
 _M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
-#: Bytes of a block of rows that stays in a cache between bias and ReLU.
+#: Size of a block of rows (B), which must stay in a cache between bias and ReLU.
 _BLOCK: Final = 256 * 1024
 
 
@@ -39,19 +39,19 @@ def apply_change(change: str) -> None:
 
 
 def _return_freed_memory() -> None:
-    """Map every large block of its own from now on; raises ``UnavailableError`` outside glibc."""
+    """Map each large block separately from now on; raises ``UnavailableError`` without glibc."""
     if platform.libc_ver()[0] != "glibc":
         raise UnavailableError("Only glibc can be told to return freed memory.")
     library = ctypes.CDLL(None)
     library.mallopt(_M_TOP_PAD, 0)
     library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM)
-    library.malloc_trim(0)  # the free end of the heap would serve large blocks first
+    library.malloc_trim(0)  # else large blocks would first use the free end of the heap
 
 
 def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
     """Compute the forward pass with bias and ReLU of the hidden layer in one pass over memory.
 
-    Sums are replaced by their ReLU, which is positive where they are.
+    The ReLU overwrites the sums; the backward pass reads only where they are positive.
     """
     xp, sums = ops.xp, ops.product(p.w1, x)
     rows = max(1, _BLOCK // (sums.shape[1] * sums.itemsize))

@@ -60,8 +60,8 @@ class RecordCheck(NamedTuple):
         )
 
 
-def noted(topic: str, ok: str, note: str | None) -> RecordCheck:
-    """Return a check that is ok, unless it has a ``note``."""
+def note_if(topic: str, ok: str, note: str | None) -> RecordCheck:
+    """Return a check with a ``note``, or one that is ``ok`` if there is no note."""
     return RecordCheck(topic, note, "note") if note else RecordCheck(topic, ok)
 
 
@@ -84,35 +84,35 @@ def _machine() -> Iterator[RecordCheck]:
     """Check the permanent properties of this machine."""
     import psutil  # type: ignore[import-untyped]
 
-    cpu, room = machine.cpu(), psutil.virtual_memory()
+    cpu, memory = machine.cpu(), psutil.virtual_memory()
     yield RecordCheck("Python", f"{platform.python_version()}, {machine.operating_system()}")
     relevant = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
     advice = "may change times or results; unset those you do not mean (records contain them)"
-    none = "none is set that changes times or results"
-    yield noted("variables", none, f"{', '.join(relevant)} {advice}" if relevant else None)
+    unset = "none is set that changes times or results"
+    yield note_if("variables", unset, f"{', '.join(relevant)} {advice}" if relevant else None)
     yield RecordCheck("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
-    yield free_memory(room.available, room.total, limits.memory_limit())
+    yield free_memory(memory.available, memory.total, limits.memory_limit())
     reasons = policies.unavailable("retained", "cpu"), policies.unavailable("jemalloc", "cpu")
-    yield noted("policies", "all can be measured", "; ".join(filter(None, reasons)))
-    slow = f"{cpu.governor}; set another with: sudo cpupower frequency-set -g performance"
-    shown = cpu.governor or "the system shows none"
-    yield noted("governor", shown, slow if cpu.governor in _SLOW else None)
+    yield note_if("policies", "all can be measured", "; ".join(filter(None, reasons)))
+    governor = cpu.governor or "the system shows none"
+    slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
+    yield note_if("governor", governor, slow if cpu.governor in _SLOW else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> RecordCheck:
-    """Check the number of usable processors, of ``total``; ``cores`` counts the physical ones.
+    """Check how many of the ``total`` processors are usable; ``cores`` counts physical cores.
 
     ``quota`` is the number that a container may use at a time.
     """
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
-        fit = max(1, int(quota))
-        text = f"{text}, but the container may use {quota:g} at a time: give --threads {fit}"
+        threads = max(1, int(quota))
+        text = f"{text}, but the container may use {quota:g} at a time: give --threads {threads}"
         return RecordCheck("processors", text, "problem")
     if cores is not None and cores < total:
-        text = f"{text}; they are {cores} cores with {total / cores:g} threads each: compare "
+        text = f"{text}; {cores} cores have {total / cores:g} threads each: also try "
         return RecordCheck(
             "processors", f"{text}--threads {max(1, usable * cores // total)}", "note"
         )
@@ -120,13 +120,13 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
 
 
 def free_memory(available: int, total: int, limit: int | None = None) -> RecordCheck:
-    """Check the free memory (B); ``limit`` is a container's."""
+    """Check the free memory (B); ``limit`` is the limit of a container, if it has one."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
         return RecordCheck("memory", f"{text}; give it more, or measure small cases", "problem")
-    less = f"{text}; larger cases will run out: close other programs"
-    return noted("memory", text, less if available < _LITTLE_MEMORY else None)
+    scarce = f"{text}; larger cases will run out: close other programs"
+    return note_if("memory", text, scarce if available < _LITTLE_MEMORY else None)
 
 
 def _now(records: Path) -> Iterator[RecordCheck]:
@@ -136,20 +136,20 @@ def _now(records: Path) -> Iterator[RecordCheck]:
         journals, errors = unfinished_journals(folder)
         if number := len(journals) + len(errors):
             runs.append(f"{folder.name} ({number})")
-    close = "continue with --resume, or write a record with: python -m experiments close STUDY"
-    unfinished = f"unfinished: {', '.join(runs)}; {close}" if runs else None
-    yield noted("runs", "none is unfinished", unfinished)
-    if (blind := quiet.unavailable()) is not None:
-        yield RecordCheck("now", f"{blind}; close other programs before measuring", "note")
-    elif (busy := quiet.watch()) is not None:
-        yield RecordCheck("now", f"{busy}; close them, or run with --wait-quiet 10", "problem")
+    remedy = "continue with --resume, or write a record with: python -m experiments close STUDY"
+    unfinished = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
+    yield note_if("runs", "none is unfinished", unfinished)
+    if (reason := quiet.unavailable()) is not None:
+        yield RecordCheck("now", f"{reason}; close other programs before measuring", "note")
+    elif (cause := quiet.watch()) is not None:
+        yield RecordCheck("now", f"{cause}; close them, or run with --wait-quiet 10", "problem")
     else:
         yield RecordCheck("now", "other programs use no processor")
     for device, tool in TOOLS.items():
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
             note = f"cannot count executed work: {reason}" if reason else None
-            yield noted(tool.NAME, "can count executed work", note)
+            yield note_if(tool.NAME, "can count executed work", note)
 
 
 def _torch() -> Iterator[RecordCheck]:
@@ -163,7 +163,7 @@ def _torch() -> Iterator[RecordCheck]:
     names = ", ".join(map(torch.cuda.get_device_name, range(count)))
     gpus = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
     unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
-    yield noted("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
+    yield note_if("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield RecordCheck("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
 
@@ -197,7 +197,7 @@ def check_records(options: Namespace) -> int:
 
 def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
     """Read a record and check it."""
-    # The target of a link, since attachments lie in the folder of the record itself.
+    # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
     checks: list[RecordCheck] = []
     stored: Stored | None = None
@@ -214,7 +214,7 @@ def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
-    """Check a record that could be read, and whose file is relative to ``folder``.
+    """Check a record that was read, and whose file name is relative to ``folder``.
 
     Raises ``RecordError`` for a damaged attachment.
     """
@@ -228,10 +228,10 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     files = read_attachments(stored, ("*",), folder)
     lacking = [name for name, file in files.items() if isinstance(file, Missing)]
     note = f"not beside the record: {', '.join(lacking)}; papers will lack their values"
-    yield noted("files", f"{len(files)} beside the record, unchanged", note if lacking else None)
+    yield note_if("files", f"{len(files)} beside the record, unchanged", note if lacking else None)
     yield _plan(record)
     yield _outcomes(record)
-    yield noted("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
+    yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
     disturbed = gates.disturbed([record])
     disturbances = "disturbances were not monitored"
     if disturbed is not None:
@@ -252,7 +252,7 @@ def _plan(record: Record) -> RecordCheck:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
         return RecordCheck("plan", f"{part}; hand in the others too", "note")
     if plan != "full" or record.study not in registry.STUDIES:
-        whole = "papers take a full run of the machine where there is one"
+        whole = "papers prefer a full run of the same machine"
         return RecordCheck("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))

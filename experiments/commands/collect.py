@@ -141,7 +141,7 @@ def _check(file: HandedIn) -> None:
 
 
 def _check_study(file: HandedIn, record: Record) -> None:
-    """Refuse a record whose folder or whose cases are those of another study."""
+    """Refuse a record in the folder, or with the cases, of another study."""
     folder = file.path.parent.name
     if folder in registry.STUDIES and folder != record.study:
         file.refuse(f"is a record of {record.study} in a folder of {folder}; move it, or measure")

@@ -29,21 +29,21 @@ from experiments.machine.text import factors_text, first_line, period_text
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Protocol
 
-#: Time for calling cases, and for observing other programs (s).
+#: Longest time for calling cases, and time for observing other programs (s).
 _CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
 #: Time of all ceilings of each size (s), without the start of their process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
-#: Start of a process beside its imports, and a profile of a call (s).
+#: Time to start a process, without its imports, and time to profile a call (s).
 _START_S: Final = 0.5
 _PROFILE_S: Final = 0.3
-#: Bytes of a sample in a record, and of a record without samples.
+#: Bytes of one sample in a record, and of a record without its samples.
 _SAMPLE_B: Final = 30
 _RECORD_B: Final = 10**6
 
 
-class Calls(NamedTuple):
-    """Size of a case, and the times of building it and of one warm call (s)."""
+class Times(NamedTuple):
+    """Size of a case, and the times (s) to build it and of one warm call."""
 
     size: float
     build: float
@@ -55,7 +55,7 @@ Kind = tuple[tuple[str, str], ...]
 
 
 def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float]:
-    """Say what a run will need; return the expected time of each step (s).
+    """Print what a run will need; return the expected time of each step (s).
 
     Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
     """
@@ -148,9 +148,9 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 
 def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
-) -> dict[Kind, list[Calls]]:
-    """Time the smallest and largest case of each kind, as far as a few seconds allow."""
-    timed: dict[Kind, list[Calls]] = {kind: [] for kind in kinds}
+) -> dict[Kind, list[Times]]:
+    """Time the smallest and largest case of each kind, until a few seconds have passed."""
+    timed: dict[Kind, list[Times]] = {kind: [] for kind in kinds}
     end = time.monotonic() + _CALLS_S
     if study.subject is None or not worker.can_fork(session.device):
         return timed
@@ -162,8 +162,8 @@ def _time_kinds(
     return timed
 
 
-def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Calls]:
-    """Time a case in a child process; nothing if it fails or takes too long."""
+def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
+    """Time a case in a child process; return no times if it fails or takes too long."""
     reading, writing = os.pipe()
 
     def call() -> None:
@@ -171,9 +171,9 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
         workload = build_workload(study, factors, session.device)
         built = time.monotonic()
         workload.once()
-        first = time.monotonic()
+        warm = time.monotonic()
         workload.once()
-        calls = Calls(_size(factors), built - started, time.monotonic() - first)
+        calls = Times(_size(factors), built - started, time.monotonic() - warm)
         os.write(writing, msgspec.json.encode(calls))
 
     child = worker.fork(call, limit_s)
@@ -181,11 +181,11 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
     with os.fdopen(reading, "rb") as stream:
         text = stream.read()
     os.waitpid(child, 0)
-    return [msgspec.json.decode(text, type=Calls)] if text else []
+    return [msgspec.json.decode(text, type=Times)] if text else []
 
 
-def _interpolated(timed: Mapping[Kind, list[Calls]], factors: Factors) -> Calls | None:
-    """Interpolate the times of a case between those of its kind, else of the slowest kind."""
+def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors) -> Times | None:
+    """Interpolate a case's times from timed cases of its kind, else from the slowest kind."""
     kind, size = next(iter(_by_kind([factors]))), _size(factors)
     known = timed.get(kind) or max(timed.values(), key=_slowest, default=[])
     if not known:
@@ -193,18 +193,18 @@ def _interpolated(timed: Mapping[Kind, list[Calls]], factors: Factors) -> Calls 
     small, large = known[0], known[-1]
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
     build, call = (
-        max(one + share * (other - one), 0.0)
-        for one, other in ((small.build, large.build), (small.call, large.call))
+        max(at_small + share * (at_large - at_small), 0.0)
+        for at_small, at_large in ((small.build, large.build), (small.call, large.call))
     )
-    return Calls(size, build, call)
+    return Times(size, build, call)
 
 
-def _slowest(known: list[Calls]) -> float:
+def _slowest(known: list[Times]) -> float:
     return max((calls.call for calls in known), default=0.0)
 
 
-def _case_time(calls: Calls | None, protocol: Protocol) -> float:
-    """Expect the time of a case in one process (s)."""
+def _case_time(calls: Times | None, protocol: Protocol) -> float:
+    """Forecast the time of a case in one process (s)."""
     budget = protocol.case_budget_s
     if calls is None:
         return (1 + WARMUP_SHARE) * budget
@@ -219,12 +219,12 @@ def _expected(
     study: Experiment,
     cases: Sequence[Factors],
     protocol: Protocol,
-    timed: Mapping[Kind, list[Calls]],
+    timed: Mapping[Kind, list[Times]],
     start_s: float,
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
-    """Expect the times of memory, with both measurements of ceilings, and of all processes."""
+    """Forecast the times (s) of two steps: memory, with all ceilings, and the timed processes."""
     memory = start_s + 2 * _CEILINGS_S[study.plan.ceilings]
     memory += 2 * start_s if study.plan.ceilings != "none" else 0.0
     one_round = defaultdict[str, float](float)

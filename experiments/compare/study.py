@@ -1,4 +1,4 @@
-"""The comparison as a study of the harness: a case is a candidate beside the baseline."""
+"""The comparison as a study of the harness: a case compares a candidate with the baseline."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from report.core.records.store import digest
 from report.instruments import case_operators
 from report.instruments.comparison import NAME
 
-#: Environment variable with the folder of the compared files, which no record names.
+#: Environment variable with the folder of the compared files; records do not name the folder.
 FOLDER: Final = "RIDGEPOINT_COMPARED"
-#: Digits of a source's digest that name it; that of the attached file is whole.
+#: Digits of a source file's digest among a case's factors; its attachment has all digits.
 _DIGITS: Final = 12
 _FULL: Final = msgspec.structs.replace(
     FULL,
@@ -42,9 +42,9 @@ _QUICK: Final = msgspec.structs.replace(
 
 @dataclass(frozen=True)
 class Comparison(Request):
-    """Request of a comparison; names are ``FILE.py:FUNCTION``, relative to ``folder``.
+    """Request for a comparison; functions are named ``FILE.py:FUNCTION``, below ``folder``.
 
-    ``pairs`` is the number of pairs of processes, None for the plan's.
+    ``pairs`` is the number of process pairs; None means the number in the plan.
     """
 
     folder: Path = Path()
@@ -69,7 +69,7 @@ class Comparison(Request):
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the ceilings to measure, the protocol, and a case for each candidate.
 
-        The last case is the baseline beside itself.
+        The last case compares the baseline with itself.
         """
         study, protocol = registry.load(NAME), _QUICK if self.quick else _FULL
         if self.pairs is not None:
@@ -139,7 +139,7 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 def _captured(factors: Factors) -> Any:
     """Capture the operators of a function of tensors, as a network without parameters."""
-    if "torch" not in sys.modules:  # a process imports it where a file of the user does
+    if "torch" not in sys.modules:  # only files of the user import it
         raise TypeError("theory needs a function of PyTorch's tensors")
     import torch
 
@@ -150,7 +150,7 @@ def _captured(factors: Factors) -> Any:
     def inference_mode(mode: Any = True) -> Any:
         return torch.set_grad_enabled(not mode) if isinstance(mode, bool) else torch.no_grad()(mode)
 
-    # In the real one, operators are not taken apart as they are outside; the work is the same.
+    # torch's inference mode would not decompose operators; the work is the same without it.
     vars(torch)["inference_mode"] = inference_mode
     function, make = (load(str(factors[name]), _folder()) for name in ("function", "inputs"))
     inputs = []

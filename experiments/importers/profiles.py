@@ -126,7 +126,7 @@ def is_ncu(source: ImportSource) -> bool:
 
 
 def read_ncu(source: ImportSource) -> Imported:
-    """Read every launch as a case; the user names the device, of which the table has the number.
+    """Read every launch as a case; the user names the device, since the table only numbers it.
 
     Raises ``RecordError`` for a damaged table, or one without a known counter.
     """

@@ -26,20 +26,20 @@ from report.core.records.strict import repeated
 
 
 class MeasuredColumn(NamedTuple):
-    """A measured column: quantity, factor to the quantity's unit, and step of rounding."""
+    """A measured column: its quantity, the factor to that unit, and the step of its rounding."""
 
     quantity: str
-    factor: str
+    to_unit: str
     step: float = 0.0
 
 
-#: Number of a line with its cells; content of columns, where a text is the name of a factor.
+#: Line number and cells of a row; and by heading, a factor's name or a measured column.
 _TableRow: TypeAlias = tuple[int, dict[str, str]]
 _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
-    """Group rows by factors: rows of equal factors are samples of one case, in their order."""
+    """Make one case of all rows with equal factors; their numbers are its samples, in order."""
     rows = list(rows)
     cells: dict[str, set[str]] = defaultdict(set)
     for _, row in rows:
@@ -47,12 +47,12 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
             cells[name].add(cell.strip())
     series_by_levels: dict[tuple[tuple[str, Level], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
-        named = ((columns[name], _level(cell, cells[name])) for name, cell in row.items())
-        levels = tuple((name, level) for name, level in named if isinstance(name, str))
+        pairs = ((columns[name], _level(cell, cells[name])) for name, cell in row.items())
+        levels = tuple((factor, level) for factor, level in pairs if isinstance(factor, str))
         series = series_by_levels.setdefault(levels, {})
         for name, column in columns.items():
             if isinstance(column, MeasuredColumn) and row.get(name):
-                number = scaled(row[name], column.factor, whole=QUANTITIES[column.quantity].whole)
+                number = scaled(row[name], column.to_unit, whole=QUANTITIES[column.quantity].whole)
                 if number is None or not _is_possible(number, column.quantity):
                     raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
@@ -60,7 +60,7 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
 
 
 def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
-    """Return the case of some rows; unavailable without a number."""
+    """Return the case of rows with equal factors; it is unavailable if they have no number."""
     return Case(
         factors=factors,
         status="ok" if series else "unavailable",
@@ -70,20 +70,20 @@ def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> 
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Return whether real work can have this value: no time or rate is 0, no share above 1."""
+    """Return whether a measurement can have this value: no time of 0, no accuracy above 1."""
     if quantity.endswith("_accuracy"):
         return number <= 1
     timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
     return number > 0 or not timed
 
 
-def _level(text: str, others: Collection[str] = ()) -> Level:
+def _level(text: str, column: Collection[str]) -> Level:
     """Convert a cell to a whole number if it is written as one, else leave it as text.
 
-    12.0 is text, since it may be a version, unless ``others`` of its column contain 12.
+    12.0 stays text, since it may be a version, unless another cell of its ``column`` is 12.
     """
     text = text.strip()
-    whole = text.removesuffix(".0") if text.removesuffix(".0") in others else text
+    whole = text.removesuffix(".0") if text.removesuffix(".0") in column else text
     return int(whole) if re.fullmatch(r"0|[1-9]\d{0,17}", whole) else text
 
 
@@ -156,7 +156,7 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     return MeasuredColumn(quantity, factor)
 
 
-#: Factors that name a device, and names of measured columns.
+#: Headings of factors that name a device, and headings of measurements without a unit.
 _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
@@ -176,7 +176,7 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
                 named.add(cell.casefold())
                 if len(named) > 1 or cell.casefold() not in device.casefold():
                     reason = f"line {line}, {name}: found {cell}, --device {device}"
-                    raise source.refused(f"{reason}; import the rows of each by themselves")
+                    raise source.refused(f"{reason}; import the rows of one device at a time")
 
 
 # ---------------------------------------------------------------------------------- timm's tables
@@ -217,7 +217,7 @@ def _kinds(source: ImportSource) -> list[str]:
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table; raises ``RecordError`` if its name and columns lack a condition."""
+    """Read timm's table; raises ``RecordError`` if name, columns and user omit a condition."""
     kind, *more = _kinds(source)
     if more:
         raise source.refused("found inference and training in one table; split it")
@@ -293,7 +293,7 @@ def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
 
 
 def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
-    """Return conditions and machine of the whole file, by its name and its user."""
+    """Return conditions and machine of the whole file, from its name and its user."""
     matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
     named = matched.groupdict() if matched else {}
     if named and named["kind"] != kind:

@@ -22,7 +22,7 @@ Update: TypeAlias = Literal["single", "foreach", "fused"]
 
 @dataclass(frozen=True)
 class CapturePolicy:
-    """Choices beside network and inputs that decide about memory.
+    """Choices that decide about memory, in addition to network and inputs.
 
     ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
     belong to a training step: ``update`` is how the optimizer updates parameters (one by one, in
@@ -46,7 +46,7 @@ class CapturePolicy:
         if (self.optimizer, self.update) == ("adafactor", "fused"):
             raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
 
-    def way(self, gpu: bool) -> Update:
+    def updating(self, gpu: bool) -> Update:
         """Return how parameters are updated."""
         lists = gpu and self.optimizer != "adafactor"
         return self.update or ("foreach" if lists else "single")

@@ -1,4 +1,4 @@
-"""Writes the operators of the studies' networks for papers: ``experiments theory --capture``."""
+"""Capture the operators of the studies' networks for papers: ``experiments theory --capture``."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from experiments.theory.operators import capture
 from report.core.errors import MeasurementError
 from report.core.records.operations import Network
 from report.theory.conditions import Layout
-from report.theory.networks import BATCH, CapturedNetwork, NetworkFile, Way, file_of
+from report.theory.networks import BATCH, CapturedNetwork, NetworkFile, Variant, file_of
 
-#: Networks of which papers need the layers alone.
+#: Networks of which papers read only the layers.
 _TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: Further sizes of images, beside those that networks are made for.
-_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
+#: Image sizes that are captured besides the one that a network is made for.
+_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
 
 
 def write_networks() -> None:
-    """Capture every network at each of its sizes of images."""
+    """Capture every network on each of its image sizes, and write a file for each size."""
     layouts: tuple[Layout, ...] = get_args(Layout)
-    ways = tuple(starmap(Way, product(layouts, ("float32", "bfloat16"))))
+    unchanged = tuple(starmap(Variant, product(layouts, ("float32", "bfloat16"))))
     for name, (channels, extent, _) in INPUT_SHAPES.items():
-        for image in (extent, *_IMAGES.get(name, ())):
+        for image in (extent, *_MORE_IMAGES.get(name, ())):
             with torch.device("meta"):
-                one = torch.empty((1, channels, image, image))
-                layers = capture_layers(network(name).eval(), one)
-            called = () if name in _TRAINED else ways
+                inputs = torch.empty((1, channels, image, image))
+                layers = capture_layers(network(name).eval(), inputs)
+            variants = () if name in _TRAINED else unchanged
             if image == extent:
                 changes = product(layouts, ("float32",), CHANGES.get(name, ()))
-                called += tuple(starmap(Way, changes))
-            networks = {way.key: _captured(name, image, way) for way in called}
+                variants += tuple(starmap(Variant, changes))
+            networks = {variant.key: _captured(name, image, variant) for variant in variants}
             text = msgspec.json.encode(NetworkFile(layers, networks))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
 
-def _captured(name: str, image: int, way: Way) -> Network:
-    """Capture a network at the batch from which papers scale.
+def _captured(name: str, image: int, variant: Variant) -> Network:
+    """Capture a network at ``BATCH`` images, from which papers scale to other batches.
 
     Raises ``MeasurementError`` if its operators do not grow in proportion.
     """
-    network, few = (at_batch(name, image, way, batch) for batch in (BATCH, 3))
-    if CapturedNetwork(network).at(3) != few:
+    captured, at_three = (at_batch(name, image, variant, batch) for batch in (BATCH, 3))
+    if CapturedNetwork(captured).at(3) != at_three:
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
-    return network
+    return captured
 
 
-def at_batch(name: str, image: int, way: Way, batch: int) -> Network:
-    """Capture a network at a batch."""
-    last = way.layout == "channels_last"
-    source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=last)
-    policy = CapturePolicy(autocast=None if way.precision == "float32" else way.precision)
+def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
+    """Capture an inference of ``batch`` images by a variant of a network."""
+    nhwc = variant.layout == "channels_last"
+    source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=nhwc)
+    policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
     return capture(
-        prepared(partial(changed, name, way.change), "float32", last), [source], policy=policy
+        prepared(partial(changed, name, variant.change), "float32", nhwc), [source], policy=policy
     ).network

@@ -100,7 +100,7 @@ def of_capture(captured: Capture, allocator: Options | None = None) -> Theory:
 
 
 def _refuse_complex(theory: Theory) -> None:
-    """Raise ``MeasurementError`` for products of complex numbers, which nobody counts alike.
+    """Raise ``MeasurementError`` for products of complex numbers, which have no agreed count.
 
     PyTorch computes a complex convolution as three real ones, and a complex product as one.
     """

@@ -48,7 +48,7 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: Operators that a forward pass may have more than twice those of another batch.
+#: A forward pass may have twice the operators of another batch, and this many more.
 _LEEWAY: Final = 1000
 
 
@@ -323,16 +323,16 @@ class ReplayedStep:
         """Run a first step, which allocates gradients, optimiser state and a GPU's cache."""
         if self.trains and not self.policy.gradients_only:
             trained = [p for p in self.module.parameters() if p.requires_grad]
-            how = self.policy.way(self.gpu)
-            way = {} if how == "single" else {how: True}
-            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **way)
+            method = self.policy.updating(self.gpu)
+            option = {} if method == "single" else {method: True}
+            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **option)
         self.run(given)
 
     def state(self) -> Iterator[torch.Tensor]:
         """Yield optimiser state and gradients on the device; a GPU has no counts of steps."""
         for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
-                on_cpu = self.gpu and name == "step" and self.policy.way(self.gpu) != "fused"
+                on_cpu = self.gpu and name == "step" and self.policy.updating(self.gpu) != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)

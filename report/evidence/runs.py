@@ -64,23 +64,23 @@ class Run(MeasuredDevice):
         return self.stored.record.environment.threads
 
     @cached_property
-    def _seen(self) -> dict[Policy, Self]:
+    def _by_policy(self) -> dict[Policy, Self]:
         return {self.policy: self}
 
     def under(self, policy: Policy) -> Self:
         """Return this run with the times under another memory policy, created once."""
-        if policy not in self._seen:
-            self._seen[policy] = replace(self, policy=policy)
-        return self._seen[policy]
+        if policy not in self._by_policy:
+            self._by_policy[policy] = replace(self, policy=policy)
+        return self._by_policy[policy]
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """Measured memory policies, first the one of the studies; none in old records."""
+        """Measured memory policies, ``retained`` first; empty for old records."""
         measured = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
     def measurements(self, *, disturbed: bool = False) -> Quantity:
-        """Count the measurements that were monitored, or those ``disturbed``."""
+        """Count the monitored measurements, or only the ``disturbed`` ones among them."""
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
         counts = gates.disturbed(stored.record for stored in runs)
         if counts is None:
@@ -88,19 +88,19 @@ class Run(MeasuredDevice):
         further = tuple(stored.file for stored in runs if stored.file != self.file)
         return exact("measurements", "1", counts[0 if disturbed else 1], self.file, further)
 
-    def as_measured(self) -> Self:
-        """Return this run under the first measured memory policy."""
+    def under_main_policy(self) -> Self:
+        """Return this run under its main memory policy, the first of ``policies``."""
         return self.under(self.policies[0]) if self.policies else self
 
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
-        """The file and the cases by factors of the record and of each run pooled with it."""
+        """File and cases, by factors, of the record and then of each run pooled with it."""
         runs = (self.stored, *self.stored.others)
         return tuple((stored.file, _by_factors(stored.record.cases)) for stored in runs)
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor among the cases of ``where``, failed ones too."""
+        """Return the sorted levels of a factor in cases with levels ``where``, even failed ones."""
         levels = {
             case.factors[factor]
             for case in self.stored.record.cases
@@ -111,7 +111,7 @@ class Run(MeasuredDevice):
     def case(self, factors: CaseFactors) -> Case | Missing:
         """Return the successful case with exactly these factors, or why there is none.
 
-        Samples of a case that failed later are no measurement of it.
+        A case that failed counts as not measured, even if it has samples.
         """
         (_, cases), *_ = self._cases
         case = cases.get(frozenset(factors.items()))
@@ -133,7 +133,7 @@ class Run(MeasuredDevice):
 
     def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
         """Return the raw samples of a quantity in the record, or why there are none."""
-        quantity_of(quantity)
+        quantity_of(quantity)  # raises for a name that is no quantity
         case = self.case(factors)
         if isinstance(case, Missing):
             return case
@@ -151,7 +151,7 @@ class Run(MeasuredDevice):
         return None
 
     def series(self, quantity: str, factors: CaseFactors) -> Leaf:
-        """Return a measured series by process as a quantity; absent if no process recorded it."""
+        """Return a series, grouped by process, as a quantity; absent if no process recorded it."""
         return self._series(quantity, tuple(factors.items()))
 
     @cached
@@ -166,7 +166,7 @@ class Run(MeasuredDevice):
     def _described(self, quantity: str, factors: CaseFactors) -> str:
         """Name a series, with its memory policy if that is not the first.
 
-        The subject is named if a case of another subject has the same other factors.
+        The subject is named if a case of another subject has otherwise equal factors.
         """
         shown = dict(factors)
         if "subject" in factors and any(
@@ -188,7 +188,7 @@ class Run(MeasuredDevice):
         """Return the samples of a quantity by process and run, or why there are none.
 
         Deterministic quantities are read from the record alone.  Runs whose times disagree are not
-        one population: only those that agree with ``_leading`` count.
+        one population: only runs that agree with the run ``_leading`` count.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):

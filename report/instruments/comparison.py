@@ -88,7 +88,7 @@ def ratio(round_: Round) -> float:
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
-    """Judge all cases; the last one is the baseline beside itself."""
+    """Judge all cases; the last one compares the baseline with itself."""
     return tuple(_verdict(record, case) for case in record.cases)
 
 

@@ -20,13 +20,13 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 
-#: The most series that are drawn for one number, and samples that are drawn of one process.
+#: Largest number of drawn series of one value, and of drawn samples of one process.
 _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
 #: Positions of samples are whole numbers up to this one.
 _STEPS: Final = 1000
-#: Fields of a record in ``listing`` that have no other content.
-_UNKNOWN: Final[Mapping[str, Any]] = {
+#: Default content of the fields of a record in ``listing``.
+_DEFAULTS: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "ok": 0, "others": {}, "used": False, "altered": [],
 }  # fmt: skip
@@ -111,7 +111,7 @@ def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
 
 
 def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
-    """Return positions of the samples; of many, at equal steps of rank, with both extremes."""
+    """Return positions of samples; if they are many, of both extremes and ranks at equal steps."""
     ordered = sorted(process.samples)
     last = len(ordered) - 1
     if last >= _MOST_SAMPLES:
@@ -135,7 +135,7 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
             raise TemplateError(f"{place}: {id} is no value of the study; fix the name.")
         value = findings.values[id]
         if not isinstance(value.number, Missing):
-            # The digits of the abstract, with which an interval of more digits would not agree.
+            # Where the abstract rounds the value, an interval with more digits would not match it.
             bounds = value.parts.bounds if value.about_plain == value.plain else ""
             shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
             headline.append({"label": str(words), **shown})
@@ -161,23 +161,23 @@ def listing(
 
 def unusable(file: str, why: str) -> dict[str, Any]:
     """Describe a file that cannot be used as a record, in the form of ``listing``."""
-    return {**_UNKNOWN, "file": file, "why": why, "left_out": True}
+    return {**_DEFAULTS, "file": file, "why": why, "left_out": True}
 
 
-def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
+def _own(item: Listed, used: bool, reason: str) -> dict[str, Any]:
     record, shard = item.record, item.record.shard
-    part = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
+    shard_text = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
     return {
-        **_UNKNOWN,
+        **_DEFAULTS,
         "file": item.file,
         "started": record.started,
-        "plan": f"{record.protocol.plan}{part}",
+        "plan": f"{record.protocol.plan}{shard_text}",
         "machine": record.environment.label,
         "commit": record.code.commit,
         "clean": record.code.tree_clean,
         **_outcomes(record.cases),
         "used": used,
-        "why": words,
+        "why": reason,
         "altered": [EDITED] * item.edited,
     }
 
@@ -185,7 +185,7 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
 def _imported(item: StoredImport) -> dict[str, Any]:
     record, origin = item.record, item.record.origin
     return {
-        **_UNKNOWN,
+        **_DEFAULTS,
         "file": item.file,
         "origin": f"measured by {origin.author}, licence {origin.licence}",
         "started": record.started or "",

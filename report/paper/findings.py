@@ -32,14 +32,13 @@ def _no_table(name: str, row: type[Any]) -> tuple[()]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Data that a study may read: its records (one per device, newest first), published numbers.
+    """Data that a study may read: its records, one per device and newest first, and more.
 
-    ``imported`` are records that others measured; ``records`` has none of these.
-    ``networks`` reads the operators of timm's CNNs, from theory; ``table`` a table beside the
-    records, by its file name and the type of its rows.
-    ``attachments`` are the files beside the records that the study asks for: record → name →
-    content of the file, or why it is missing.  ``roles`` maps a role of the edition to the file of
-    its record.
+    ``reported`` are published numbers, and ``imported`` are records that others measured.
+    ``attachments`` maps the file of each record to the attached files that the study asks for:
+    name → content, or why it is missing.  ``networks`` reads the operators of timm's CNNs, which
+    theory captured.  ``table`` reads a table beside the records, by its file name and row type.
+    ``roles`` maps each role of the edition to the file of its record.
     """
 
     records: tuple[Stored, ...]
@@ -54,7 +53,7 @@ class Inputs:
 
     @cached_property
     def record_by_role(self) -> dict[Role, Stored]:
-        """Record in each role, in the order of tables.
+        """Record in each role, in the order in which tables list roles.
 
         If the record of the role ``cpu`` is gone, all roles are filled from the other records.
         """
@@ -62,10 +61,10 @@ class Inputs:
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else default_roles(self.records)
 
-    def runs(self, kind: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
-        """Read the record in each role as a run of ``kind``, under its main memory policy."""
+    def runs(self, read: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
+        """Read the record in each role by ``read``, under its main memory policy."""
         labelled = zip(self.records, labels(self.records), strict=True)
-        runs = {stored.file: kind(stored, label).as_measured() for stored, label in labelled}
+        runs = {stored.file: read(stored, label).under_main_policy() for stored, label in labelled}
         return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 
     def in_roles(self) -> Inputs:
@@ -75,7 +74,7 @@ class Inputs:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of all records, each followed by the files that are pooled with it."""
+        """Files of all records, each followed by the files of the runs pooled with it."""
         return (
             *self.shards(run.file for stored in self.records for run in stored.runs),
             *(item.file for item in self.imported),
@@ -118,7 +117,7 @@ class Figure:
 class Claim:
     """A claim about the data, with its verdict and the numbers that decide it.
 
-    ``compared`` are these numbers, each with both ends of the range in which the claim holds.
+    ``compared`` has these numbers, each with both ends of the range in which the claim holds.
     ``title`` can be read alone, ``sentence`` is the claim in the paper's words, and ``about`` names
     the kind of machine or publication that it is about.
     """
@@ -162,7 +161,7 @@ class Findings:
 
     @property
     def shown_figure(self) -> Figure | None:
-        """The key figure, or the first one if these data do not draw it."""
+        """The key figure, or the first figure if these data cannot draw the key figure."""
         return self.figures.get(self.key_figure) or next(iter(self.figures.values()), None)
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:

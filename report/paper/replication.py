@@ -52,7 +52,7 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "N": "not measured",
     "D": "decided here alone",
 }
-#: So many machines are named beside their dots; more are numbered as in the table of machines.
+#: Most machines that are named beside their dots; more are numbered as in their table.
 _NAMED: Final = 12
 #: Machines that are listed one by one below a claim.
 _LISTED: Final = 8
@@ -662,7 +662,7 @@ def _figures(
 
 
 def _setup(original: Original, replica: Replica) -> Table:
-    """The machine beside the paper's."""
+    """Table of this machine and the paper's."""
     runs = [Run(replica.stored, f"This machine: {replica.label}")]
     paper = original.machines.get(replica.about)
     if paper and paper.stored.file != replica.stored.file:

@@ -1,7 +1,7 @@
-"""Values of expressions with intervals, at the level that their data allow.
+"""Values of expressions with intervals, at the confidence level that their data allow.
 
 A part whose series were measured in the same processes is computed once per process: drift and
-placement cancel, and the results have one interval.  Processes that one of the series lacks are
+placement cancel, and the results have one interval.  Processes that lack one of the series are
 left out.  With six runs or more the runs are the units; with fewer their processes are, in an
 interval that contains the median of every run.
 
@@ -37,7 +37,7 @@ from report.quantity.expression import (
 from report.quantity.intervals import calls_interval
 from report.quantity.units import ONE
 
-Look: TypeAlias = Callable[[Sampled], float]
+ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 
 #: A process of a run, by the names of both.
 Key: TypeAlias = tuple[str, str]
@@ -112,8 +112,8 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
 def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
     """Compute an interval for each unit, so that all hold together with ``confidence``.
 
-    Each has the same share of the error probability.  If one needs more, as six processes need
-    3 %, the others share the rest.
+    All have equal shares of the error probability.  A unit that needs a larger share, as one of
+    six processes needs 3 %, keeps it, and the others divide the remainder.
     """
     if not units:
         return {}
@@ -138,7 +138,7 @@ def samples(quantity: Quantity) -> int:
 
 
 def _units(quantity: Quantity) -> Iterator[Quantity]:
-    """Yield the largest parts whose series share at least two processes, or single series."""
+    """Yield the parts that get one interval: the largest with two shared processes, else series."""
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
@@ -151,7 +151,7 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
 
 
 def compared_in_pairs(quantity: Quantity) -> bool:
-    """Return whether a quantity is a pure number of ratios that processes measured in turn."""
+    """Return whether a quantity is a pure number that compares series of the same processes."""
     if quantity.unit != ONE:
         return False
     for unit in _units(quantity):
@@ -186,7 +186,7 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         by_run.setdefault(key[0], []).append(result)
     if is_bimodal(results) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         n, low, high = len(results), min(results), max(results)
-        # A ratio beyond a bound in every pair of processes is so in both groups.
+        # If the ratio is beyond a bound in every pair of processes, both groups are beyond it.
         level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(unit) else 0.0
         return Estimate(statistics.median(results), low, high, n, level, bimodal=True)
     medians = [statistics.median(values) for values in by_run.values()]
@@ -218,17 +218,17 @@ def _median(leaf: Sampled) -> float:
     return statistics.median(process.median for process in leaf.processes)
 
 
-def value(quantity: Quantity, look: Look) -> float:
-    """Compute ``quantity`` from the values of its series, which ``look`` returns.
+def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
+    """Compute ``quantity`` from the values of its series, which ``value_of`` returns.
 
     Raises ``ArithmeticError`` if an operation has no result.
     """
     if isinstance(quantity, Sampled):
-        return look(quantity)
+        return value_of(quantity)
     if isinstance(quantity, Derived):
         if quantity.constants:
             return quantity.constants[0]
-        result = quantity.operation.value([value(part, look) for part in quantity.operands])
+        result = quantity.operation.value([value(part, value_of) for part in quantity.operands])
         if not quantity.sampled:
             quantity.constants.append(result)
         return result

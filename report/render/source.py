@@ -39,7 +39,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     subtitle: str = ""
     abstract: str = ""
     keywords: list[str] = []
-    names: list[str] = []
+    names: list[str] = []  # names with digits, which prose may contain
     lang: str = ""
     number_sections: bool = True
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE
@@ -74,8 +74,7 @@ class PaperSource:
     def contents_in(self, *, page: bool) -> bool:
         """Return True if the paper has contents, on its page or in print.
 
-        ``toc`` of the front matter decides; by default pages have contents, and in print reports,
-        which have a title page.
+        ``toc`` of the front matter decides; by default pages and printed reports have contents.
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 

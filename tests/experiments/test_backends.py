@@ -43,7 +43,7 @@ def library(name: str) -> Library:
 
 
 def case_of(name: str, dtype: str = "float32") -> Training:
-    """More images than there are, so that some come twice."""
+    """A training on more images than the data set has, so that some are used twice."""
     few = Split(*(array[:150] for array in handwritten(None).train))
     factors = {"hidden": 10, "samples": 200, "dtype": dtype}
     return backend_speedup.training_of(library(name), factors, few)
@@ -62,8 +62,8 @@ def test_iterations_give_the_weights_of_numpy(name: str, dtype: str, tolerance: 
         xp, sums = case.library.xp, perceptron.forward(case.ops, parameters, part.images).z2
         known = [measure(xp, sums, part.targets) for measure in (loss, accuracy)]
         ends.append([*(np.asarray(p) for p in parameters), *known])
-    for found, wanted in zip(*ends, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+    for result, wanted in zip(*ends, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=tolerance)
 
 
 @settings(deadline=None, max_examples=10)
@@ -75,7 +75,7 @@ def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -
     b1, b2 = (random.normal(size=bias.shape) for bias in (drawn.b1, drawn.b2))
     parameters = drawn._replace(b1=b1, b2=b2)
     activations = perceptron.forward(ops, parameters, part.images)
-    found = perceptron.backward(ops, parameters, activations, *part)
+    gradients = perceptron.backward(ops, parameters, activations, *part)
 
     tensors = [torch.tensor(value, requires_grad=True) for value in parameters]
     hidden_sums = functional.linear(torch.tensor(part.images).T, tensors[0], tensors[1][:, 0])
@@ -83,14 +83,14 @@ def test_gradients_are_those_of_autograd(hidden: int, seed: int, samples: int) -
     wanted = functional.cross_entropy(scores, torch.tensor(part.targets).T)
     wanted.backward()
     assert loss(xp, activations.z2, part.targets) == pytest.approx(float(wanted.detach()))
-    for gradient, tensor in zip(found, tensors, strict=True):
+    for gradient, tensor in zip(gradients, tensors, strict=True):
         np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
 class Counted(np.ndarray[Any, Any]):
     """An array of NumPy that counts the calls made with it."""
 
-    made = 0
+    calls = 0
 
     def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **named: Any) -> Any:
         return _counted(getattr(ufunc, method), given, named)
@@ -100,33 +100,33 @@ class Counted(np.ndarray[Any, Any]):
 
 
 def _counted(function: Any, given: Any, named: Any) -> Any:
-    Counted.made += 1
-    plain = [np.asarray(each) if isinstance(each, Counted) else each for each in given]
+    Counted.calls += 1
+    plain = [np.asarray(value) if isinstance(value, Counted) else value for value in given]
     return np.asarray(function(*plain, **named)).view(Counted)
 
 
 def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
     """Calls on NumPy's own namespace: the standard's clips by several of them."""
     part = case_of("numpy").train
-    parameters = Parameters(*(each.view(Counted) for each in perceptron.initial(10, SEED)))
-    Counted.made = 0
+    parameters = Parameters(*(tensor.view(Counted) for tensor in perceptron.initial(10, SEED)))
+    Counted.calls = 0
     iteration(Operations(np), parameters, part.images.view(Counted), part.targets)
-    assert Counted.made == sum(CALLS.values())
+    assert Counted.calls == sum(CALLS.values())
     counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
     assert counted == sum(p.size for p in parameters) == 7960  # as in the source
 
 
 def test_operations_that_are_timed_compute_the_same_and_are_all_of_the_source() -> None:
-    case, told = case_of("numpy"), list[str]()
+    case, names = case_of("numpy"), list[str]()
     plain, (xp, wait) = Operations(case.library.xp), (case.library.xp, case.library.wait)
     ticks = iter(range(10_000))
-    watched = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: told.append(name))
+    watched = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: names.append(name))
     ends = [iteration(ops, case.parameters, *case.train) for ops in (plain, watched)]
     for value, wanted in zip(*ends, strict=True):
         np.testing.assert_array_equal(value, wanted)
-    assert (told.count("matrix_product_time"), told.count("update_time")) == (5, 4)
-    found = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
-    assert found.keys() >= {*PERFORMANCE, *OPERATIONS}
+    assert (names.count("matrix_product_time"), names.count("update_time")) == (5, 4)
+    times = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
+    assert times.keys() >= {*PERFORMANCE, *OPERATIONS}
 
 
 def test_a_fused_relu_gives_the_same_iteration() -> None:
@@ -205,21 +205,21 @@ def refused(folder: Path) -> str:
 def test_the_digits_are_the_same_bytes_everywhere() -> None:
     """Nothing in them depends on how a machine rounds or on the version of NumPy."""
     pytest.importorskip("sklearn")
-    found = json.loads(handwritten(None).identity)
-    assert found["digest"] == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
-    assert (found["train"], found["test"]) == ({"images": 1438}, {"images": 359})
+    identity = json.loads(handwritten(None).identity)
+    assert identity["digest"] == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
+    assert (identity["train"], identity["test"]) == ({"images": 1438}, {"images": 359})
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_images_keep_labels(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "_HELD_OUT", 4)
-    found = mnist(written(tmp_path, packed))
+    split = mnist(written(tmp_path, packed))
     order = np.random.RandomState(0).permutation(30)
-    assert np.array_equal([*found.test.labels, *found.train.labels], (order % 20) % 10)
+    assert np.array_equal([*split.test.labels, *split.train.labels], (order % 20) % 10)
     pixels = np.concatenate([images(20), images(10, 2)])
-    assert np.array_equal(found.test.pixels, pixels[order[:4]])
-    assert np.array_equal(found.train.pixels, pixels[order[4:]])
-    assert all(name in found.source for name in FILES) and str(tmp_path) not in found.source
+    assert np.array_equal(split.test.pixels, pixels[order[:4]])
+    assert np.array_equal(split.train.pixels, pixels[order[4:]])
+    assert all(name in split.source for name in FILES) and str(tmp_path) not in split.source
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -256,6 +256,6 @@ def test_a_folder_that_is_not_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     folder = written(tmp_path / "broken", **{IMAGES: WHOLE[:-1]})
-    with pytest.raises(MeasurementError, match=IMAGES) as told:
+    with pytest.raises(MeasurementError, match=IMAGES) as caught:
         measured("backend_speedup", tmp_path / "records", "--data", str(folder))
-    assert "\n" not in str(told.value) and not (tmp_path / "records").exists()
+    assert "\n" not in str(caught.value) and not (tmp_path / "records").exists()

@@ -1,4 +1,4 @@
-"""What is said of a machine, of a run's results and of a record that is handed in."""
+"""Checks of a machine, of a run's results and of a record that is handed in."""
 
 import shutil
 import sys

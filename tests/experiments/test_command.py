@@ -238,11 +238,11 @@ def test_what_a_run_needs_is_said_before_it(
 
 def test_the_time_of_cases_between_two_is_interpolated() -> None:
     """A call of 1 ms for 10 images and 5 ms for 50: 3 ms for 30, and of another kind as well."""
-    known = [forecast.Calls(10, 0.1, 0.001), forecast.Calls(50, 0.1, 0.005)]
+    known = [forecast.Times(10, 0.1, 0.001), forecast.Times(50, 0.1, 0.005)]
     timed = {(("pass", "forward"),): known, (("pass", "backward"),): []}
     for name in ("forward", "backward"):
         calls = forecast._interpolated(timed, {"batch": 30, "pass": name})
-        assert calls == pytest.approx(forecast.Calls(30, 0.1, 0.003))
+        assert calls == pytest.approx(forecast.Times(30, 0.1, 0.003))
     # Five calls before the samples, then 15 samples within 0.1 s.
     assert forecast._case_time(known[1], QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
     assert forecast._case_time(None, QUICK) == pytest.approx(0.15)

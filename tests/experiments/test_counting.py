@@ -144,10 +144,10 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
     task = new_task(STUDY, "lackey", Session("cpu", STUDY.plan.full), cases)
     counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,)), inf))
-    found = {count.case: count for count in counts}
-    assert [found[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
-    assert found[3].missing == {NAME: "ValueError: no such size in file.py"}
-    assert "killed" in found[4].missing[NAME]
+    by_case = {count.case: count for count in counts}
+    assert [by_case[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
+    assert by_case[3].missing == {NAME: "ValueError: no such size in file.py"}
+    assert "killed" in by_case[4].missing[NAME]
     assert len(counts) == 5
     assert list(lackey.count(STUDY, task, 0.0)) == [], "the time is over"
 
@@ -195,13 +195,13 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     asked = (journal.parent / "asked.jsonl").read_text().splitlines()
     (query, _), (words, locale) = map(json.loads, asked)
     assert (query, locale) == (["--query-metrics"], "C")
-    said = " ".join(words)
+    command = " ".join(words)
     for option in ("target-processes all", "replay-mode kernel", "profile-from-start off",
                    "clock-control none", "page raw", "print-units base", "nvtx"):  # fmt: skip
-        assert f"--{option} " in said
+        assert f"--{option} " in command
 
 
-@pytest.mark.parametrize(("environment", "counted", "missing", "said"), [
+@pytest.mark.parametrize(("environment", "counted", "missing", "reason_text"), [
     ({}, [], ALL, "--counters none"),
     ({"PATH": "nowhere"}, [], ALL, "conda install"),
     ({"PATH": "broken"}, [], ALL, "cannot be started"),
@@ -220,7 +220,7 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
     environment: dict[str, str],
     counted: list[int],
     missing: Sequence[str],
-    said: str,
+    reason_text: str,
 ) -> None:
     # What the study does in a process that measures it must not happen here.
     monkeypatch.setattr(counting, "multiply_adds", lambda study, factors: 1)
@@ -228,7 +228,7 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
         monkeypatch.setenv(name, value)
     cases, reasons, _ = counted_run(journal, notes, "auto" if environment else "none")
     assert reasons.keys() == set(missing)
-    assert all(said in reason for reason in reasons.values())
+    assert all(reason_text in reason for reason in reasons.values())
     counts = {n: case.series.keys() - {"time"} for n, case in enumerate(cases)}
-    assert [n for n, found in counts.items() if found] == counted
-    assert not any(set(missing) & set(found) for found in counts.values())
+    assert [n for n, names in counts.items() if names] == counted
+    assert not any(set(missing) & set(names) for names in counts.values())

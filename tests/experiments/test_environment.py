@@ -128,8 +128,8 @@ def test_what_a_container_may_use_stands_in_the_environment(
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
     assert limits.available_memory() == 400 * MIB + 7
-    told = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
-    assert limits.container_limits() == told
+    cgroup_limits = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
+    assert limits.container_limits() == cgroup_limits
     write(tmp_path, own="0::/")
     assert limits.container_limits() == {} and limits.available_memory() > 400 * MIB + 7
 
@@ -196,8 +196,8 @@ def test_threads_stay_on_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         conditions.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
-    said = "The processor has cores of 2 kinds; measuring on P: 0-1."
-    assert conditions.pin_to_one_kind() == said and pinned == [{0, 1}]
+    message = "The processor has cores of 2 kinds; measuring on P: 0-1."
+    assert conditions.pin_to_one_kind() == message and pinned == [{0, 1}]
 
 
 def test_what_slows_processors_is_named_by_the_gates() -> None:
@@ -234,24 +234,24 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
     assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
     assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
     assert key(name="研") != key(name="室")
-    # That of a machine of an old record stays.
+    # The key of a machine in an old record does not change.
     file = "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.json"
-    found = read_record(ROOT / "data" / file, ROOT / "data").record.environment
-    assert device_key(found) == found.key
+    machine_ = read_record(ROOT / "data" / file, ROOT / "data").record.environment
+    assert device_key(machine_) == machine_.key
 
 
 def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(machine, "_CPUS", Path("nowhere"))
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
-    found = environment.gather(torch, "cpu", 1, name="lab 3")
-    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", found.key)
-    null = {name for name, value in flatten(found) if value is None and "load" not in name}
-    assert found.missing.keys() - {"disturbance"} == null - {"host.machine", "conditions"}
+    gathered = environment.gather(torch, "cpu", 1, name="lab 3")
+    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", gathered.key)
+    null = {name for name, value in flatten(gathered) if value is None and "load" not in name}
+    assert gathered.missing.keys() - {"disturbance"} == null - {"host.machine", "conditions"}
     assert {"gpu", "cpu.governor"} <= null and "name" not in null
-    assert found.cpu.cores_available == runtime.cores_available() >= 1
-    assert found.variables["LD_PRELOAD"] == "liba.so"
-    everything = repr(found)
+    assert gathered.cpu.cores_available == runtime.cores_available() >= 1
+    assert gathered.variables["LD_PRELOAD"] == "liba.so"
+    everything = repr(gathered)
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
     assert not [name for name in (node, user) if len(name) > 4 and name in everything]
@@ -263,11 +263,11 @@ def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
     for printed, driver in (("550.54\n550.54", "550.54"), (None, None)):
-        monkeypatch.setattr(environment, "program_output", lambda *words, said=printed: said)
-        found = environment.gather(torch, "cuda", 2)
-        assert found.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", found.key)
-        assert (found.gpu.compute_capability, found.gpu.driver) == ("9.0", driver)
-        assert ("gpu.driver" in found.missing) == (driver is None)
+        monkeypatch.setattr(environment, "program_output", lambda *words, output=printed: output)
+        gathered = environment.gather(torch, "cuda", 2)
+        assert gathered.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", gathered.key)
+        assert (gathered.gpu.compute_capability, gathered.gpu.driver) == ("9.0", driver)
+        assert ("gpu.driver" in gathered.missing) == (driver is None)
 
 
 def test_what_changes_a_measurement_on_the_device_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

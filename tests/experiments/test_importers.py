@@ -1,4 +1,4 @@
-"""Published files become records with their origin; what is not said is not guessed."""
+"""Published files become records with their origin; missing facts are not guessed."""
 
 import json
 import re
@@ -101,20 +101,20 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
             assert sample in samples and len(samples) == count, quantity
     assert {"clock", "power_limit", "driver"} <= record.missing.keys()
     (stored,) = read_records("s", tmp_path / "data", ImportedRecord)
-    kept = read_attachments(stored, ("*",), tmp_path / "data")
-    assert list(kept.values()) == [content]
+    attachments = read_attachments(stored, ("*",), tmp_path / "data")
+    assert list(attachments.values()) == [content]
     source = ImportSource(name, content)
     assert sum(detects(source) for detects, _ in FORMATS.values()) == 1
 
 
-#: With an empty line behind each.
+#: The tidy table with an empty line after each line.
 BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
 def test_a_file_of_any_name_is_kept(tmp_path: Path) -> None:
-    for name, kept in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
-        record = imported(tmp_path / kept, name, BLANK, *TIDY)
-        assert (record.origin.file, [each.name for each in record.attachments]) == (name, [kept])
+    for name, stored in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
+        record = imported(tmp_path / stored, name, BLANK, *TIDY)
+        assert (record.origin.file, [file.name for file in record.attachments]) == (name, [stored])
 
 
 def test_the_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_conditions_of_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFix
     path.with_name("cut.json").write_bytes(b"{")  # which hinders no import
     assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
-    said = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
-    words = [w for pair in {**said, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
+    facts = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
+    words = [w for pair in {**facts, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
     given = (*words, "--device", "Intel Core i9-10940X")
     older = edited(TIMM, "1024,106", "1024.0,106.0")
     record = imported(tmp_path / "told", "mine.csv", older, *given)
@@ -169,7 +169,7 @@ ON_GPU_0, ON_GPU_1 = ({**KERNEL, "args": {"device": number}} for number in (0, 1
 TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
 
 
-@pytest.mark.parametrize(("name", "content", "words", "said"), [
+@pytest.mark.parametrize(("name", "content", "words", "reason"), [
     # What would be guessed.
     ("table.csv", TABLE, (), "does not say the precision; give it with --set precision=…"),
     (TIMM, TABLE, ("--set", "precision=bf16"), "precision=bf16: the file says amp"),
@@ -223,12 +223,12 @@ def test_what_cannot_be_imported_is_one_sentence_and_no_record(
     name: str,
     content: bytes,
     words: tuple[str, ...],
-    said: str,
+    reason: str,
 ) -> None:
     assert run(tmp_path, name, content, *words) == 1
     assert read_records("s", tmp_path / "data", ImportedRecord) == ()
     sentence = capsys.readouterr().err
-    assert said in sentence and "git" not in sentence
+    assert reason in sentence and "git" not in sentence
     assert sentence.startswith(name) and sentence.endswith(".\n") and sentence.count("\n") == 1
 
 

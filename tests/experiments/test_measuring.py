@@ -53,9 +53,9 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
     study, full = STUDIES[name].on(device), plan(name, device)
     assert len({frozenset(case.items()) for case in full}) == len(full)
     assert len(plan(name, device, quick=True)) < len(full)
-    for each in (study.plan.full, study.plan.quick):
-        assert set(each.processes) <= set(get_args(Policy))
-        assert 1 <= each.minimum_samples <= each.maximum_samples
+    for protocol in (study.plan.full, study.plan.quick):
+        assert set(protocol.processes) <= set(get_args(Policy))
+        assert 1 <= protocol.minimum_samples <= protocol.maximum_samples
     cases = dict(enumerate(full))
     selection = counting.select(study, device, cases, "auto", Path(), "no version")
     assert device == "cuda" or selection.seconds(lackey) <= lackey.BUDGET_S
@@ -103,8 +103,8 @@ attr-scratchpad:user,alg:convolution_direct,{shape},4.8
 
 
 def test_settings_choose_levels_and_other_batches() -> None:
-    found = plan("inference_memory", "cpu", "sweep=peaks", "network=AlexNet", "batch=3,65,64")
-    assert {case["batch"] for case in found} == {3, 64}
+    cases = plan("inference_memory", "cpu", "sweep=peaks", "network=AlexNet", "batch=3,65,64")
+    assert {case["batch"] for case in cases} == {3, 64}
     with pytest.raises(UsageError, match="no case"):
         plan("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
     with pytest.raises(UsageError, match="possible are float32, bfloat16"):
@@ -134,8 +134,8 @@ class Run(NamedTuple):
     records: Path
 
     def case(self, **levels: object) -> Case:
-        (found,) = (c for c in self.stored.record.cases if levels.items() <= c.factors.items())
-        return found
+        (match,) = (c for c in self.stored.record.cases if levels.items() <= c.factors.items())
+        return match
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         well = case.factors.get("batch") != TOO_MANY
         assert (case.status, case.reason is None) == ("ok" if well else "out_of_memory", well)
         assert case.layers == layers_of_case(study, case.factors)
-        series = [each for series in case.all_series for each in series.items()]
+        series = [item for series in case.all_series for item in series.items()]
         assert bool(series) == well
         assert all(samples and QUANTITIES[name].admits(samples) for name, samples in series)
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
@@ -189,8 +189,8 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
 
 
 def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
-    found = run("conv_scaling")
-    work = {(c.operation, c.instrument, c.moment): c.work for c in found.stored.record.ceilings}
+    recorded = run("conv_scaling")
+    work = {(c.operation, c.instrument, c.moment): c.work for c in recorded.stored.record.ceilings}
     for moment in ("before", "after"):
         assert {operation for operation, _, at in work if at == moment} >= {
             "matrix_product", "convolution", "copy", "read", "triad",
@@ -200,14 +200,14 @@ def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
         assert work["convolution", "torch.nn.Conv2d", moment] == 2 * 8 * 26**2 * 256 * 9 * 256
         # Some systems map pages several at once; their price is no ceiling then.
         assert work.get(("page_mapping", "mmap", moment)) in (None, 64 * 2**20 // mmap.PAGESIZE)
-    failed = found.case(batch=TOO_MANY, **{"pass": "forward"})
+    failed = recorded.case(batch=TOO_MANY, **{"pass": "forward"})
     assert "86528000000000 B" in str(failed.reason)
 
 
 def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str], Run]) -> None:
-    found = run("conv_profiling")
-    case = found.case(subject="layer", **{"pass": "forward_backward"})
-    packed = found.files["trace.layer-64.json.gz"]
+    recorded = run("conv_profiling")
+    case = recorded.case(subject="layer", **{"pass": "forward_backward"})
+    packed = recorded.files["trace.layer-64.json.gz"]
     events: list[dict[str, Any]] = json.loads(gzip.decompress(packed))["traceEvents"]
     (call,) = (event for event in events if event["name"] == memory.CALL)
     inside = [

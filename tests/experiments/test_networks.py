@@ -1,6 +1,6 @@
 """Networks as layers and operators, against published figures, torch's own count and other ways.
 
-The committed captures are made anew, and met by every request that an H100's allocator saw.
+Committed captures equal new ones, and explain every request that an H100's allocator saw.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ from report.core.records.record import Case
 from report.core.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
-from report.theory.networks import CapturedNetwork, Way, captured
+from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.operators import operator_work
 from report.theory.shapes import check, parameter_count
 from report.theory.timeline import requests
@@ -60,33 +60,33 @@ PUBLISHED: dict[str, tuple[int, float, int]] = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
     with torch.device("meta"):
-        made = mnist_cnn() if name == "MNIST" else network(name)
-        found = capture_layers(made.eval(), torch.empty(2, *SHAPES[name]))
-    parameters = sum(parameter.numel() for parameter in made.parameters())
-    assert sum(map(parameter_count, found)) == parameters
-    assert len({layer.name for layer in found}) == len(found)
-    for layer in found:
+        module = mnist_cnn() if name == "MNIST" else network(name)
+        layers = capture_layers(module.eval(), torch.empty(2, *SHAPES[name]))
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    assert sum(map(parameter_count, layers)) == parameters
+    assert len({layer.name for layer in layers}) == len(layers)
+    for layer in layers:
         check(layer)
         assert layer.input_shape[0] == layer.output_shape[0] == 2
-    functions = {layer.function for layer in found if isinstance(layer, Activation)}
+    functions = {layer.function for layer in layers if isinstance(layer, Activation)}
     assert functions == {"MobileNetV2": {"relu6"}, "LeNet-5": {"tanh"}}.get(name, {"relu"})
     published, millions, digits = PUBLISHED[name]
-    assert (parameters, round(forward_macs(found) / 2e6, digits)) == (published, millions)
+    assert (parameters, round(forward_macs(layers) / 2e6, digits)) == (published, millions)
     if SHAPES[name] == (3, 32, 32):
-        depth = sum(isinstance(layer, Convolution | Linear) for layer in found)
+        depth = sum(isinstance(layer, Convolution | Linear) for layer in layers)
         assert name == f"ResNet-{depth}"
     if "ResNet" not in name and name != "MobileNetV2":
-        assert all(before.output_shape == after.input_shape for before, after in pairwise(found))
+        assert all(before.output_shape == after.input_shape for before, after in pairwise(layers))
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize(("module", "shape", "said"), [
+@pytest.mark.parametrize(("module", "shape", "reason"), [
     (nn.LSTM(4, 4), (2, 3, 4), r"ridgepoint cannot describe LSTM"),
     (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
     (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
 ])  # fmt: skip
-def test_unknown_layers_are_refused(module: nn.Module, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises(MeasurementError, match=said):
+def test_unknown_layers(module: nn.Module, shape: tuple[int, ...], reason: str) -> None:
+    with pytest.raises(MeasurementError, match=reason):
         capture_layers(module, torch.zeros(shape))
 
 
@@ -105,14 +105,14 @@ class Functional(nn.Module):
         return self.second(self.first(y)) + y
 
 
-def test_what_no_module_tells_is_captured() -> None:
-    found = capture(Functional, [Input((2, 3, 16, 16))]).network
-    assert found.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
-    assert found.unused == ("unread",)
-    loads = [known.flops for known in map(operator_work, found.operators) if known is not None]
-    assert len(loads) == len(found.operators)
+def test_functional_calls_and_tied_weights_are_captured() -> None:
+    network = capture(Functional, [Input((2, 3, 16, 16))]).network
+    assert network.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
+    assert network.unused == ("unread",)
+    loads = [known.flops for known in map(operator_work, network.operators) if known is not None]
+    assert len(loads) == len(network.operators)
     assert sum(loads) == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
-    assert {operator.module for operator in found.operators} >= {"", "first", "second"}
+    assert {operator.module for operator in network.operators} >= {"", "first", "second"}
 
 
 def whole_numbers(module: nn.Module) -> nn.Module:
@@ -125,11 +125,11 @@ def whole_numbers(module: nn.Module) -> nn.Module:
 
 
 def block(channels: int, stride: int) -> nn.Module:
-    made = basic(4, channels, stride, shortcut=option_a, last="relu2")
-    whole_numbers(made)
-    for norm in (made.trunk[1], made.trunk[4]):
+    residual = basic(4, channels, stride, shortcut=option_a, last="relu2")
+    whole_numbers(residual)
+    for norm in (residual.trunk[1], residual.trunk[4]):
         norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
-    return made
+    return residual
 
 
 def convolution(kernel: int, stride: int, padding: int) -> nn.Module:
@@ -162,12 +162,12 @@ def test_tiled_maps_are_the_same(form: Form, layout: torch.memory_format) -> Non
     torch.manual_seed(0)
     network = cifar_resnet(8).eval().to(memory_format=layout)
     source = torch.randn(1, 3, 40, 24).contiguous(memory_format=layout)
-    found, work = [], []
-    for each in (network, tiled(network, form, 8)):
+    results, work = [], []
+    for variant in (network, tiled(network, form, 8)):
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            found.append(each[:-3](source))
+            results.append(variant[:-3](source))
         work.append(counter.get_total_flops())
-    wanted, maps = found
+    wanted, maps = results
     assert torch.allclose(maps, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
     assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
@@ -186,8 +186,8 @@ def cases(file: str) -> tuple[Case, ...]:
 
 def case(file: str, **factors: object) -> Case:
     factors |= {"layout": "contiguous", "precision": "float32"}
-    (found,) = (c for c in cases(file) if factors.items() <= c.factors.items())
-    return found
+    (match,) = (c for c in cases(file) if factors.items() <= c.factors.items())
+    return match
 
 
 def of_inference(name: str, batch: int) -> Theory:
@@ -201,20 +201,20 @@ def of_training(batch: int) -> Theory:
     return checked(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
-def tensors(found: Theory) -> Iterator[tuple[str, int]]:
+def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
     """Each tensor that a call allocates: the operator's name and the bytes; labels are inputs."""
-    for operator in found.network.operators:
-        for request in requests(operator, found.network):
+    for operator in theory.network.operators:
+        for request in requests(operator, theory.network):
             if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
                 yield operator.base, request.bytes
 
 
-def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
-    """The requests that are none of theory's tensors, each with the operator that ran.
+def others(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
+    """The requests for anything else than theory's tensors, each with the operator that ran.
 
     Theory's tensors must all be there, in order; an operator asks for its results first.
     """
-    expected, extra, running = list(tensors(found)), [], "start"
+    expected, extra, running = list(tensors(theory)), [], "start"
     for size in (int(event) for event in events if event > 0):
         if expected and expected[0][1] == size:
             running, _ = expected.pop(0)
@@ -266,12 +266,12 @@ def test_what_takes_nothing_was_seen_in_these_calls() -> None:
     assert seen >= TAKES_NOTHING_ON_GPU
 
 
-@pytest.mark.parametrize(("name", "image", "way"), [
-    ("LeNet-5", 32, Way("channels_last")),
-    ("ResNet-20", 32, Way("contiguous", "float16")),
-    ("AlexNet", 224, Way("channels_last", "bfloat16")),
+@pytest.mark.parametrize(("name", "image", "variant"), [
+    ("LeNet-5", 32, Variant("channels_last")),
+    ("ResNet-20", 32, Variant("contiguous", "float16")),
+    ("AlexNet", 224, Variant("channels_last", "bfloat16")),
 ])  # fmt: skip
-def test_a_network_is_captured_again_at_another_batch(name: str, image: int, way: Way) -> None:
-    kept = captured(name, image, way)
-    assert isinstance(kept, CapturedNetwork)
-    assert kept.at(5) == at_batch(name, image, way, 5)
+def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant: Variant) -> None:
+    stored = captured(name, image, variant)
+    assert isinstance(stored, CapturedNetwork)
+    assert stored.at(5) == at_batch(name, image, variant, 5)

@@ -30,54 +30,54 @@ from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
 from tests.experiments.functions import Function  # noqa: E402
 
 Shape = tuple[int, ...]
-PLAIN = networks.Way()
+PLAIN = networks.Variant()
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
 PRECISIONS = ("float32", "bfloat16")
 
 
 def measured(
-    build: Callable[[], nn.Module], shape: Shape, way: networks.Way = PLAIN
+    build: Callable[[], nn.Module], shape: Shape, variant: networks.Variant = PLAIN
 ) -> tuple[int, int]:
     """The bytes that are alive before one call, and the most during it."""
 
     def workload() -> Any:
-        last = way.layout == "channels_last"
-        layout = torch.channels_last if last else torch.contiguous_format
-        module = prepared(build, "float32", last)().eval()
+        nhwc = variant.layout == "channels_last"
+        layout = torch.channels_last if nhwc else torch.contiguous_format
+        module = prepared(build, "float32", nhwc)().eval()
         source = torch.randn(shape).contiguous(memory_format=layout)
 
         def call() -> object:
-            reduced = way.precision == "bfloat16"
+            reduced = variant.precision == "bfloat16"
             with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=reduced):
                 return module(source)
 
         return Workload(call)
 
-    found = memory.measure_cpu(workload, 1)
-    return int(found["allocated_before"][0]), int(found["allocated_peak"][0])
+    series = memory.measure_cpu(workload, 1)
+    return int(series["allocated_before"][0]), int(series["allocated_peak"][0])
 
 
-@pytest.mark.parametrize("way", list(starmap(networks.Way, product(LAYOUTS, PRECISIONS))))
+@pytest.mark.parametrize("variant", list(starmap(networks.Variant, product(LAYOUTS, PRECISIONS))))
 @pytest.mark.parametrize(
     ("name", "batch"),
     [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8), ("AlexNet", 8)],
 )
-def test_captured_networks_are_met_or_at_least(name: str, batch: int, way: networks.Way) -> None:
+def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Variant) -> None:
     """The networks of papers, in their files, with autocast too."""
-    if way.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
-    before, peak = measured(partial(catalogue.network, name), shape, way)
-    captured = networks.captured(name, shape[-1], way)
+    before, peak = measured(partial(catalogue.network, name), shape, variant)
+    captured = networks.captured(name, shape[-1], variant)
     assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
         torch.get_num_threads(),
         vector_block(torch.backends.cpu.get_cpu_capability()),
         torch.cpu._is_amx_tile_supported(),
     )
-    found = peaks.peak(captured, batch, conditions)
-    assert found.before == before
-    assert found.total == peak if found.complete else found.total <= peak
+    predicted = peaks.peak(captured, batch, conditions)
+    assert predicted.before == before
+    assert predicted.total == peak if predicted.complete else predicted.total <= peak
 
 
 ROWS, MAPS, BATCH = (4, 70), (2, 3, 20, 20), (3, 40, 70)
@@ -163,13 +163,13 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
         build()(torch.zeros(shape))
     except (RuntimeError, IndexError):
         pytest.skip("it does not take this view")
-    found = checked(build, [Input(shape)])
-    assert found.complete or view != "whole", found.may_take_more
-    assert found.peak is not None
-    total, (_, peak) = found.peak.total, measured(build, shape)
+    theory = checked(build, [Input(shape)])
+    assert theory.complete or view != "whole", theory.may_take_more
+    assert theory.peak is not None
+    total, (_, peak) = theory.peak.total, measured(build, shape)
     if total > peak:  # once in thousands of times the profiler misses an event
         _, peak = measured(build, shape)
-    assert total == peak if found.complete else total <= peak, found.may_take_more
+    assert total == peak if theory.complete else total <= peak, theory.may_take_more
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
@@ -184,8 +184,8 @@ def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: A
     with tracker:
         step.run((images,))
     (tracked,) = tracker.get_tracker_snapshot("peak").values()
-    found = checked(build, [Input(shape)], train=True, policy=CapturePolicy(optimizer=optimizer))
-    assert max(sum(moment.alive.values()) for moment in found.moments) == tracked["Total"]
+    theory = checked(build, [Input(shape)], train=True, policy=CapturePolicy(optimizer=optimizer))
+    assert max(sum(moment.alive.values()) for moment in theory.moments) == tracked["Total"]
 
 
 MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"

@@ -1,4 +1,4 @@
-"""Networks made at random from what is supported: the theory is exact, or refuses."""
+"""Random networks of supported layers: theory counts them exactly, or refuses them."""
 
 import copy
 from collections.abc import Callable
@@ -33,15 +33,15 @@ ACTIVATIONS = (
 
 
 class Joined(nn.Module):
-    """A branch beside its input: their sum, or both in a row."""
+    """A branch and its input, added or concatenated."""
 
-    def __init__(self, branch: nn.Module, how: str) -> None:
+    def __init__(self, branch: nn.Module, join: str) -> None:
         super().__init__()
-        self.branch, self.how = branch, how
+        self.branch, self.join = branch, join
 
     def forward(self, x: Any) -> Any:
         y = self.branch(x)
-        return torch.cat((x, y), 1) if self.how == "cat" else y.add_(x)
+        return torch.cat((x, y), 1) if self.join == "cat" else y.add_(x)
 
 
 def convolution(pick: Pick, channels: int, side: int) -> nn.Module:
@@ -60,11 +60,11 @@ def divisors(channels: int) -> list[int]:
     return [g for g in (1, 2, 3, channels) if channels % g == 0]
 
 
-def on_maps(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
-    """A layer for ``(N, C, H, W)``."""
+def map_layer(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
+    """Draw a layer for inputs of shape ``(N, C, H, W)``."""
     channels, side = shape[1], min(shape[2:])
     groups, kernel = pick(divisors(channels)), pick(range(1, min(3, side) + 1))
-    mode, way = pick(("nearest", "bilinear", "bicubic")), pick(("cat", "sum"))
+    mode, join = pick(("nearest", "bilinear", "bicubic")), pick(("cat", "sum"))
     reduce = pick((torch.mean, torch.sum, torch.amax, torch.var))
     return pick((
         lambda: convolution(pick, channels, side),
@@ -78,15 +78,15 @@ def on_maps(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
         lambda: nn.AdaptiveAvgPool2d(pick((1, 2, 3, 4))),
         lambda: nn.Softmax(pick((1, 2, 3))),
         lambda: Function(lambda x: functional.interpolate(x, scale_factor=2, mode=mode)),
-        lambda: Joined(nn.Conv2d(channels, channels, 1), way),
+        lambda: Joined(nn.Conv2d(channels, channels, 1), join),
         lambda: nn.ZeroPad2d(pick((0, 1, 2))),
         lambda: Function(lambda x: x.contiguous(memory_format=torch.channels_last)),
         lambda: Function(lambda x: x - reduce(x, dim=(2, 3), keepdim=True)),
     ))()  # fmt: skip
 
 
-def on_volumes(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
-    """A layer for ``(N, C, D, H, W)``."""
+def volume_layer(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
+    """Draw a layer for inputs of shape ``(N, C, D, H, W)``."""
     channels, kernel = shape[1], pick(range(1, min(2, *shape[2:]) + 1))
     return pick((
         lambda: nn.Conv3d(channels, pick((1, 2, 3)), kernel, pick((1, 2)), padding=kernel // 2),
@@ -97,37 +97,37 @@ def on_volumes(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
     ))()  # fmt: skip
 
 
-def on_sequences(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
-    """A layer for ``(N, L, E)``."""
-    width, turn = shape[2], Function(lambda x: x.transpose(1, 2))
+def sequence_layer(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
+    """Draw a layer for inputs of shape ``(N, L, E)``."""
+    width, swap_axes = shape[2], Function(lambda x: x.transpose(1, 2))
     heads, size = pick([h for h in (1, 2, 3) if width % h == 0]), pick(range(1, 7))
-    words = Function(lambda x: x[..., 0].abs().clamp(max=6).long())
-    both = pick((True, False))
+    to_indices = Function(lambda x: x[..., 0].abs().clamp(max=6).long())
+    option = pick((True, False))
     return pick((
-        lambda: nn.Linear(width, size, bias=both),
+        lambda: nn.Linear(width, size, bias=option),
         lambda: nn.LayerNorm(width),
         lambda: First(nn.MultiheadAttention(width, heads, batch_first=True), 3),
-        lambda: First(nn.LSTM(width, 4, batch_first=True, bidirectional=both)),
+        lambda: First(nn.LSTM(width, 4, batch_first=True, bidirectional=option)),
         lambda: First(nn.GRU(width, size, batch_first=True)),
-        lambda: nn.Sequential(turn, nn.Conv1d(width, size, 1), turn),
+        lambda: nn.Sequential(swap_axes, nn.Conv1d(width, size, 1), swap_axes),
         lambda: Function(lambda x: torch.einsum("ble,bme->blm", x, x)),
         lambda: nn.Softmax(pick((0, 1, 2))),
         lambda: pick(ACTIVATIONS),
-        lambda: nn.Sequential(words, nn.Embedding(7, size)),
+        lambda: nn.Sequential(to_indices, nn.Embedding(7, size)),
         lambda: Function(lambda x: torch.bmm(x, x.transpose(1, 2))),
     ))()  # fmt: skip
 
 
 @st.composite
 def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
-    """A network of one to six layers, and the shape of its input."""
+    """Draw a network of one to six layers, and the shape of its input."""
     pick = lambda options: draw(st.sampled_from(options))  # noqa: E731
-    on, rank = pick((*[(on_sequences, 3), (on_maps, 4)] * 2, (on_volumes, 5)))
+    draw_layer, rank = pick((*[(sequence_layer, 3), (map_layer, 4)] * 2, (volume_layer, 5)))
     shape = (pick((1, 2, 3)), *(pick(range(1, 7)) for _ in range(rank - 1)))
     layers: list[nn.Module] = []
     current = shape
     for _ in range(pick(range(1, 7))):
-        layer = on(pick, current).eval()
+        layer = draw_layer(pick, current).eval()
         try:
             with torch.no_grad():
                 result = layer(torch.zeros(current))
@@ -141,9 +141,9 @@ def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(made=networks(), train=st.booleans())
-def test_theory_is_exact_or_refuses(made: tuple[nn.Module, tuple[int, ...]], train: bool) -> None:
-    module, shape = made
+@given(drawn=networks(), train=st.booleans())
+def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], train: bool) -> None:
+    module, shape = drawn
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         module(torch.randn(shape))
@@ -151,13 +151,13 @@ def test_theory_is_exact_or_refuses(made: tuple[nn.Module, tuple[int, ...]], tra
     parameters = sum(p.numel() for p in module.parameters())
     trains = train and parameters > 0
     try:
-        found = checked(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
+        theory = checked(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
     except MeasurementError:
-        # Refused is only what torch refuses too, such as statistics of a single value.
+        # Theory refuses only networks that torch also refuses, such as statistics of one value.
         with pytest.raises((RuntimeError, ValueError)):
             module.train(trains)(torch.randn(shape)).sum().backward()
         return
-    assert (found.parameters, found.refused) == (parameters, ())
-    operators = zip(found.network.operators, found.work, strict=True)
-    seen = sum(each.flops for o, each in operators if each and o.base not in UNCOUNTED)
-    assert trains or seen == expected
+    assert (theory.parameters, theory.refused) == (parameters, ())
+    operators = zip(theory.network.operators, theory.work, strict=True)
+    counted = sum(work.flops for o, work in operators if work and o.base not in UNCOUNTED)
+    assert trains or counted == expected

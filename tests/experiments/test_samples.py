@@ -134,11 +134,11 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     seed=st.integers(0, 5),
 )
 def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
-    found = plan_turns(planned)
+    turns = plan_turns(planned)
     for policy, n in planned.items():
-        assert [t.process for t in found if t.policy == policy] == list(range(1, n + 1))
-    assert [t.process for t in found] == sorted(t.process for t in found)
-    for turn in found:
+        assert [t.process for t in turns if t.policy == policy] == list(range(1, n + 1))
+    assert [t.process for t in turns] == sorted(t.process for t in turns)
+    for turn in turns:
         order = shuffle_cases(cases, seed, turn)
         assert sorted(order) == sorted(cases)
         assert shuffle_cases(sorted(cases, reverse=True), seed, turn) == order
@@ -211,7 +211,7 @@ def test_ceilings_are_measured_again_when_a_case_beats_them(
             session = Session("cpu", study.plan.full)
             rounds.recheck_ceilings(study, session, journal, results, notes)
     assert journal.ceilings is not None and next(rates, None) is None
-    assert [each.moment for each in journal.ceilings.ceilings] == ["before", "during", "during"]
+    assert [item.moment for item in journal.ceilings.ceilings] == ["before", "during", "during"]
     (_, both) = merged_ceilings(journal.ceilings.ceilings)
     assert len(both.samples) == 2 * len(before.ceilings[0].samples)
     resumed = read_journal(journal.path)
@@ -246,8 +246,8 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     planned = {("default", 1), ("retained", 1), ("retained", 2)}
     assert {(r.policy, r.process) for r in plain.rounds} == planned
     assert plain.samples("time") == (0.001,) * 2
-    told = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
-    assert told == {("default", 0), ("retained", 1)}
+    losses = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
+    assert losses == {("default", 0), ("retained", 1)}
     # Cases that need no import find none, with forks and without.
     well = [r.samples("step_loss")[0] for case in (plain, loud) for r in case.rounds]
     assert len(set(well)) == len(well)
@@ -279,11 +279,11 @@ REQUESTS = CALL | {
 
 
 @pytest.mark.parametrize(
-    ("missed", "emptied", "told"),
+    ("missed", "emptied", "expected"),
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
-def test_requests_before_a_call(missed: int, emptied: bool, told: dict[str, Any]) -> None:
-    assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == told
+def test_requests_before_a_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
+    assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == expected
 
 
 def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,14 +317,14 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
     )  # fmt: skip
     own = SimpleNamespace(_cuda_clearCublasWorkspaces=nothing)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=own))
-    found = memory.measure_cuda(lambda: Workload(call))
+    series = memory.measure_cuda(lambda: Workload(call))
     assert order[3:] == ["clear", "read", "call", "read", "freed"] * 3
-    assert found == REQUESTS | {
+    assert series == REQUESTS | {
         "allocated_before": (1024,) * 3, "allocated_after": (2048,) * 3,
         "allocated_peak": (3072,) * 3, "requested_before": (1000,) * 3,
         "requested_after": (2000,) * 3, "requested_peak": (2300,) * 3,
     }  # fmt: skip
-    assert all(QUANTITIES[name].admits(samples) for name, samples in found.items())
+    assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
 
 
 @pytest.mark.parametrize(
@@ -375,8 +375,8 @@ def call(count):
     *blocks, last = [numpy.empty(8 * 2**20, dtype="uint8") for _ in range(count)]
     return last
 
-found = [policies.trace_blocks(Workload(lambda: call(count))) for count in (1, 3)]
-sys.stdout.buffer.write(msgspec.json.encode(found))
+traces = [policies.trace_blocks(Workload(lambda: call(count))) for count in (1, 3)]
+sys.stdout.buffer.write(msgspec.json.encode(traces))
 """
 
 
@@ -391,15 +391,15 @@ def test_the_heap_is_returned_beyond_twice_the_largest_block() -> None:
         pytest.skip(reason)
     environment = {**os.environ, **policies.variables("traced")}
     printed = subprocess.check_output((sys.executable, "-c", _PROGRAM), env=environment)
-    for blocks, found in zip((1, 3), msgspec.json.decode(printed), strict=True):
-        assert [round(b / MIB) for b in found["block_bytes"]] == [8] * blocks + [-8] * blocks
-        threshold = int(found["mmap_threshold"][0])
+    for blocks, trace in zip((1, 3), msgspec.json.decode(printed), strict=True):
+        assert [round(b / MIB) for b in trace["block_bytes"]] == [8] * blocks + [-8] * blocks
+        threshold = int(trace["mmap_threshold"][0])
         assert 8 * MIB < threshold < 8.1 * MIB
         returned = blocks * 8 * MIB > 2 * threshold
-        assert sum(change < 0 for change in found["block_changes"]) == returned
-        assert sum(found["block_changes"]) == 0
-        assert all((s > 0) == returned for s in found["result_return_time"])
-        assert set(found["return_time"]) == {0}
+        assert sum(change < 0 for change in trace["block_changes"]) == returned
+        assert sum(trace["block_changes"]) == 0
+        assert all((s > 0) == returned for s in trace["result_return_time"])
+        assert set(trace["return_time"]) == {0}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")

@@ -40,14 +40,14 @@ def test_a_killed_job_goes_on(
     monkeypatch.setenv("TINY_HELD", str(held))
     process = driver.start(*LOCAL, command="submit")
     # The first case is on the disk a moment after the third has begun and waits.
-    kept = b'"kind":"finish","case":0'
+    finish = b'"kind":"finish","case":0'
     factory.until(held.exists, process)
-    factory.until(lambda: any(kept in path.read_bytes() for path in driver.journals()), process)
+    factory.until(lambda: any(finish in path.read_bytes() for path in driver.journals()), process)
     os.kill(int(held.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
-    for said in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
-        assert said in messages
+    for message in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
+        assert message in messages
     (run,) = runs_of(read_records("tiny", driver.data))
     assert len(run.parts) == 2 and missing_shards(run) == ()
     for size, case in enumerate(run.record.cases, 1):
@@ -66,24 +66,24 @@ def test_a_killed_job_goes_on(
     usual = head.environment.threads
     asked = ((None, None), (usual, None), (usual + 1, None), (None, "another kind of node"))
     tags = [tag("tiny", head.shard, threads, label) for threads, label in asked]
-    found = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
-    assert found == ["measured", "measured", "missing", "missing"]
+    states = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
+    assert states == ["measured", "measured", "missing", "missing"]
 
 
 def test_jobs_without_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
-    """What is kept of a shard before each job: less, then more, which then stays.
+    """Shard 2 has ``saved`` cases before each job: fewer, then more, and then no more.
 
-    At last the record of the other one is gone, which no job here has measured.
+    Before the last job, the record of shard 1 is gone, which no job of this test measures.
     """
-    kept = (3, 1, 0, 4)
+    saved = (3, 1, 0, 4)
     started, log = list[int](), tmp_path / "a.log"
     log.write_bytes(b"\xff\nkilled")
 
     def shards(*_: object) -> dict[int, ShardState]:
         number = len(started)
-        count = kept[min(number, len(kept) - 1)]
+        count = saved[min(number, len(saved) - 1)]
         first = ShardState("missing" if number == 6 else "measured", "a")
         return {1: first, 2: ShardState("unfinished", str(number), count)}
 
@@ -98,8 +98,8 @@ def test_jobs_without_progress(
     )
     monkeypatch.setattr(submit.status, "shards", shards)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
-    said = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
-    with pytest.raises(MeasurementError, match=said):
+    reason = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
+    with pytest.raises(MeasurementError, match=reason):
         submit._submit_missing(jobs, notes)
     assert started == [2] * 6
 
@@ -160,8 +160,8 @@ def test_refusals_of_sbatch(
     slurm("squeue", "exit 0")
     slurm("sbatch", f'cp "$1" {tmp_path}/script; echo "sbatch: error: no partition" >&2; exit 1')
     assert main(["submit", "tiny", "--partition", "nowhere", "--records", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert "The jobs cannot be submitted: sbatch: error: no partition; " in said
+    messages = capsys.readouterr().err
+    assert "The jobs cannot be submitted: sbatch: error: no partition; " in messages
     script = (tmp_path / "script").read_text()
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive", "nodes=1"):
         assert f"\n#SBATCH --{flag}" in script

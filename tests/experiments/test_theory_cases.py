@@ -37,8 +37,8 @@ class Cache(nn.Module):
 
 
 def of(function: Callable[..., Any] | nn.Module, *inputs: Any, **how: Any) -> Theory:
-    """The theory of a function or a module on shapes, each with its type where it is no float."""
-    given = [Input(*each) if isinstance(each[-1], str) else Input(each) for each in inputs]
+    """Theory of a function or module on inputs: shapes, or shapes and types other than float32."""
+    given = [Input(*form) if isinstance(form[-1], str) else Input(form) for form in inputs]
     build = (lambda: function) if isinstance(function, nn.Module) else lambda: Function(function)
     return checked(build, given, **how)
 
@@ -105,8 +105,8 @@ COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
 
 @pytest.mark.parametrize(("function", "inputs", "full", "effective"), COUNTS)
 def test_multiply_adds(function: Any, inputs: tuple[Any, ...], full: int, effective: int) -> None:
-    found = of(function, *inputs)
-    assert (found.multiply_adds, found.effective) == (full, effective)
+    theory = of(function, *inputs)
+    assert (theory.multiply_adds, theory.effective) == (full, effective)
 
 
 def padded() -> nn.Module:
@@ -172,20 +172,20 @@ OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
     ("build", "shape", "rows"), [(shared, (10, 100, 10), OF_SHARED), (head, (4, 3, 8, 8), OF_HEAD)]
 )
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
-def test_a_module_has_what_it_called_and_the_gradients_of_that(
+def test_work_of_modules_includes_their_gradients(
     build: Any, shape: tuple[int, ...], rows: dict[str, tuple[int, int]], update: str
 ) -> None:
-    found = theory_of(build, shape, train=True, update=update)
-    modules = {row.name: (row.multiply_adds, row.parameters) for row in found.by_module}
+    theory = theory_of(build, shape, train=True, update=update)
+    modules = {row.name: (row.multiply_adds, row.parameters) for row in theory.by_module}
     assert {name: row for name, row in modules.items() if any(row)} == rows
-    assert sum(row.parameters for row in found.by_kind) == found.parameters
-    calls = {row.name: row.calls for row in found.by_module}["(the optimiser)"]
-    assert calls == sum(operator.phase == "update" for operator in found.network.operators)
+    assert sum(row.parameters for row in theory.by_kind) == theory.parameters
+    calls = {row.name: row.calls for row in theory.by_module}["(the optimiser)"]
+    assert calls == sum(operator.phase == "update" for operator in theory.network.operators)
 
 
 def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
-    found = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
-    work = zip(found.network.operators, found.work, strict=True)
+    theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
+    work = zip(theory.network.operators, theory.work, strict=True)
     # An image has no gradient.
     ((operator, flops),) = ((o, n.flops) for o, n in work if n and o.base == "convolution_backward")
     assert all(flops in _counted(operator, counted) for counted in (flops, 8 * flops))
@@ -198,10 +198,10 @@ def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
         lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True),
     ],
 )
-def test_a_gpu_that_is_not_there_has_a_peak(build: Callable[[], nn.Module]) -> None:
-    found = theory_of(build, (2, 4, 8), train=True, device="cuda")
-    assert found.peak is not None and not found.unlike_gpu
-    names = {operator.base for operator in found.network.operators}
+def test_a_peak_needs_no_gpu(build: Callable[[], nn.Module]) -> None:
+    theory = theory_of(build, (2, 4, 8), train=True, device="cuda")
+    assert theory.peak is not None and not theory.unlike_gpu
+    names = {operator.base for operator in theory.network.operators}
     assert "native_dropout" in names and "bernoulli_" not in names
 
 
@@ -234,20 +234,20 @@ def total(theory: Theory) -> int:
 @pytest.mark.parametrize("build", [deep, Doubling])
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_largest_batch_is_that_of_trying_each(
+def test_the_largest_batch_equals_trials(
     build: Callable[[], nn.Module], train: bool, device: str
 ) -> None:
     theory = theory_of(build, (3, WIDTH), train=train, device=device)
     assert theory.captured is not None
     sizes = {n: total(theory.captured(n, None)) for n in range(1, 6)}
     for limit in (sizes[1] - 1, sizes[1], sizes[4] + 1):
-        found = theory.fits(limit)
-        assert found.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
-        for batch, predicted in found.bracket.items():
+        fits = theory.fits(limit)
+        assert fits.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
+        for batch, predicted in fits.bracket.items():
             assert total(predicted) == sizes[batch]
             # No rule tells what a backward pass takes, nor what cuBLAS does.
             known = "undecided" if train or device == "cuda" else "fits"
-            assert found.verdict(batch) == (known if batch <= found.largest else "does not fit")
+            assert fits.verdict(batch) == (known if batch <= fits.largest else "does not fit")
 
 
 def looped(x: Any) -> Any:
@@ -268,9 +268,9 @@ def test_the_batch_is_the_extent_that_is_marked(
         with pytest.raises(MeasurementError, match="128,N,512"):
             theory.fits("1MB")
         return
-    found = theory.fits("1MB")
+    fits = theory.fits("1MB")
     assert theory.captured is not None
-    for batch, predicted in found.bracket.items():
+    for batch, predicted in fits.bracket.items():
         assert total(predicted) == total(theory.captured(batch, None))
 
 
@@ -293,11 +293,11 @@ def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any
         return
     policy = CapturePolicy(optimizer=optimizer, update=update)
     network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
-    kept = sum(network.storages[tensor.storage] for tensor in network.state)
-    assert kept == WEIGHTS + STATE[optimizer]
+    state_bytes = sum(network.storages[tensor.storage] for tensor in network.state)
+    assert state_bytes == WEIGHTS + STATE[optimizer]
     step = ReplayedStep(deep().train(), policy, gpu=False)
     step.prepare((torch.randn(4, WIDTH),))
-    assert kept == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
+    assert state_bytes == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
 
 
 def activations(**how: Any) -> int:

@@ -121,7 +121,7 @@ def _added(run: Run, size: Size, change: str) -> Quantity:
 
 
 def _work(run: Run, quantity: str, size: Size) -> Quantity:
-    """A time (s) without that of the calls, which an iteration on one image measures."""
+    """Time (s) without the cost of calls, which is the time of an iteration on one image."""
     work = changed(run, quantity, size) - changed(run, quantity, ONE_IMAGE)
     return largest(work, exact("no work", "s", 0))
 

@@ -46,9 +46,9 @@ MEMORY: Final = {
 }
 _TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
 _SIDES: Final = ("cpu", "gpu")
-#: The place of both whole times and of their ratio, as ``cell`` names those of other rows.
+#: Place of both total times and of their ratio; ``cell`` names the places of other rows.
 _TOTAL: Final = "Table 3, Total training time"
-#: Unit of the print → the unit of a quantity, and how many of it the printed one has.
+#: Printed unit → unit of a quantity, and the printed unit in it.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
 

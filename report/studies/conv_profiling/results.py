@@ -1,4 +1,4 @@
-"""Theory led to what was counted, term by term: the source's numbers and those of our runs."""
+"""Reconciliations of theory with counts, term by term, for the source and for our runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from report.theory.work import output_bytes, parameter_bytes
 _COUNTED_THREADS = 1
 #: The term of a call that is not padded: one conversion an image.
 _CONVERTED = "Factors converted"
-#: What Winograd's algorithm keeps between its steps.
+#: Arrays that Winograd's algorithm keeps between its steps.
 _TRANSFORMED = ("input", "weights", "output")
 _FORMULAS = ("4 · (m + k − 1)² · B · T · C_in", "4 · (m + k − 1)² · C_in · C_out",
              "4 · (m + k − 1)² · B · T · C_out")  # fmt: skip
@@ -47,7 +47,7 @@ _FORMULAS = ("4 · (m + k − 1)² · B · T · C_in", "4 · (m + k − 1)² · 
 def source_estimate(reported: Reported) -> Reconciliation:
     """From the source's estimate for its batch to the bytes that its profiler saw allocated.
 
-    All terms follow from shapes, those of the workspace by the algorithm that its size gives away.
+    All terms follow from shapes; the size of the workspace reveals the algorithm of its terms.
     """
     batch = reported.count("profiled_batch")
     layer = BASE.layer(1)
@@ -114,7 +114,7 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
 
 
 def backward(run: Run) -> Iterator[Reconciliation]:
-    """The example's calls with their backward pass, which theory alone gives."""
+    """Reconcile the example's calls with backward pass; theory alone predicts their counts."""
     cases = {batch: BASE.factors(batch, "forward_backward") for batch in run.batches}
     for batch, count in evidence.counts(run, cases).items():
         theory = theory_macs(BASE.layer(batch))

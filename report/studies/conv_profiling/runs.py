@@ -82,7 +82,7 @@ class Run(any_study.Run):
         return tuple(call.batch for call in self.calls if call.shape == BASE)
 
     def peak(self, call: ProfiledCall) -> int | Missing:
-        """Most bytes that a forward call had allocated beyond those before it."""
+        """Peak of a forward call (B), without the bytes allocated before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
     def dispatched(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
@@ -156,7 +156,7 @@ class Run(any_study.Run):
         return self.repeated(quantity, _fast(batch))
 
     def workspace(self, batch: int) -> Quantity:
-        """Bytes beside its output that a forward call with TF32 has at its peak."""
+        """Bytes at the peak of a forward call with TF32, without the bytes of its output."""
         peak, after = self.fast("requested_peak", batch), self.fast("requested_after", batch)
         return named("workspace", peak - after)
 

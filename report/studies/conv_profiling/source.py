@@ -1,4 +1,4 @@
-"""Numbers of the source of conv_profiling, their audit, and an A100 that ran similar kernels."""
+"""Numbers of conv_profiling's source, their audit, and a trace of similar kernels on an A100."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from report.quantity.expression import Quantity, exact
 from report.studies.conv_profiling import theory
 from report.theory.shapes import elements, weight_count
 
-#: TensorBoard's KB, and the MB of the programs that print a network's summary.
+#: TensorBoard's «KB», the «MB» of programs that summarize a network, and a true MB.
 KIB: Final = 1024
 MIB: Final = 1024**2
 MB: Final = 10**6
@@ -34,7 +34,7 @@ CONVOLUTION: Final = "aten::cudnn_convolution"
 
 
 def operator_cell(reported: Reported, operator: str, column: str) -> int:
-    """A whole number of the source's operator table (its KB are 1,024 B).
+    """Return a whole number of the source's operator table; its sizes are in KiB.
 
     Raises ``StudyError`` if there is no such operator or no such number.
     """
@@ -46,18 +46,18 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
 
 
 def operator_bytes(reported: Reported, operator: str, column: str) -> int:
-    """A size of the source's operator table in B."""
+    """Return a size of the source's operator table in B."""
     return KIB * operator_cell(reported, operator, column)
 
 
 # ------------------------------------------------------------------------------------ an A100
 
-#: Part of the names of the kernels of tensor cores that compute with TF32, as in the source.
+#: Part of the names of kernels that compute on tensor cores with TF32, as the source's did.
 _TENSOR: Final = "hmma_tf32"
 
 
 class TensorCall(NamedTuple):
-    """A convolution on tensor cores: copies of input and weights, the product, its bias."""
+    """A convolution on tensor cores and its kernels: two copies, the product and the bias."""
 
     layer: Convolution
     input_copy: CountedKernel
@@ -66,18 +66,18 @@ class TensorCall(NamedTuple):
     bias: CountedKernel
 
     def written(self, kernel: str) -> int:
-        """The elements that a kernel writes."""
+        """Count the elements that a kernel writes."""
         sizes = {"input_copy": self.layer.input_shape, "weight_copy": (weight_count(self.layer),)}
         return elements(sizes.get(kernel, self.layer.output_shape))
 
     def scaling(self) -> Quantity:
-        """Additions and multiplications of the product for each output, beside its sums."""
+        """Count the operations per output by which CUDA cores scale the sums of the product."""
         count = self.product.additions + self.product.multiplications
         return exact("operations", "1", count) / self.written("product")
 
 
 def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
-    """AlexNet's convolutions on tensor cores in a published trace, with counters of each kernel.
+    """Find AlexNet's convolutions on tensor cores in a published trace, with their counters.
 
     Raises ``RecordError`` for a broken trace.
     """
@@ -109,7 +109,7 @@ def no_trace(inputs: Inputs) -> str:
 
 
 def audit(reported: Reported) -> tuple[Check, ...]:
-    """Every derived number of the source, computed again from what is printed beside it."""
+    """Recompute every derived number of the source from the numbers printed beside it."""
     return (*_theory(reported), *_summaries(reported), *_memory(reported))
 
 
@@ -206,8 +206,8 @@ def _memory(reported: Reported) -> Iterator[Check]:
 
 # ----------------------------------------------------------------------------------- account
 
-#: Every table, figure and claim of the source: what it is, where its audited numbers are printed,
-#: and what became of it.
+#: Every table, figure and claim of the source: its name, the place where its audited numbers are
+#: printed, and the outcome of our study.
 ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Fig. 1, images of MNIST", "", "out of reach: a picture; our inputs are random"),
     ("Background, shapes of both convolutions", "", "reproduced: the shapes of our records"),
@@ -232,10 +232,10 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
 
 def account(reported: Reported) -> Iterator[tuple[str, str, str]]:
     """Yield for each part of the source its outcome and, in words, the audit of its numbers."""
-    left = list(audit(reported))
+    unassigned = list(audit(reported))
     for name, place, outcome in ACCOUNT:
-        own = [item for item in left if place and item.derived.place.startswith(place)]
-        left = [item for item in left if item not in own]
+        own = [item for item in unassigned if place and item.derived.place.startswith(place)]
+        unassigned = [item for item in unassigned if item not in own]
         yield name, outcome, _audited(own)
 
 

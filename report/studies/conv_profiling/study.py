@@ -49,7 +49,7 @@ CHANGES: Final = {
 _DRAWN_IMAGE: Final = 21
 #: Savings below this share of theory are no finding.
 MARGIN: Final = 0.1
-#: With TF32 on, batches that a GPU computes on its tensor cores.
+#: Batches that a GPU computes on its tensor cores if TF32 is on.
 ON_TENSOR_CORES: Final = (SHOWN_BATCH, 512)
 
 
@@ -61,9 +61,9 @@ class Paper:
         runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
         self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
-        #: The GPU with TF32 on, which another record may hold.
+        #: Run on a GPU with TF32 on, which may be in another record.
         self.fast = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
-        #: From theory or an estimate to what was recorded: the source, lackey, peaks, counters.
+        #: Reconciliations of theory or estimates with records: the source, lackey, peaks, counters.
         self.estimate = results.source_estimate(self.reported)
         self.counts = results.executed(self.cpu) if self.cpu else {}
         self.backward = list(results.backward(self.cpu)) if self.cpu else []
@@ -71,7 +71,7 @@ class Paper:
             results.peaks(run) if run else {} for run in (self.cpu, self.second)
         )
         self.second_counts = results.executed(self.second) if self.second else {}
-        #: Held-out shapes with other channels, where blocks fit or just do not, and their run.
+        #: Held-out shapes whose channels fill blocks or just do not, and the run that counted them.
         self.changer = self.second or self.cpu
         counts = self.second_counts if self.second else self.counts
         self.changed = results.calls_of("changed", counts)
@@ -116,7 +116,7 @@ def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
 
 study = Study(Paper, check_subject, reconciliations=_reconciliations, audits=Paper.audit)
 findings = study.findings
-#: The source, the trace of others, and one CPU or GPU, each seen through all data of the paper.
+#: Parts by what they are about; a ``Part[Paper]`` reads all data, a ``Part[Run]`` one run.
 printed: Part[Paper] = study.part("", "source")
 others: Part[Paper] = study.part("", "others")
 cpu_calls: Part[Paper] = study.part("", "cpu")
@@ -226,7 +226,7 @@ def _padded(by_call: Mapping[ProfiledCall, Reconciliation]) -> int:
 
 
 def _held_on_gpu(run: Run | None) -> int:
-    """Count the forward calls in held-out shapes whose operations were counted on the GPU."""
+    """Count the forward calls in held-out shapes of which the GPU's operations were counted."""
     if run is None:
         return 0
     held = [call for call in run.calls if call.subject == "held_out"]
@@ -276,10 +276,10 @@ study.constants("percent", winograd_products=theory.WINOGRAD_PRODUCTS)
 
 @others.mapping("percent")
 def _seen(p: Paper) -> dict[str, Quantity]:
-    """Divide the operations of the source's call that CUDA cores' counters would see by theory."""
-    none = absent("operations", "1", source.no_trace(p.inputs))
+    """Divide the operations that CUDA cores' counters would see in the source's call by theory."""
+    missing = absent("operations", "1", source.no_trace(p.inputs))
     scalings = [call.scaling() for call in p.tensor]
-    low, high = (smallest(*scalings), largest(*scalings)) if scalings else (none, none)
+    low, high = (smallest(*scalings), largest(*scalings)) if scalings else (missing, missing)
     least, most = (theory.seen(SHOWN_BATCH, n) / theory.work(SHOWN_BATCH) for n in (low, high))
     return {
         "seen_least": least,
@@ -395,7 +395,7 @@ second.values(second_block=Run.block)
 def _without_residual(
     run: Run | None, reconciliations: Iterable[Reconciliation]
 ) -> Iterator[Statement]:
-    """State that the terms of each reconciliation give the record, to the unit."""
+    """State that the terms of each reconciliation add up to the recorded number, to the unit."""
     if run is None:
         return
     for item in reconciliations:
@@ -427,7 +427,7 @@ _COPIES: Final = ("input_copy", "multiplications"), ("weight_copy", "multiplicat
 
 
 def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Statement]:
-    """State that kernels on tensor cores count ``number`` operations of an element they write."""
+    """State that kernels count ``number`` operations for each element that they write."""
     for call, (kernel, what) in product(p.tensor, counts):
         count = exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
         yield (count / call.written(kernel)).exactly(number)
@@ -550,7 +550,7 @@ def diagonal(p: Paper) -> Iterator[Panel]:
 
 
 def _over_theory(item: Reconciliation) -> tuple[float, float] | None:
-    """Divide the end of the terms and the count by theory."""
+    """Divide both the sum of the terms and the count by theory."""
     if isinstance(item.measured, Missing):
         return None
     return item.end / item.start.amount, item.measured.amount / item.start.amount
@@ -598,7 +598,7 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
 
 
 def _in_blocks(inputs: int, outputs: float) -> float:
-    """Divide channels in whole blocks of eight by the channels."""
+    """Divide the channels, rounded up to whole blocks of eight, by the channels."""
     filled = round_up(inputs, COUNTED_WIDTH) * round_up(int(outputs), COUNTED_WIDTH)
     return filled / (inputs * outputs)
 
@@ -685,7 +685,7 @@ def _predicted_rows(
     counts: Mapping[ProfiledCall, Reconciliation],
     peaks: Mapping[ProfiledCall, Reconciliation],
 ) -> Iterator[Mapping[str, Content]]:
-    """Set each predicted count and peak beside the recorded one."""
+    """Yield a row per call with its predicted and its recorded count and peak."""
     for call, work in counts.items() if run else ():
         assert run is not None
         peak = peaks.get(call)

@@ -22,7 +22,7 @@ SHOWN_BATCH: Final = 64
 #: predicted, and in those with other channels.
 SUBJECTS: Final = ("layer", "held_out", "changed")
 
-#: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
+#: Kernel of the network's first convolution, which cuts the map by this less one.
 _FIRST_KERNEL: Final = 3
 _CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
 _LAYER: Final[dict[str, AllowedLevels]] = {
@@ -67,7 +67,7 @@ class Dimensions:
         return f"{self.inputs}-{self.outputs}-k{self.kernel}-i{self.image}"
 
     def layer(self, batch: int) -> Convolution:
-        """The convolution on a batch of so many images."""
+        """The convolution on ``batch`` images."""
         images = (batch, self.inputs, self.extent, self.extent)
         return square_convolution("conv2", images, self.outputs, self.kernel)
 

@@ -30,8 +30,8 @@ OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
 #: Parameters and output: the source's memory of one image.
 IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
 
-#: The side of the squares of outputs of Winograd's algorithm that the size of the source's
-#: workspace gives away, the largest that is tried beside it, and the largest batch.
+#: Side of the output squares in Winograd's algorithm that explains the size of the source's
+#: workspace; the largest side and the largest batch that were tried as other explanations.
 SQUARE: Final = 4
 LARGEST_SQUARE: Final = 8
 LARGEST_BATCH: Final = 1024

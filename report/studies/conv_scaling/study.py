@@ -31,11 +31,11 @@ from report.theory.reconciliation import Reconciliation, without_idle_terms
 MARGIN: Final = 0.1
 #: Observed starts of the cliff are the predicted ones within this share.
 NEAR: Final = 0.02
-#: A batch size whose call no longer fits the cache, beside that which the prose describes.
+#: A batch size whose call no longer fits the cache; the prose also describes a smaller one.
 LARGE_BATCH: Final = 512
 #: The largest batch size of a GPU.
 LARGEST_BATCH: Final = 1024
-#: A batch size at which the outputs are mapped by themselves and the copy of the input is not.
+#: A batch size at which the outputs have their own mapping and the copy of the input has not.
 OUTPUTS_ALONE: Final = 256
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
@@ -79,7 +79,7 @@ class Paper:
         self.replays = list(allocator_replay.replays(self.gpu).values()) if self.gpu else []
 
     def reconciliations(self) -> Iterator[Reconciliation]:
-        """Yield those of the source, of lackey, of counters and of the allocator's sums."""
+        """Yield the reconciliations of the source, lackey, counters and the allocator's sums."""
         yield from self.work.values()
         yield from self.reserved.values()
         if self.counted:

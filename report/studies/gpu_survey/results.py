@@ -1,8 +1,8 @@
 """Gains of CNNs between two published tables, beside those that rooflines predict.
 
 A table has a thousand networks with one sample each, so that quantities begin where its rows become
-a distribution.  One number has no interval.  The interval of a median says what the networks tell
-of networks alike: it treats them as drawn independently, which variants of one design are not.
+a distribution.  One number has no interval.  The interval of a median is about networks of the
+same kinds: it treats them as drawn independently, which variants of one design are not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _USUAL: Final = 224
 _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDED: Final = 5_010
-#: Fewer networks make no distribution.
+#: Fewest networks that make a distribution.
 FEW: Final = 10
 
 
@@ -46,7 +46,7 @@ class Distribution:
 
     @property
     def absent(self) -> Leaf | None:
-        """In place of any number of it: why there is none, if there are too few networks."""
+        """Reason in place of all numbers if there are too few networks, else None."""
         few = "published for too few networks" if self.files else "no such table is published"
         return absent(self.name, "1", few) if len(self.numbers) < FEW else None
 
@@ -212,7 +212,7 @@ class Pairs:
         return self._of_theory(f"{growth:.3g} over gain({self.name})", growth / gain)
 
     def error(self, way: str | float) -> Distribution:
-        """How far the predicted gain is from the measured one, as a share of that."""
+        """Distance of the predicted gain from the measured one, as a share of the measured one."""
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
 

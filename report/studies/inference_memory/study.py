@@ -421,7 +421,7 @@ def _saved(p: Paper) -> dict[str, Quantity]:
 
 @on_gpu.mapping()
 def _copy_counts(p: Paper) -> dict[str, Quantity]:
-    """Count workspaces, and those of the size of copies, where kernels want another layout."""
+    """Count workspaces, and how many have the size of copies to a layout that kernels need."""
     counts: dict[str, Quantity] = {}
     for prefix, halved, layout in (("", True, LAYOUTS[0]), ("last_", False, COALESCED)):
         copies = p.allocated.copies(halved, layout)

@@ -48,7 +48,7 @@ _LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
 
 @dataclass(frozen=True)
 class Call:
-    """One forward call on images of ``image`` pixels a side; ``tile`` are those of a tile."""
+    """One forward call; ``image`` and ``tile`` are the pixels a side of an image and of a tile."""
 
     network: str
     image: int

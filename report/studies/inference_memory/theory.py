@@ -12,7 +12,7 @@ from report.studies.inference_memory.subject import Call, Limit
 from report.theory.conditions import Conditions
 from report.theory.fits import Fits
 from report.theory.network import Theory, scaled_fits
-from report.theory.networks import CapturedNetwork, Way, captured
+from report.theory.networks import CapturedNetwork, Variant, captured
 
 #: Bytes that cuBLAS allocates for good at its first product on an H100, and cuBLASLt.
 PERSISTENT: Final = (2**25, 2**20)
@@ -24,13 +24,13 @@ MAPPED: Final = 16_384
 
 def network(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
     """Return the operators of an eager call; missing where other layers ran than were captured."""
-    return captured(call.network, call.image, Way(call.layout, call.precision), like=like)
+    return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
 
 
 @cache
 def fits(limit: Limit, conditions: Conditions) -> Fits[Theory] | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
-    operators = captured(limit.network, limit.image, Way(limit.layout, change=limit.change))
+    operators = captured(limit.network, limit.image, Variant(limit.layout, change=limit.change))
     if isinstance(operators, Missing):
         return operators
     return scaled_fits(operators, Theory(operators.network, conditions), limit.bytes)

@@ -28,16 +28,16 @@ T4: Final = "T4"
 CPU: Final = "CPU"
 GPUS: Final = (RTX, T4)
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
-#: A rate below this share of the same network's best on the same device is no working point.
+#: A rate below this share of the network's best rate on the same device has collapsed.
 COLLAPSED: Final = 0.5
-#: The rated clocks (MHz) between which the maker of a laptop may choose, the nominal one first;
-#: and that of the T4's data sheet with the lowest one that its printed rates need.
+#: Clocks by device, the nominal one first: the rated ones between which the maker of a laptop may
+#: choose; and the T4's by its data sheet, and the lowest at which its printed rates are possible.
 CLOCKS: Final = {RTX: ("nominal", "low", "high"), T4: ("nominal", "low")}
 #: The T4's highest clock (MHz), at which its data sheet rates it (``nvidiaturing``).
 T4_CLOCK: Final = 1590
 #: Column of the throughput table by device.
 _THROUGHPUT: Final = {RTX: "rtx4080", T4: "t4"}
-#: Tables whose rows are known by their place in them, and how many they have.
+#: Number of rows of each table whose rows are read by their position.
 _ROWS: Final = {"cores": 2, "cpu_cores": 2, "intensity": 3, "batches": 3}
 
 
@@ -77,7 +77,7 @@ class ResultRow:
 
 
 class PrintedRate(NamedTuple):
-    """One printed throughput (1/s); ``row`` is that of rates, where the source prints one."""
+    """One printed throughput (1/s); ``row`` is its row in the table of rates, if it has one."""
 
     device: str
     network: str
@@ -94,7 +94,7 @@ class PrintedRate(NamedTuple):
 class Correction(NamedTuple):
     """The mean efficiencies of both GPUs, from throughputs.
 
-    ``ratio`` says how many times as efficient the T4 seems, ``by_print`` the same from the
+    ``ratio`` divides the T4's efficiency by the laptop's; ``by_print`` is this ratio of the
     efficiencies that the source prints.
     """
 
@@ -119,7 +119,7 @@ class Source:
         return tuple(ResultRow(self.reported, table, number) for number in range(count))
 
     def one(self, table: str, **where: object) -> ResultRow:
-        """The first row whose cells have these texts or numbers, which must be there."""
+        """The first row with these cells; raises ``StudyError`` if no row has them."""
         columns = {key: self.reported.table(table).column(key) for key in where}
         for row in self.rows(table):
             if all(columns[key][row.number] == value for key, value in where.items()):
@@ -127,32 +127,32 @@ class Source:
         raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
 
     def exact(self, printed: Printed, unit: str, factor: float = 1.0) -> Quantity:
-        """A printed number as it stands, without the interval of its digits, in ``unit``."""
+        """A printed number in ``unit`` as an exact one, without the interval of its digits."""
         return replace(printed, decimals=None).quantity(unit, self.file, factor)
 
     def value(self, id: str, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """A single number of the text as it stands."""
+        """A number of the source's text as an exact one."""
         return self.exact(printed_value(self.reported, id), unit, factor)
 
     def first_row(self, table: str, key: str) -> Quantity:
-        """A number of the first row of a table, as it stands and without unit."""
+        """A number of a table's first row as an exact one without unit."""
         return self.exact(self.rows(table)[0].printed(key), "1")
 
     # ---------------------------------------------------------------------------------- roofs
 
     def printed_peak(self, device: str) -> Quantity:
-        """The peak (FLOP/s) that the source gives a device."""
+        """Peak (FLOP/s) that the source prints for a device."""
         row = self.one("environments", environment=device)
         return self.exact(row.printed("peak"), "FLOP/s", TERA)
 
     def memory(self, device: str) -> Quantity:
-        """Bytes of a GPU's memory, which has as many binary gigabytes as are printed."""
+        """Memory of a GPU (B); a printed gigabyte is taken as a binary one."""
         return self.exact(
             self.one("environments", environment=device).printed("memory"), "B", 2**30
         )
 
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
-        """FLOP/s by the data sheet, or by cores and clock where no sheet prints a peak."""
+        """Peak (FLOP/s) by the data sheet; for the laptop's GPU by its cores and ``clock``."""
         if device == RTX:
             row = self.rows("cores")[0]
             cores = counted_in("MAC", self.exact(row.printed("cores"), "1"))
@@ -162,7 +162,7 @@ class Source:
         return sheet * self.needed_clock if clock == "low" else sheet
 
     def bandwidth(self, device: str) -> Quantity:
-        """B/s by the data sheet, or by the width of the bus and the data rate of a line."""
+        """Bandwidth (B/s) by the data sheet; for the laptop's GPU by bus width and data rate."""
         if device == RTX:
             (bus,) = self.rows("bus")
             width = self.exact(bus.printed("width"), "1", 1 / 8)
@@ -197,10 +197,10 @@ class Source:
         return tuple(cases)
 
     def steady(self, device: str, network: str = "") -> list[PrintedRate]:
-        """The cases of a device at batches that collapsed on neither GPU, or of one network."""
-        fell = {(c.network, c.batch) for c in self.cases if self.collapsed(c)}
+        """Cases of a device, or one of its networks, at batches that collapsed on neither GPU."""
+        collapsed = {(c.network, c.batch) for c in self.cases if self.collapsed(c)}
         own = (c for c in self.cases if c.device == device and network in ("", c.network))
-        return [c for c in own if (c.network, c.batch) not in fell]
+        return [c for c in own if (c.network, c.batch) not in collapsed]
 
     def collapsed(self, case: PrintedRate) -> bool:
         """Tell if a case is far slower than the same network at its best batch."""
@@ -213,10 +213,10 @@ class Source:
         return self.by_print(case) if by_print else case
 
     def by_print(self, case: PrintedRate) -> PrintedRate:
-        """The same case with the throughput that its printed efficiency implies."""
+        """Replace the throughput of a case by the one that its printed efficiency implies."""
         if case.row is None:
             return case._replace(images=absent("throughput", "1/s", "no rate is printed"))
-        # The summary prints that of the collapsed case with one digit more.
+        # The summary prints the efficiency of the collapsed case with one more digit.
         known = printed_value(self.reported, "collapse_efficiency")
         cell = known if self.collapsed(case) else case.row.printed("efficiency")
         share = cell.quantity("1", self.file, 0.01)
@@ -226,7 +226,7 @@ class Source:
     # --------------------------------------------------------------------------- efficiencies
 
     def share(self, case: PrintedRate, clock: str = "") -> Quantity:
-        """The rate over the known peak; the laptop's over all its clocks, or at one ``clock``."""
+        """Divide the rate by the known peak, the laptop's at ``clock`` or over all its clocks."""
         if case.device != RTX or clock:
             return case.rate / self.peak(case.device, clock or "nominal")
         return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
@@ -239,7 +239,7 @@ class Source:
 
     @cached_property
     def needed_clock(self) -> Quantity:
-        """The T4's lowest clock over its highest at which direct convolution gives its rates."""
+        """Lowest clock at which direct convolution reaches the T4's rates, over its highest."""
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
         return largest(*map(self.share, cases))
 
@@ -266,12 +266,12 @@ class Source:
         return theory.least_time(network, batch, *roofs, once=once)
 
     def of_bandwidth(self, case: PrintedRate) -> Quantity:
-        """The traffic layer by layer a second over the bandwidth."""
+        """Divide the traffic per second, summed over the layers, by the bandwidth."""
         moved = theory.traffic(case.network, case.batch)
         return case.images * moved / self.bandwidth(case.device)
 
     def corrections(self) -> tuple[Correction, ...]:
-        """The mean efficiencies, each with the corrections before it.
+        """Mean efficiencies; each also has the corrections of the ones before it.
 
         The source prints no efficiency of MobileNetV2, so that it is in no mean.
         """
@@ -317,6 +317,6 @@ class Source:
 
 
 def value_of(quantity: Quantity) -> float:
-    """A number of the source alone, without the interval of its digits."""
+    """Value of a quantity of the source alone, without the interval of its digits."""
     value = number(quantity)
     return value.value if isinstance(value, Estimate) else float(value)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ WAITING: Final = (SMALL, "1080")
 FED: Final = ((HEAVY, "1080"), (SMALL, "320"))
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: Intervals of printed digits are narrower than this share, those of clocks are wider.
+#: Intervals of printed digits are narrower than this share, and intervals of clocks are wider.
 _NARROW: Final = 0.03
 
 
@@ -99,7 +99,7 @@ def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quanti
 
 
 def _gap(p: Paper, case: PrintedRate) -> Quantity:
-    """Compute how far the printed throughput exceeds that of the printed rate (share)."""
+    """Compute the share by which the printed throughput exceeds the one by the printed rate."""
     return case.images / p.source.by_print(case).images - 1
 
 

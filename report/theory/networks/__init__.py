@@ -1,7 +1,7 @@
 """The networks of the studies as captured operators, in files beside this one; needs no PyTorch.
 
 ``python -m experiments theory --capture`` writes the files: a network on images of one size, called
-in several ways.  It is captured at a batch of ``BATCH`` images, a large prime number, so that every
+in variants.  It is captured at a batch of ``BATCH`` images, a large prime number, so that every
 extent, setting and size that this number divides grows with the batch, and no other one does (the
 command verifies this at another batch).
 """
@@ -32,19 +32,19 @@ _REMEDY: Final = "its operators were not captured; run python -m experiments the
 
 
 class NetworkFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of a file: layers on one image, and operators by ``Way`` where papers need them."""
+    """Content of a file: layers on one image, and operators by ``Variant`` if papers need them."""
 
     layers: tuple[Layer, ...]
-    ways: dict[str, Network]
+    variants: dict[str, Network] = msgspec.field(name="ways")
 
 
 _decoder: Final = msgspec.json.Decoder(NetworkFile)
 
 
-class Way(NamedTuple):
-    """Layout and precision of an inference; ``precision`` below float32 is that of autocast.
+class Variant(NamedTuple):
+    """How an inference is called: its layout, and its precision, which autocast lowers.
 
-    ``change`` names the one allocation that differs from the network as its module is written.
+    ``change`` names the one allocation in which the network differs from its module as written.
     """
 
     layout: Layout = "contiguous"
@@ -53,7 +53,7 @@ class Way(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of the way in a file."""
+        """Key of the variant in a file."""
         return " ".join(filter(None, self))
 
 
@@ -203,13 +203,13 @@ def file_of(network: str, image: int) -> Path:
 
 
 def captured(
-    network: str, image: int, way: Way, *, like: Sequence[Layer] = ()
+    network: str, image: int, variant: Variant, *, like: Sequence[Layer] = ()
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
 
     ``like`` are layers that ran; the capture must have as many parameters and multiply-adds.
     """
-    capture = _captured(network, image, way)
+    capture = _captured(network, image, variant)
     if capture is None:
         return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
     if like:
@@ -220,12 +220,12 @@ def captured(
 
 
 @lru_cache(maxsize=128)
-def _captured(network: str, image: int, way: Way) -> CapturedNetwork | None:
+def _captured(network: str, image: int, variant: Variant) -> CapturedNetwork | None:
     # Both reduced precisions run the same operators.
-    stored = way._replace(precision="bfloat16") if way.precision == "float16" else way
+    stored = variant._replace(precision="bfloat16") if variant.precision == "float16" else variant
     file = _read(network, image)
-    capture = None if file is None else file.ways.get(stored.key)
-    return None if capture is None else CapturedNetwork(capture, way.precision)
+    capture = None if file is None else file.variants.get(stored.key)
+    return None if capture is None else CapturedNetwork(capture, variant.precision)
 
 
 def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
