@@ -103,6 +103,12 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
         return names, [0.0] * len(natural)
     room -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
     total = sum(weights)
-    least = min(_SHORT_TEXT, room / sum(weight > 0 for weight in weights))
+    broken = sum(weight > 0 for weight in weights)
+    least = min(_SHORT_TEXT, room / broken)
     shares = [max(room * weight / total, least) if weight else 0.0 for weight in weights]
-    return names, shares
+    if line != _ONE_COLUMN:
+        return names, shares
+    # Reports have many short columns: what those get beyond their part, long ones lose.
+    above = sum(shares) - broken * least
+    scale = (room - broken * least) / above if above else 1.0
+    return names, [least + scale * (share - least) if share else 0.0 for share in shares]
