@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -131,6 +132,8 @@ class RuleComparison:
         counts = {id: count for id, count in counts.items() if id in _PRINTED}
         numbers = {id: _number(id, count, CPU_TABLE, BASELINES) for id, count in counts.items()}
         numbers["gpu_limits"] = _number("limits", gpu.total(), GPU_TABLE)
+        training = sum(row.mode == "training" for row in self.on_gpu)
+        numbers["gpu_training"] = _number("limits of training", training, GPU_TABLE)
         numbers["gpu_limit_networks"] = _number("networks", len(gpu), GPU_TABLE)
         return numbers
 
@@ -139,12 +142,19 @@ class RuleComparison:
         return sorted(row.ran / row.predicted for row in self.on_gpu)
 
     def shares_on_gpu(self) -> dict[str, Quantity]:
-        """Return the extreme shares of the predicted batch that ran on a GPU."""
+        """Return the least and the median share of the predicted batch that ran on a GPU."""
         shares = self.shares() or [0.0]
         return {
             "gpu_limit_least": _number("least share of the prediction", shares[0], GPU_TABLE),
-            "gpu_limit_most": _number("most of the prediction", shares[-1], GPU_TABLE),
+            "gpu_limit_median": _number("median share", median(shares), GPU_TABLE),
         }
+
+    def by_network(self) -> dict[str, list[LimitOfNetwork]]:
+        """Group the limits of a GPU by network."""
+        groups: dict[str, list[LimitOfNetwork]] = {}
+        for row in self.on_gpu:
+            groups.setdefault(row.network.rpartition(":")[2], []).append(row)
+        return groups
 
 
 def _number(name: str, value: float, *tables: str) -> Quantity:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from statistics import median
 from typing import Final
 
 from report.core.missing import Missing
@@ -16,7 +17,7 @@ from report.paper.machines import setup
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Several, any_of, trend
 from report.studies.inference_memory import figures, source, theory
@@ -38,6 +39,7 @@ from report.studies.inference_memory.results import (
 )
 from report.studies.inference_memory.rules import (
     DESCRIPTIONS,
+    GPU_TABLE,
     ROOM,
     ROOM_ON_GPU,
     SIDE,
@@ -73,6 +75,13 @@ SHOWN_BATCH: Final = 256
 SWELLING: Final = (128, 512, 1024)
 #: The batches of the GPU's table; the source's lie among the first five.
 TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
+#: Columns of the GPU's limits, and numbers of the worked line.
+_SHARES: Final = ("Least (%)", "Median (%)", "Most (%)")
+_WORKED: Final = ("line_limit", "line_batch", "line_counted", "line_ran")
+#: AlexNet's largest batches with ReLU in place and before, under the tighter and the wider limit.
+_MOVED: Final = (
+    "in_place_tight", "in_place_tight_before", "in_place_wide", "in_place_wide_before",
+)  # fmt: skip
 #: Most are more than this share; the ends of claims in words.
 _MOST, _QUARTER, _SIXTH = 0.5, 0.25, 1 / 6
 
@@ -295,6 +304,51 @@ def _rules_on_gpu(p: Paper) -> dict[str, Quantity]:
     return p.rules.shares_on_gpu()
 
 
+@compared.table("gpu-limits", wide=True, digits=dict.fromkeys(_SHARES, 2))
+def limits_on_gpu(comparison: RuleComparison) -> Iterator[Mapping[str, Content]]:
+    for network, rows in comparison.by_network().items():
+        shares = [100 * row.ran / row.predicted for row in rows]
+        row: dict[str, Content] = {
+            "Network": network,
+            "Limits": len(rows),
+            "Of training": sum(limit.mode == "training" for limit in rows),
+        }
+        for name, share in zip(_SHARES, (min(shares), median(shares), max(shares)), strict=True):
+            row[name] = exact("share", "1", share / 100, f"inference_memory/{GPU_TABLE}")
+        yield row
+
+
+def _worked_line(run: Run) -> dict[str, Quantity]:
+    """Compute the line of AlexNet under its larger limit, step by step."""
+    own = [(limit, fits) for limit, fits in limits(run) if limit.network == "AlexNet"]
+    own = [item for item in own if item[0].layout == "contiguous"]
+    few, more = (run.peak(small("AlexNet", batch)) for batch in (2, 4))
+    values = {"line_few": few, "line_more": more}
+    if not own:
+        none = absent("limit", "1", "AlexNet has no limit")
+        return values | dict.fromkeys(_WORKED, none)
+    limit, fits = max(own, key=_bytes_of_limit)
+    met = line_batch(run, limit)
+    numbers = limit.bytes, met or Missing("the line falls"), fits.largest, limit.ran
+    for id, number in zip(_WORKED, numbers, strict=True):
+        unit = "B" if id == "line_limit" else "1"
+        values[id] = recorded(id.replace("_", " "), unit, number, run.file)
+    return values
+
+
+def _bytes_of_limit(item: tuple[Limit, object]) -> int:
+    return item[0].bytes
+
+
+def _of_line(run: Run, id: str) -> Quantity:
+    return _worked_line(run)[id]
+
+
+limited.values("measured", **{id: partial(_of_line, id=id) for id in ("line_few", "line_more")})
+limited.values("measured", line_limit=partial(_of_line, id="line_limit"))
+limited.values(**{id: partial(_of_line, id=id) for id in _WORKED[1:]})
+
+
 @study.claim("Under limits of other networks on a CPU our batch runs, or one image less does")
 def rules_ours(p: Paper) -> Iterator[Statement]:
     off = [row.ran - row.predicted["tensors"] for row in p.rules.outcomes]
@@ -349,11 +403,36 @@ def _lost(run: Run, most: bool) -> Quantity:
     return 1 - _frontier(run, "nested", not most)
 
 
+def _moved(run: Run) -> Quantity:
+    """Count the limits under which ReLU in place moves the largest batch."""
+    moved = [limit for limit, fits in limits(run, changed=True) if limit.change == "in_place"]
+    plain = {limit.setting: limit.ran for limit, fits in limits(run)}
+    count = sum(plain.get(limit.setting) != limit.ran for limit in moved)
+    return exact("limits", "1", count, run.file)
+
+
+def _in_place(run: Run) -> dict[str, Quantity]:
+    """Return AlexNet's largest batches with and without ReLU in place, by limit."""
+    batches: dict[str, Quantity] = {}
+    for name, choose in (("tight", min), ("wide", max)):
+        for suffix, rows in (("", limits(run, changed=True)), ("_before", limits(run))):
+            own = [limit for limit, fits in rows if _gains(limit)]
+            ran = choose((limit.ran for limit in own), default=0)
+            id = f"in_place_{name}{suffix}"
+            batches[id] = exact("largest batch", "1", ran, run.file)
+    return batches
+
+
+def _of_in_place(run: Run, id: str) -> Quantity:
+    return _in_place(run)[id]
+
+
 changed.texts(changed=_device)
+changed.values(**{id: partial(_of_in_place, id=id) for id in _MOVED})
 changed.values(
     changes=_changes,
     changes_met=partial(_changes, met=True),
-    in_place_most=partial(_frontier, change="in_place", most=True),
+    in_place_limits=_moved,
 )
 changed.values(
     "percent", nested_least=partial(_lost, most=False), nested_most=partial(_lost, most=True)
@@ -622,23 +701,25 @@ _SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
 }
 
 
-def _settings(run: Run, name: str, predicted: bool = False) -> list[Quantity]:
+def _settings(run: Run, name: str) -> list[Quantity]:
     """Compute the share of each residual network's peak that a setting saves."""
-    of = run.predicted_peak if predicted else run.peak
     calls = [small(network, SHOWN_BATCH, *_SETTINGS[name]) for network in RESNETS]
-    return [1 - of(call) / of(small(call.network, SHOWN_BATCH)) for call in calls]
+    return [1 - run.peak(call) / run.peak(small(call.network, SHOWN_BATCH)) for call in calls]
 
 
-@varied.table(
-    digits={f"{what} {end} (%)": 2 for what in ("Predicted", "Measured") for end in ("from", "to")}
-)
-def layout(run: Run) -> Iterator[Mapping[str, Content]]:
-    for name in _SETTINGS:
-        row: dict[str, Content] = {"Setting": name}
-        for what, predicted in (("Predicted", True), ("Measured", False)):
-            saved = _settings(run, name, predicted)
-            row |= {f"{what} from (%)": smallest(*saved), f"{what} to (%)": largest(*saved)}
-        yield row
+def _saved_by(run: Run, name: str, most: bool) -> Quantity:
+    """Return the extreme share of the residual networks' peaks that a setting saves."""
+    return (largest if most else smallest)(*_settings(run, name))
+
+
+for _id, _name in zip(("last", "half", "both"), _SETTINGS, strict=True):
+    varied.values(
+        "percent",
+        **{
+            f"saved_{_id}_least": partial(_saved_by, name=_name, most=False),
+            f"saved_{_id}_most": partial(_saved_by, name=_name, most=True),
+        },
+    )
 
 
 @varied.claim("Peaks of every layout and precision on a CPU are the predicted ones to the byte")
