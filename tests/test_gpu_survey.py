@@ -284,6 +284,20 @@ EQUAL = {
     ("worst_network_error", "worst_other_error"),
     ("worst_operators_error", "all_operators_error"),
     ("first_operators_error", "least_operators_error"),
+    ("common_count", "pro_same_known"),
+    ("fewest_known", "pro_same_known"),
+    ("first_gain", "example_gain"),
+    ("most_known", "pro_same_known"),
+    ("operators_most_tail", "compiled_grouped_gain"),
+    ("pro_half_error", "pro_same_half_error"),
+    ("pro_merged_error", "pro_same_merged_error"),
+    ("pro_operators_error", "pro_same_operators_error"),
+    ("tests_bandwidth_error", "tests_network_error"),
+    ("worst_network_error", "tests_bandwidth_error"),
+    ("worst_network_error", "tests_network_error"),
+    ("worst_other_error", "tests_bandwidth_error"),
+    ("worst_other_error", "tests_network_error"),
+    ("worst_peak_error", "pro_same_peak_error"),
 }
 
 
