@@ -113,7 +113,7 @@ def layer_case(batch: int, *how: Any, **series: Any) -> Case:
 
 def trained(batch: int, slower: float) -> Case:
     """A forward and backward call, with memory returned and kept."""
-    calls = {"retained": 1e-2 * slower, "default": 1e-2 * TRAINED[batch]}
+    calls = {"retained": 1e-1 * slower, "default": 1e-1 * TRAINED[batch]}
     measured = [
         factory.round_(n, {"time": factory.scattered(time, 1e-4)}, policy=policy)
         for policy, time in calls.items()
