@@ -56,9 +56,10 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str, machines
     assert len(listed) == len(inputs.records)
     assert f"classroom laptop {machines}" in {row["Machine"] for row in listed}
     text = assert_whole(study, found)
-    assert "#tbl-machines" in text and "#fig-machines" in text
-    assert "intervals, at a lower level where few processes measured" in text
+    assert "#tbl-machines" in text
     if study == STUDY:  # small records of the other one lack the number that it compares
+        assert "#fig-machines" in text
+        assert "intervals, at a lower level where few processes measured" in text
         (panel,) = found.figures["fig-machines"].drawing.panels
         known = found.values["machines_known"].number
         assert isinstance(panel, Dots) and known == machines + 1, "one of the committed ones too"
