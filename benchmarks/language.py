@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 
 #: Part of the project → limits.  Studies are rewritten one by one, so they have their own.
-LIMITS: Final = {STUDIES: Counts(2, 0, 39.7), "other code": Counts(0, 0, 32)}
+LIMITS: Final = {STUDIES: Counts(0, 0, 39.7), "other code": Counts(0, 0, 32.3)}
 
 
 def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:

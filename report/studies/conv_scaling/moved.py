@@ -78,10 +78,12 @@ def starts(run: Run) -> tuple[Start, ...]:
             key = layer, "freed" in case.factors, _trimming(case.factors)
             shares.setdefault(key, {})[batch] = share
             images[layer] = at_batch(case.layers, 1)[0]
-    return tuple(
-        Start(*key, heap.start_of_cliff(images[key[0]], key[2]), dict(sorted(s.items())), run.file)
-        for key, s in sorted(shares.items())
-    )
+    starts = []
+    for (layer, freed, trimming), by_batch in sorted(shares.items()):
+        predicted = heap.start_of_cliff(images[layer], trimming)
+        ordered = dict(sorted(by_batch.items()))
+        starts.append(Start(layer, freed, trimming, predicted, ordered, run.file))
+    return tuple(starts)
 
 
 def _share_that_maps(run: Run, factors: Mapping[str, Level]) -> float | None:
@@ -112,10 +114,10 @@ def values(moved: tuple[Start, ...]) -> dict[str, Quantity]:
     expected = [start.expected for start in moved]
     exactly = sum(start.first == start.expected for start in moved)
     numbers = (len(moved), len(begun(moved)), exactly, min(expected), max(expected))
-    return {
-        name: exact(name.replace("_", " "), "1", number, moved[0].file)
-        for name, number in zip(names, numbers, strict=True)
-    }
+    counts: dict[str, Quantity] = {}
+    for name, number in zip(names, numbers, strict=True):
+        counts[name] = exact(name.replace("_", " "), "1", number, moved[0].file)
+    return counts
 
 
 def within(moved: tuple[Start, ...], share: float) -> Iterator[Statement]:

@@ -140,12 +140,10 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
 
 def medians(run: Run, name: str, quantities: Iterable[Quantity]) -> list[Quantity]:
     """Medians without their intervals, of which the text names the smallest and the largest."""
-    estimates = [number(quantity) for quantity in quantities]
-    exact_medians: list[Quantity] = [
-        exact(name, "1", estimate.value, run.file)
-        for estimate in estimates
-        if isinstance(estimate, Estimate)
-    ]
+    exact_medians: list[Quantity] = []
+    for estimate in map(number, quantities):
+        if isinstance(estimate, Estimate):
+            exact_medians.append(exact(name, "1", estimate.value, run.file))
     return exact_medians or [absent(name, "1", "no two memory policies were measured")]
 
 

@@ -26,18 +26,19 @@ class Source:
     def counts(self, table: str, key: str) -> list[int]:
         """A column of counts, a row for each batch size."""
         printed = self.inputs.reported.table(table, _ROWS)
-        return [
-            self.inputs.reported.whole(cell, f"{printed.place}, row {row}, {key}")
-            for row, cell in enumerate(printed.column(key), start=1)
-        ]
+        counts = []
+        for row, cell in enumerate(printed.column(key), start=1):
+            place = f"{printed.place}, row {row}, {key}"
+            counts.append(self.inputs.reported.whole(cell, place))
+        return counts
 
     def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
         """A column as exact quantities by batch size."""
         name = f"reported {key.replace('_', ' ')}"
-        return {
-            batch: exact(f"{name}({batch})", unit, count, self.file)
-            for batch, count in zip(self.batches, self.counts(table, key), strict=True)
-        }
+        column: dict[int, Quantity] = {}
+        for batch, count in zip(self.batches, self.counts(table, key), strict=True):
+            column[batch] = exact(f"{name}({batch})", unit, count, self.file)
+        return column
 
     @cached_property
     def fused(self) -> dict[int, Quantity]:

@@ -333,10 +333,9 @@ def source_theory(source: Source) -> Iterator[Statement]:
 
 @source.claim("The source's counted work grows in proportion to the batch size")
 def linear_work(source: Source) -> Statement:
-    per_image = [
-        operations / batch
-        for batch, operations in source.column("III", "total_flops", "FLOP").items()
-    ]
+    per_image = []
+    for batch, operations in source.column("III", "total_flops", "FLOP").items():
+        per_image.append(operations / batch)
     return (largest(*per_image) / smallest(*per_image)).exactly(1)
 
 

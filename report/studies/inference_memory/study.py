@@ -405,9 +405,10 @@ def _lost(run: Run, most: bool) -> Quantity:
 
 def _moved(run: Run) -> Quantity:
     """Count the limits under which ReLU in place moves the largest batch."""
-    moved = [limit for limit, fits in limits(run, changed=True) if limit.change == "in_place"]
     plain = {limit.setting: limit.ran for limit, fits in limits(run)}
-    count = sum(plain.get(limit.setting) != limit.ran for limit in moved)
+    count = 0
+    for limit, _ in limits(run, changed=True):
+        count += limit.change == "in_place" and plain.get(limit.setting) != limit.ran
     return exact("limits", "1", count, run.file)
 
 

@@ -248,11 +248,11 @@ class Source:
 
         The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
         """
-        least = (
-            self._least(case.device, case.network, case.batch, clock, once)[0]
-            for clock in clocks or CLOCKS[case.device]
-        )
-        return spanning(*(case.images * time / case.batch for time in least))
+        shares = []
+        for clock in clocks or CLOCKS[case.device]:
+            least, *_ = self._least(case.device, case.network, case.batch, clock, once)
+            shares.append(case.images * least / case.batch)
+        return spanning(*shares)
 
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """The share of a step's least time in which memory is the nearer roof."""
