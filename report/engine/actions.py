@@ -249,7 +249,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         **{name: part for name, part in origin.items() if part or name != "asked"},
         "title": paper.front["title"],
         "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
-        **summary_of(study, findings, paper.front),
+        **summary_of(study, findings, paper.front, text),
         "unsupported": manuscript.unsupported,
         **({"summary": findings.facts["summary"]} if is_report(study) else {}),
     }

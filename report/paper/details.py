@@ -121,9 +121,11 @@ def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
     return [round(_STEPS * (sample - low) / width) if width else _STEPS // 2 for sample in ordered]
 
 
-def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:
+def summary_of(
+    study: str, findings: Findings, front: Mapping[str, Any], text: str
+) -> dict[str, Any]:
     """Summarize a paper for lists: the ``question`` and ``headline`` (value: words) of its front
-    matter, and its key figure.
+    matter, and its key figure, if the ``text`` of the paper prints it.
 
     The first figure is used if the study names no key figure, or these data do not draw that one.
     Missing numbers are left out.  Raises ``TemplateError`` for a headline that names no value.
@@ -140,6 +142,8 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
             shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
             headline.append({"label": str(words), **shown})
     figure = findings.shown_figure
+    if figure and f"{{#{figure.id}" not in text:
+        figure = None  # its data are there, but the template dropped it
     return {
         "question": " ".join(str(front.get("question", "")).split()),
         "headline": headline,
