@@ -305,7 +305,8 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         settings=read_settings(task.data),
         measured=values["measured"],
         devices=tuple(values["devices"]),
-        records=len(values["records"]),
+        # A report prints its own commands.
+        records=0 if is_report(task.study) else len(values["records"]),
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),

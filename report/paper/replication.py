@@ -75,8 +75,8 @@ _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Beginnings of a record's missing fields → words.
 _PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
 _ENDED: Final = "the run was ended before this was measured"
-#: Properties of a machine that change numbers.
 _INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
+#: Properties of a machine that change numbers.
 _CONDITIONS: Final = (
     "Device",
     "Identity",

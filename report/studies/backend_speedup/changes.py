@@ -17,6 +17,8 @@ from report.quantity.operations import largest
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
 from report.studies.backend_speedup.theory import first_product
+from report.theory import heap
+from report.theory.shapes import round_up
 
 NONE: Final = "none"
 THREAD: Final = "second thread"
@@ -32,9 +34,7 @@ CHANGED_SIZES: Final = (ONE_IMAGE, SOURCE, LESS_WIDE)
 #: A measured effect within this share of its prediction confirms it.
 TOLERANCE: Final = 0.2
 
-_PAGE: Final = 4096
-#: Bytes that glibc adds to a mapped block, and the smallest block that is mapped.
-_HEADER: Final = 16
+#: Smallest block that glibc maps by itself, while no larger one was freed (B).
 _MAPPED_FROM: Final = 128 * 1024
 
 
@@ -51,8 +51,9 @@ def mapped_pages(size: Size) -> int:
         *(4 * m,) * 2,  # maximum and sum of softmax
         *(4 * h * PIXELS,) * 4,  # gradient twice, step and new weights of the first layer
     )
-    blocks = (bytes_ + _HEADER for bytes_ in arrays)
-    return sum(-(-block // _PAGE) for block in blocks if block >= _MAPPED_FROM)
+    blocks = (bytes_ + heap.HEADER for bytes_ in arrays)
+    mapped = (round_up(block, heap.PAGE) for block in blocks if block >= _MAPPED_FROM)
+    return sum(mapped) // heap.PAGE
 
 
 def page_price(run: Run) -> Quantity:
