@@ -35,7 +35,7 @@ _COMMANDS: Final = {
     "diff": "difference.diff",
     "comparison": "comparison.comparison",
     "verify": "verify.verify",
-    "verify_against": "against.verify_against",
+    "verify_against": "verify.verify_against",
     "artifact": "artifact.artifact",
     "new": "new.new",
     "serve": "serve.serve",

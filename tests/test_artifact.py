@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from report.commands.against import compare
+from report.commands.verify import compare
 from report.commands.artifact import split_name
 from report.core.records.store import write_record
 from report.engine.cache import DIGESTS, digest_lines

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tomllib
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ import jinja2
 
 from report.commands.arguments import request_of
 from report.commands.child import run_build
-from report.commands.console import announcer, clear_line, say
+from report.commands.console import announcer, say
 from report.commands.difference import unpack_revision
 from report.core.errors import RenderError, UsageError, unwritable
 from report.core.records.files import gzipped
@@ -25,7 +26,7 @@ from report.core.system.programs import pandoc_path, run
 from report.core.text.escape import latex_source, markdown
 from report.engine.place import only_build, put, stage_in
 from report.engine.steps import ROOT, BuildRequest
-from report.paper.bibliography import entries_of, fields_of
+from report.paper.bibliography import cited_entries, entries_of, fields_of
 from report.render.bundle import packed
 from report.render.pandoc import TEMPLATES
 from report.render.shell import read_settings
@@ -36,13 +37,13 @@ from report.studies import STUDIES
 #: Folder of artifacts in ``out/``, and of the built site in an archive.
 _FOLDER: Final = "artifact"
 _PUBLISHED: Final = "published"
-#: Files by which an artifact is cited.
-_CITATION: Final = ("CITATION.cff", ".zenodo.json", "codemeta.json")
-#: Words of a name that belongs to a group and not to a person.
-_GROUPS: Final = {"the", "project", "team", "group", "laboratory", "university", "course"}
+#: A name of a group.  A person's given name, and family name with words such as "van" before it.
+_GROUP: Final = re.compile(r"\S+|.*\b(the|project|team|group|university|course)\b.*", re.I)
+_PERSON: Final = re.compile(r"(.+?) ((?:[a-z]+ )*\S+)")
+#: Escapes that titles and intervals do not need.
+_NEEDLESS: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
 _NO_AUTHOR: Final = {"affiliation": "", "orcid": "", "email": ""}
 _LIMIT_S: Final = 60.0
-_TIGHT_LISTS: Final = "\\providecommand{\\tightlist}{}\n"
 
 
 def artifact(options: Namespace) -> int:
@@ -60,17 +61,15 @@ def artifact(options: Namespace) -> int:
             announce(f"the artifact of {study}", number / len(request.studies), "")
             one = request._replace(studies=(study,), outputs=("html", "pdf"), engine=engine)
             missing = _write(one, commit, stage)
-            clear_line()
             say(f"Wrote {request.out / _FOLDER / study}, of commit {commit[:12]}")
-            for line in missing:
-                print(f"  {line}")
+            print("".join(f"  {line}\n" for line in missing.splitlines()), end="")
     return 0
 
 
-def _write(request: BuildRequest, commit: str, stage: Path) -> list[str]:
+def _write(request: BuildRequest, commit: str, stage: Path) -> str:
     """Build one study from the commit alone and put its artifact in place.
 
-    Returns a line for each missing field.  Raises ``RidgepointError``.
+    Returns a line for each field that the citation lacks.  Raises ``RidgepointError``.
     """
     (study,) = request.studies
     folder, result = stage / f"{study}-artifact", stage / _FOLDER / study
@@ -84,7 +83,8 @@ def _write(request: BuildRequest, commit: str, stage: Path) -> list[str]:
         for cache in sorted(folder.rglob("__pycache__")):
             shutil.rmtree(cache)
         shutil.copytree(built.out / "html", folder / _PUBLISHED)
-        texts, missing = _texts(study, built, commit, folder)
+        texts = _texts(study, built, commit, folder)
+        missing = texts.pop("missing.txt")
         result.mkdir(parents=True)
         for name, text in texts.items():
             for place in (folder, result):
@@ -100,12 +100,13 @@ def _write(request: BuildRequest, commit: str, stage: Path) -> list[str]:
     return missing
 
 
-def _texts(
-    study: str, built: BuildRequest, commit: str, folder: Path
-) -> tuple[dict[str, str], list[str]]:
-    """Write the citation and the appendix: file → text, and a line for each missing field."""
+def _texts(study: str, built: BuildRequest, commit: str, folder: Path) -> dict[str, str]:
+    """Write the citation, the appendix, and a list of the fields that the citation lacks."""
     values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
     front = read_source(built.out / "qmd" / study, study).front
+    repeated = built.data / "reported" / f"{study}.json"
+    key = json.loads(repeated.read_text("utf-8"))["source"] if repeated.is_file() else ""
+    entry = cited_entries((built.data / "references.bib").read_text("utf-8"), key.__eq__)
     facts = {
         "study": study,
         "title": plain_words(front["title"]),
@@ -115,62 +116,44 @@ def _texts(
         "project": tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"],
         "commit": commit,
         "date": run(["git", "show", "-s", "--format=%cs", commit], ROOT, _LIMIT_S).stdout.strip(),
-        "source": _repeated_study(built.data, study),
+        "repeated": key,
+        "source": {field.name: field.value for field in fields_of(entries_of(entry)[-1])[0]},
         "url": read_settings(built.data).url or "",
         "engine": built.engine,
         "measured": (folder / "experiments" / f"{study}.py").is_file(),
         "sizes": [_size(part) for part in (folder / "data", folder / _PUBLISHED, folder)],
         "values": values,
-        **_runs(study, built.data, values["records"]),
+        "runs": list(_runs(study, built.data, values["records"])),
     }
     texts: dict[str, str] = {}
-    for name in _CITATION:
+    for name in ("CITATION.cff", ".zenodo.json", "codemeta.json", "missing.txt"):
         texts[name] = _rendered(name, facts)
-    texts["artifact-appendix.md"] = _rendered("appendix.md", facts)
+    texts["artifact-appendix.md"] = _NEEDLESS.sub("", _rendered("appendix.md", facts))
     texts["artifact-appendix.tex"] = _in_latex(texts["artifact-appendix.md"])
-    return texts, _rendered("missing.txt", facts).splitlines()
-
-
-def _repeated_study(data: Path, study: str) -> dict[str, str]:
-    """Look up the study that the paper repeats: its ``key`` in the bibliography, doi and url."""
-    path = data / "reported" / f"{study}.json"
-    key = json.loads(path.read_text("utf-8"))["source"] if path.is_file() else ""
-    for entry in entries_of((data / "references.bib").read_text("utf-8")):
-        if key and entry.partition("{")[2].startswith(f"{key},"):
-            fields = {field.name: field.value for field in fields_of(entry)[0]}
-            return {"key": key, "address": fields.get("doi") or fields.get("url", "")}
-    return {"key": key, "address": ""}
+    return texts
 
 
 def split_name(name: str) -> dict[str, str]:
-    """Split a person's name into given and family name; a group has no given name.
-
-    A word in lower case, such as "van", begins the family name.
-    """
-    words = name.split()
-    if len(words) < 2 or _GROUPS.intersection(name.lower().split()):
-        return {"given": "", "family": name}
-    start = len(words) - 1
-    while start > 1 and words[start - 1].islower():
-        start -= 1
-    return {"given": " ".join(words[:start]), "family": " ".join(words[start:])}
+    """Split a person's name into given and family name; a group has no given name."""
+    person = None if _GROUP.fullmatch(name) else _PERSON.fullmatch(name)
+    given, family = person.groups() if person else ("", name)
+    return {"given": given, "family": family}
 
 
-def _runs(study: str, data: Path, files: Sequence[str]) -> dict[str, dict[str, list[int]]]:
-    """Map the machines of the used records, and their software, to the minutes of each run."""
-    machines: dict[str, list[int]] = {}
-    software: dict[str, list[int]] = {}
+def _runs(study: str, data: Path, files: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield machine, software and minutes of each used record."""
     for stored in survey(study, data, Head)[0]:
         head, own = stored.record, stored.record.environment
         if stored.file not in files:
             continue
         begun, ended = map(datetime.fromisoformat, (head.started, head.finished))
-        minutes = max(1, round((ended - begun).total_seconds() / 60))
-        parts = f"{own.cpu.cores_available} cores, {own.memory_bytes / 2**30:.0f} GiB of memory"
-        machines.setdefault(f"{own.label} ({parts})", []).append(minutes)
-        versions = f"{own.operating_system}, Python {own.python}, PyTorch {own.torch.version}"
-        software.setdefault(versions, []).append(minutes)
-    return {"machines": machines, "software": software}
+        memory = f"{own.memory_bytes / 2**30:.0f} GiB of memory"
+        system = own.operating_system.partition(", Linux")[0]
+        yield {
+            "machine": f"{own.label} ({own.cpu.cores_available} cores, {memory})",
+            "software": f"{system}, Python {own.python}, PyTorch {own.torch.version}",
+            "minutes": max(1, round((ended - begun).total_seconds() / 60)),
+        }
 
 
 def _size(folder: Path) -> str:
@@ -192,15 +175,9 @@ def _rendered(name: str, facts: Mapping[str, Any]) -> str:
 
 def _in_latex(appendix: str) -> str:
     """Turn the appendix into LaTeX to ``\\input``; raises ``RenderError``."""
-    kind = "--from=markdown-auto_identifiers-smart"
-    command: list[str | Path] = [
-        pandoc_path(),
-        kind,
-        "--to=latex",
-        "--wrap=preserve",
-        "--syntax-highlighting=none",
-    ]
+    options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
+    command = [pandoc_path(), *options, "--syntax-highlighting=none"]
     finished = run(command, TEMPLATES, _LIMIT_S, "appendix", latex_source(appendix))
     if finished.returncode:
         raise RenderError(f"appendix: pandoc failed: {finished.stderr}")
-    return _TIGHT_LISTS + finished.stdout
+    return "\\providecommand{\\tightlist}{}\n" + finished.stdout
