@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from report.commands.verify import compare
 from report.commands.artifact import split_name
+from report.commands.verify import compare
 from report.core.records.store import write_record
 from report.engine.cache import DIGESTS, digest_lines
 from report.engine.steps import ROOT

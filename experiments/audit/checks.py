@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from experiments.audit.definitions import FORMULAS, INPUTS, LIKELY, LIMITS, UNLIKELY, Change
-from experiments.audit.quantities import AuditedCell
-from experiments.audit.rows import AuditedRow, NotEnoughError, known_devices, peak_of
+from experiments.audit.rows import AuditedCell, AuditedRow, NotEnoughError, known_devices, peak_of
 from report.theory.rounding import Interval, Rounded
 
 ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
@@ -54,24 +53,22 @@ class ClaimCheck:
 
     def as_text(self) -> str:
         """Describe the check: its verdict, its formulas, and readings that explain a difference."""
-        scale = self.printed.scale
-        head = f"{self.claim} {self.printed.text}: {self.verdict}"
-        if self.recomputed is None:
-            if self.limit and self.verdict == "impossible":
-                return f"{head}, at most {float(self.limit.value / scale):.4g} is possible"
-            return f"{head}, missing: {self.missing}"
-        number = self.recomputed
-        value, low, high = (float(end / scale) for end in (number.value, *number.interval))
-        head += f", recomputed {value:.4g} ({low:.4g} to {high:.4g})"
-        formulas = "; ".join(self.formulas)
-        if self.verdict == "consistent":
-            return f"{head}\n  {formulas}"
-        factor = float(self.printed.number.value / number.value)
-        changes = "; ".join(self.explanations) or "none is known"
-        return (
-            f"{head}, the printed number is {factor:.4g} times as large\n  {formulas}\n"
-            f"  each of these would explain it, one alone: {changes}"
-        )
+        scale, number = self.printed.scale, self.recomputed
+        lines = [f"{self.claim} {self.printed.text}: {self.verdict}"]
+        if number:
+            value, low, high = (float(end / scale) for end in (number.value, *number.interval))
+            lines[0] += f", recomputed {value:.4g} ({low:.4g} to {high:.4g})"
+            lines.append("; ".join(self.formulas))
+            if self.verdict != "consistent":
+                factor = float(self.printed.number.value / number.value)
+                lines[0] += f", the printed number is {factor:.4g} times as large"
+                changes = "; ".join(self.explanations) or "none is known"
+                lines.append(f"each of these would explain it, one alone: {changes}")
+        elif self.limit and self.verdict == "impossible":
+            lines[0] += f", at most {float(self.limit.value / scale):.4g} is possible"
+        else:
+            lines[0] += f", missing: {self.missing}"
+        return "\n  ".join(lines)
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:

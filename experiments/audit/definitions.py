@@ -43,6 +43,8 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "base_clock": ("clock", ("base clock",)),
     "boost_clock": ("clock", ("boost clock",)),
 }
+#: Quantities that are words.
+TEXTS: Final = {name for name, (kind, _) in QUANTITIES.items() if kind == "text"}
 #: Kind → its units without prefix, and the factor of a number without a unit (None: unknown).
 UNITS: Final[dict[str, tuple[str, int | None]]] = {
     "count": ("|params|parameters|tokens?|tok|GPUs?|chips?|samples|images", 1),

@@ -1,7 +1,8 @@
-"""One row of a table, and the quantities that formulas and data sheets derive from it."""
+"""A row of a table: the number, digits and unit of each cell, and values computed from them."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,15 +10,131 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from experiments.audit.definitions import FORMULAS, WORDS
-from experiments.audit.quantities import AuditedCell
+from experiments.audit.definitions import (
+    FORMULAS,
+    PREFIXES,
+    QUANTITIES,
+    SMALL_PREFIXES,
+    TEXTS,
+    UNITS,
+    WHOLE_UNITS,
+    WORDS,
+)
+from experiments.audit.tables import TextTable
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.records.devices import DataSheet, RatedPeak, read_devices
 from report.core.records.operations import ITEM_BYTES
 from report.theory.rounding import Interval, Rounded
 from report.theory.transformers import read_transformer
+
+_NUMBER: Final = re.compile(
+    r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
+    r"(?:\s*(?:e|[×x]\s*10\s*\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
+    re.IGNORECASE,
+)
+_PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
+
+
+class AuditedCell(NamedTuple):
+    """A number in units without prefix; ``scale`` is the printed unit in such units."""
+
+    number: Rounded
+    scale: Fraction
+    text: str
+
+
+def columns(table: TextTable, named: Mapping[str, str]) -> dict[str, int]:
+    """Return the position of each quantity's column; ``named`` maps quantities to headings.
+
+    Raises ``UsageError`` for a heading with two meanings, or two headings with one.
+    """
+    headings = table.headings
+    for name, heading in named.items():
+        require_known(name, "--column", name, "quantity", tuple(QUANTITIES))
+        require_known(heading, "--column", name, "heading", headings)
+    result = {name: headings.index(heading) for name, heading in named.items()}
+    for index, heading in enumerate(headings):
+        meanings = [] if heading in named.values() else _meanings(heading)
+        meanings = [name for name in meanings if name not in named]
+        options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
+        if len(meanings) > 1:
+            raise UsageError(f"The heading {heading!r} has several meanings; give {options}.")
+        if meanings and meanings[0] in result:
+            both = f"{headings[result[meanings[0]]]!r} and {heading!r} both mean {meanings[0]}"
+            raise UsageError(f"The headings {both}; give {options} or the other one.")
+        result |= dict.fromkeys(meanings, index)
+    return result
+
+
+def require_known(word: str, option: str, name: str, kind: str, known: tuple[str, ...]) -> None:
+    """Raise ``UsageError`` with the nearest known words if ``word`` is none of them."""
+    if word not in known:
+        near = difflib.get_close_matches(word, known, cutoff=0.5) or known
+        raise UsageError(f"{option} {name}: no such {kind}; possible are {', '.join(near)}.")
+
+
+def _meanings(heading: str) -> list[str]:
+    """Return the quantities that a heading names, by its words outside brackets."""
+    bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
+    words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
+    names = [name for name, (_, headings) in QUANTITIES.items() if words in headings]
+    if len(names) < 2:
+        return names
+    by_unit = [name for name in names if _unit_of_heading(heading, QUANTITIES[name][0])]
+    return by_unit if len(by_unit) == 1 else names
+
+
+def read_cell(
+    name: str, text: str, heading: str = "", devices: Fraction = Fraction(1)
+) -> AuditedCell | None:
+    """Read a number with its unit, from the heading if the cell has none; None without either.
+
+    A number per device is multiplied by the number of ``devices``.
+    """
+    kind, matched = QUANTITIES[name][0], _NUMBER.fullmatch(text.strip())
+    if matched is None or name in TEXTS:
+        return None
+    digits, exponent, unit = matched.groups()
+    number = Rounded.printed(digits.replace(",", ""))
+    own = _PER_DEVICE.sub("", unit).strip()
+    scale = _scale(own, kind) if own else _unit_of_heading(heading, kind)
+    default = UNITS[kind][1]
+    if scale is None and not own and default is not None:
+        is_percent = name in ("mfu", "bandwidth_use") and number.value > 2
+        scale = Fraction(default, 100 if is_percent else 1)
+    if scale is None or not number.value:
+        return None
+    if kind == "count" and not own and scale == 1 and number.value.denominator == 1:
+        number = Rounded.exact(number.value)
+    if _PER_DEVICE.search(heading + unit):
+        scale *= devices
+    return AuditedCell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
+
+
+def _unit_of_heading(heading: str, kind: str) -> Fraction | None:
+    """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
+    words = [] if kind == "count" else [heading, *heading.split()]
+    for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
+        scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
+        if scale is not None:
+            return scale
+    return None
+
+
+def _scale(unit: str, kind: str) -> Fraction | None:
+    """Return the scale of a unit in units without prefix; None for a unit of another kind."""
+    whole = WHOLE_UNITS.get(kind, {})
+    if not unit or unit in whole or kind == "share":
+        return whole.get(unit)
+    small = SMALL_PREFIXES if kind in ("time", "power", "energy") else {}
+    for prefix, factor in {**PREFIXES, **small}.items():
+        base = unit.removeprefix(prefix).strip()
+        if unit.startswith(prefix) and re.fullmatch(UNITS[kind][0], base):
+            return factor * {"mac": 2, "macs": 2, "wh": 3600}.get(base.casefold(), 1)
+    return None
 
 
 class NotEnoughError(Exception):
@@ -90,25 +207,22 @@ class AuditedRow:
         named = [d for d in known_devices() if d.is_named(name) or d.is_named(f"NVIDIA {name}")]
         return named or [d for d in known_devices() if f"{d.key}-".startswith(f"{key}-")]
 
-    def _first(self, name: str) -> Rounded:
-        lacks = []
-        for formula in FORMULAS[name]:
-            try:
-                value = self.evaluate(formula)
-            except NotEnoughError as lack:
-                lacks.append(str(lack))
-                continue
-            self.used.append(f"{name} = {formula}")
-            return value
-        raise NotEnoughError(" or ".join(dict.fromkeys(lacks)) or "what it consists of")
-
     def _value(self, name: str) -> Rounded:
         if name in self.swapped:
             return replace(self, swapped={}).evaluate(self.swapped[name])
         if name in self.numbers:
             return self.numbers[name].number
+        lacks: dict[str, None] = {}
+        for formula in FORMULAS.get(name, ()):
+            try:
+                value = self.evaluate(formula)
+            except NotEnoughError as lack:
+                lacks[str(lack)] = None
+                continue
+            self.used.append(f"{name} = {formula}")
+            return value
         if name in FORMULAS:
-            return self._first(name)
+            raise NotEnoughError(" or ".join(lacks) or "what it consists of")
         operation, _, key = name.partition(":")
         if operation.endswith("peak") or operation == "capacity":
             return self._peak(operation, key)

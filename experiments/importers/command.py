@@ -16,12 +16,13 @@ from msgspec.structs import asdict
 
 from experiments.importers import profiles, tables
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource
-from report.core.errors import RecordError, UsageError
+from report.core.errors import RecordError
 from report.core.records.filed import encode, parse
 from report.core.records.files import read_file
 from report.core.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
 from report.core.records.record import Attachment
 from report.core.records.store import digest, survey, write_record
+from report.core.system.commandline import named_values
 
 #: Largest published file (B), gzipped if it is text, that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
@@ -48,7 +49,7 @@ _UNFORESEEN: Final = (
 
 def import_files(options: argparse.Namespace) -> int:
     """Import all files, or none: all are read before a record is written."""
-    given = dict(map(_pair, options.set))
+    given = named_values("--set", options.set)
     given |= {"device": options.device} if options.device else {}
     records = []
     for path in options.files:
@@ -61,13 +62,6 @@ def import_files(options: argparse.Namespace) -> int:
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not (name and sign and value):
-        raise UsageError(f"--set {text} is not possible; write NAME=VALUE.")
-    return name, value
 
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:

@@ -121,7 +121,7 @@ def _texts(study: str, built: BuildRequest, commit: str, folder: Path) -> dict[s
         "url": read_settings(built.data).url or "",
         "engine": built.engine,
         "measured": (folder / "experiments" / f"{study}.py").is_file(),
-        "sizes": [_size(part) for part in (folder / "data", folder / _PUBLISHED, folder)],
+        "sizes": [*map(_size, (folder / "data", folder / _PUBLISHED, folder))],
         "values": values,
         "runs": list(_runs(study, built.data, values["records"])),
     }
@@ -176,7 +176,7 @@ def _rendered(name: str, facts: Mapping[str, Any]) -> str:
 def _in_latex(appendix: str) -> str:
     """Turn the appendix into LaTeX to ``\\input``; raises ``RenderError``."""
     options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
-    command = [pandoc_path(), *options, "--syntax-highlighting=none"]
+    command = (pandoc_path(), *options, "--syntax-highlighting=none")
     finished = run(command, TEMPLATES, _LIMIT_S, "appendix", latex_source(appendix))
     if finished.returncode:
         raise RenderError(f"appendix: pandoc failed: {finished.stderr}")

@@ -13,14 +13,17 @@ import pytest
 from experiments.__main__ import main
 from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
-from experiments.audit.quantities import columns, read_cell
+from experiments.audit.rows import columns, read_cell
 from experiments.audit.tables import TextTable, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.records.devices import read_devices
+from report.core.records.reported import Unreported, read_reported
 from report.theory.rounding import Rounded
 from report.theory.transformers import read_transformer
+from tests import tiny
 
+EMPTY = "the cell is empty"
 SPARSE = "the peak with sparsity"
 MACS = "a multiply-add counted as one operation"
 LLAMA = {
@@ -34,7 +37,7 @@ def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     cells = dict(cell.strip().split("=") for cell in (*row.split(";"), *given))
     path = folder / "table.csv"
     path.write_text("\n".join(",".join(line) for line in (cells, cells.values())))
-    (table_row,) = read_rows(path, 1, [f"{name}={name}" for name in cells], [])
+    (table_row,) = read_rows(read_table(path), folder, [f"{name}={name}" for name in cells], [])
     return next(check for check in checks(table_row) if check.claim == claim)
 
 
@@ -189,8 +192,7 @@ def test_four_formats_hold_the_same_table(tmp_path: Path, ending: str) -> None:
     ("tex", r"21\unknown 3", r"21\unknown 3"),
     ("html", "1.2×10<sup>3</sup>", "1.2×10 ^3"),
     ("html", "<s>21</s>30", "21 30"),
-    ("md", "21<br>30", "21<br>30"),
-    ("html", "<table><tr><td>21</td><td>30</td></tr></table>", "21 30"),
+    ("md", "21<br>30", "21 30"),
 ])  # fmt: skip
 def test_no_mark_joins_digits_of_two_numbers(
     tmp_path: Path, ending: str, cell: str, text: str
@@ -202,10 +204,11 @@ def test_no_mark_joins_digits_of_two_numbers(
 
 @pytest.mark.parametrize(("ending", "cells", "reason"), [
     ("csv", "H200", "row 1 has 1 cells and the heading 2"),
-    ("md", "| H200 | 21.2 | 5 |", "line 5 has 3 cells and the line above 2"),
-    ("md", "| H200 |", "line 5 has 1 cells and the line above 2"),
-    ("html", "<td colspan=2>H200", "merged cells; write them out"),
-    ("tex", r"\multicolumn{2}{c}{H200}", "merged cells; write them out"),
+    ("md", "| H200 | 21.2 | 5 |", "row 1 has 3 cells and the heading 2"),
+    ("md", "| H200 |", "row 1 has 1 cells and the heading 2"),
+    ("html", "<td colspan=2>H200", "merged or nested; write them out"),
+    ("html", "<td><table><tr><td>H200</table><td>21.2", "merged or nested; write them out"),
+    ("tex", r"\multicolumn{2}{c}{H200}", "merged or nested; write them out"),
 ])  # fmt: skip
 def test_merged_and_missing_cells_are_refused(
     tmp_path: Path, ending: str, cells: str, reason: str
@@ -283,6 +286,28 @@ def test_the_command_prints_verdicts_and_json(
     with pytest.raises(SystemExit):
         main(["audit", "--help"])
     assert "quantities: device, precision" in capsys.readouterr().out
+
+
+def test_an_audit_becomes_a_report_and_the_source_of_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tiny.write_project(tmp_path / "project")
+    monkeypatch.setattr("experiments.audit.report.ROOT", project)
+    table = tmp_path / "table.csv"
+    table.write_text('GPU,TFLOP/s,MFU (%)\nH200,"1,420",21.2\nH200,,50\n')
+    given = ["--given", "precision=bf16", "--report", str(tmp_path / "report")]
+    source = ["--as-source", "printed_shares", "--new", "Printed shares of a peak"]
+    assert main(["audit", str(table), *given, "--new", "Shares"]) == 2
+    assert main(["audit", str(table), *given, *source]) == 1
+    assert "impossible" in (tmp_path / "report" / "audit.html").read_text("utf-8")
+    assert (tmp_path / "report" / "audit.pdf").read_bytes().startswith(b"%PDF")
+    published = read_reported(project / "data" / "reported" / "printed_shares.json").tables[0]
+    assert [column.unit for column in published.columns] == [None, "1", "%"]
+    assert published.rows == (("H200", 1420, 21.2), ("H200", Unreported(missing=EMPTY), 50.0))
+    code = (project / "report" / "studies" / "printed_shares" / "study.py").read_text("utf-8")
+    assert "# row 1, mfu 21.2: differs" in code
+    assert tiny.build(project, "printed_shares", "--html").code == 0
+    assert main(["audit", str(table), *given, *source]) == 2, "the name is taken"
 
 
 @pytest.mark.parametrize(("key", "operation", "units", "clock", "width"), [

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -71,6 +71,17 @@ class Parser(argparse.ArgumentParser):
             if required:
                 how["required"] = True
             group.add_argument(*names.split(", "), **how)
+
+
+def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Read values of an option, each as NAME=VALUE; raises ``UsageError``."""
+    values: dict[str, str] = {}
+    for text in texts:
+        name, _, value = map(str.strip, text.partition("="))
+        if not (name and value):
+            raise UsageError(f"{option} {text} is not possible; write NAME=VALUE.")
+        values[name] = value
+    return values
 
 
 def some_path(text: str) -> Path:
