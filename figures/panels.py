@@ -176,8 +176,7 @@ class Roofline(Panel):
     """Achieved rate over arithmetic intensity under the roofs of a device.
 
     All intensities and rates of ``marks`` are above 0, so that work without multiply-adds cannot be
-    drawn.  ``caches`` are the names and the bandwidths of caches; their lines end at the flat part
-    of the first roof, whose own slope is then labelled as memory.
+    drawn.  The parts of a roof without a label are named: memory and arithmetic.
     """
 
     x_label: str
@@ -185,16 +184,13 @@ class Roofline(Panel):
     roofs: tuple[RoofLine, ...]
     marks: tuple[Points, ...] = ()
     title: str = ""
-    caches: tuple[tuple[str, RoofLimit], ...] = ()
 
     def rows(self) -> Iterator[DataRow]:
-        """Yield the limits of the roofs, the bandwidths of caches, and the marks."""
+        """Yield the limits of the roofs, and the marks."""
         rate, slope = self.y_label, f"{self.y_label} / {self.x_label}"
         for roof in self.roofs:
             yield roof.label, "peak", None, None, rate, *_middle_first(roof.peak)
             yield roof.label, "bandwidth", None, None, slope, *_middle_first(roof.bandwidth)
-        for name, bandwidth in self.caches:
-            yield name, "bandwidth", None, None, slope, *_middle_first(bandwidth)
         for marks in self.marks:
             yield from marks.rows(self.x_label, rate)
 

@@ -21,24 +21,11 @@ _ROOM: Final = 2.5
 _LEGEND_LINE: Final = 0.07
 #: Longest axis, in decades, with room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
-#: Positions of the labels of slopes, the slowest first, as shares of the visible line up to the
-#: ridge.  The lines of the fastest caches are close, so their labels are at opposite ends.
-_LABEL_PLACES: Final = (0.45, 0.7, 0.35, 0.85)
+#: Position of the label of memory, as a share of the visible slope up to the ridge.
+_LABEL_PLACE: Final = 0.45
 #: Offset of a name from its mark (pt): to the right and below, where no roof can be.  Names of odd
 #: series are lower, so that two near marks can both be named.
 _BESIDE: Final = ((4, -1), (-3, -5))
-
-
-def _slopes(panel: Roofline) -> list[tuple[str, RoofLimit]]:
-    """List the bandwidths of memory and caches, slowest first; none without caches."""
-    if not panel.caches:
-        return []
-    memory = [("memory", roof.bandwidth) for roof in panel.roofs[:1]]
-    return sorted([*memory, *panel.caches], key=_bandwidth)
-
-
-def _bandwidth(slope: tuple[str, RoofLimit]) -> float:
-    return slope[1][1]
 
 
 def draw(panel: Roofline, axes: Axes) -> Drawn:
@@ -49,7 +36,6 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
     for marks in panel.marks:
         drawn.append((marks, draw_points(marks, axes, label=marks.label, alpha=0.85)))
     ridges = [roof.ridge for roof in panel.roofs]
-    ridges += [panel.roofs[0].peak[1] / bandwidth[1] for _, bandwidth in _slopes(panel)]
     x, y = ridges, [roof.peak[2] for roof in panel.roofs]
     for marks in panel.marks:
         x += marks.x
@@ -86,11 +72,8 @@ def finish(panel: Roofline, axes: Axes) -> None:
             zorder=1.5,
         )
         _fill(roof.peak, roof.bandwidth, span, axes)
-    if panel.caches:
-        place = span[1], panel.roofs[0].peak[1]
-        axes.text(*place, "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
-    for number, slope in enumerate(_slopes(panel)):
-        _draw_slope(panel.roofs[0], *slope, _LABEL_PLACES[number % len(_LABEL_PLACES)], axes)
+        if not roof.label:
+            _name_parts(roof, axes)
     for marks in panel.marks:
         _name(marks, axes)
     if _entries(panel):
@@ -99,20 +82,16 @@ def finish(panel: Roofline, axes: Axes) -> None:
     plain_log_ticks(axes.yaxis, _FEW_DECADES)
 
 
-def _draw_slope(first: RoofLine, name: str, bandwidth: RoofLimit, where: float, axes: Axes) -> None:
-    """Draw the line of a bandwidth up to the first roof's flat part, with its name on it."""
-    left, bottom = axes.get_xlim()[0], axes.get_ylim()[0]
-    peak, ridge = first.peak[1], first.peak[1] / bandwidth[1]
-    span = left, max(ridge, first.ridge)
-    line = _line(peak, bandwidth[1], span)
-    axes.plot(*line, color=style.INK, linewidth=0.7, zorder=1.45)
-    _fill((peak,) * 3, bandwidth, span, axes)
-    seen = max(left, bottom / bandwidth[1])
-    place = seen * (ridge / seen) ** where
+def _name_parts(roof: RoofLine, axes: Axes) -> None:
+    """Write on a roof without a name of its own what its parts are."""
+    (left, right), bottom = axes.get_xlim(), axes.get_ylim()[0]
+    axes.text(right, roof.peak[1], "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
+    seen = max(left, bottom / roof.bandwidth[1])
+    place = seen * (roof.ridge / seen) ** _LABEL_PLACE
     axes.text(
         place,
-        bandwidth[1] * place,
-        name,
+        roof.bandwidth[1] * place,
+        "memory",
         fontsize=style.SMALL,
         ha="center",
         va="center",

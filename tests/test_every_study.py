@@ -40,8 +40,8 @@ DECIDED_WITHOUT_TIME = {
     "precision-costs", "limits-within", "both-save",
     "bunches-predict",
 }  # fmt: skip
-#: Claims that rest on a file beside a record of others, and need no samples.
-DECIDED_WITHOUT_SAMPLES = {"counters-blind", "copies-multiply"}
+#: Claims that rest on a file beside a record, or on ceilings, and need no samples.
+DECIDED_WITHOUT_SAMPLES = {"counters-blind", "copies-multiply", "library-multiplies-less"}
 
 
 @cache

@@ -68,13 +68,12 @@ BARS = Bars(
     ),
     "Memory (MB)",
 )
-ROOF = RoofLine("Measured", (190, 200, 210), (28, 30, 32))
+ROOF = RoofLine("", (190, 200, 210), (28, 30, 32))
 ROOFLINE = Roofline(
     "Intensity",
     "Rate",
     (ROOF,),
     (Points("a", (1.0, 20.0), (10.0, 90.0), series=2, hollow=True, names=("", "most")),),
-    caches=(("L1", (348, 360, 372)),),
 )
 
 
@@ -128,10 +127,9 @@ CASES = {
         Rest|Nothing|||Memory (MB)|||
         More|A|||Memory (MB)|3.0||
         More|Nothing|||Memory (MB)|||"""),
-    "roofline": Case(ROOFLINE, [[(1, 10), (20, 90)]], words=("memory", "L1", "most"), data="""
-        Measured|peak|||Rate|200|190|210
-        Measured|bandwidth|||Rate / Intensity|30|28|32
-        L1|bandwidth|||Rate / Intensity|360|348|372
+    "roofline": Case(ROOFLINE, [[(1, 10), (20, 90)]], words=("memory", "most"), data="""
+        |peak|||Rate|200|190|210
+        |bandwidth|||Rate / Intensity|30|28|32
         a||Intensity|1.0|Rate|10.0||
         a|most|Intensity|20.0|Rate|90.0||"""),
     "waterfall": Case(
@@ -237,19 +235,15 @@ def test_intervals_end_at_their_numbers() -> None:
         assert [1.5, 3.0] in intervals and [1.2, 1.4] in intervals
 
 
-def test_a_roof_has_its_corner_at_its_ridge_and_a_cache_leads_up_to_it() -> None:
+def test_a_roof_has_its_corner_at_its_ridge_and_names_of_its_parts() -> None:
     assert ROOF.ridge == pytest.approx(200 / 30)
     with drawn(ROOFLINE) as figure:
         low, high = figure.axes[0].get_xlim()
-        assert (low, high) == pytest.approx((200 / 360 / 2.5, 50))
-        data = (line.get_data() for line in lines_of(figure)[-3:])
-        roof, memory, cache = ([list(map(float, values)) for values in line] for line in data)
-        assert roof[0] == pytest.approx([low, 200 / 30, high])
-        assert roof[1] == pytest.approx([30 * low, 200, 200])
-        assert memory == [roof[0][:2], roof[1][:2]]
-        assert cache[0] == pytest.approx([low, 200 / 360, 200 / 30])
-        assert cache[1] == pytest.approx([360 * low, 200, 200])
-        assert sorted(texts(figure)) == ["L1", "arithmetic", "memory", "most"]
+        assert (low, high) == pytest.approx((1 / 2.5, 50))
+        intensity, rate = lines_of(figure)[-1].get_data()
+        assert [*map(float, intensity)] == pytest.approx([low, 200 / 30, high])
+        assert [*map(float, rate)] == pytest.approx([30 * low, 200, 200])
+        assert sorted(texts(figure)) == ["arithmetic", "memory", "most"]
 
 
 def test_panels_of_a_row_have_the_range_of_both() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from statistics import fmean, median
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -63,15 +62,25 @@ class Run(any_study.Run):
         """Round a peak to two digits."""
         return to_digits(self.peak(size, **factors), 2)
 
-    def narrow_gain(self, network: str) -> Quantity:
-        """Divide the time of a step on small images in float32 by that in bfloat16."""
-        steps = (Step(network, 64, 32, precision) for precision in ("float32", "bfloat16"))
-        float32, bfloat16 = (self.series("time", self._of(step)) for step in steps)
-        return float32 / bfloat16
+    @property
+    def model(self) -> str:
+        """The model of the GPU without its maker, as data sheets name it; empty for a CPU."""
+        gpu = self.stored.record.environment.gpu
+        return gpu.model.removeprefix("NVIDIA ") if gpu else ""
 
-    def narrow_loss(self, network: str) -> Quantity:
-        """Divide the time of a step on small images in bfloat16 by that in float32."""
-        return 1 / self.narrow_gain(network)
+    def step(
+        self,
+        network: str,
+        batch: int = theory.SOURCE_BATCH,
+        precision: TrainingPrecision = "float32",
+        quantity: str = "time",
+    ) -> Quantity:
+        """A quantity of a training step on images of the source's size, its time (s) by default."""
+        return self.series(quantity, self._of(Step(network, IMAGE, batch, precision)))
+
+    def narrow_gain(self, network: str) -> Quantity:
+        """Divide the time of a step in float32 by that in bfloat16."""
+        return self.step(network) / self.step(network, precision="bfloat16")
 
     def _loading(
         self,
@@ -81,12 +90,11 @@ class Run(any_study.Run):
         network: str,
         files: str,
         image: int = theory.LOADED_IMAGE,
-        quantity: str = "time",
     ) -> Quantity:
         """Compute a statistic of the times of steps on loaded images, process by process."""
         factors: dict[str, Level] = {"network": network, "files": files}
         factors |= {"image": image, "batch": theory.LOADED_BATCH}
-        processes = self.by_process(quantity, {"subject": "loading", **factors})
+        processes = self.by_process("time", {"subject": "loading", **factors})
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
@@ -98,11 +106,6 @@ class Run(any_study.Run):
         """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
         return self._loading("mean step", "s", fmean, network, files, image)
 
-    def beside_loader(self, network: str, files: str) -> Quantity:
-        """Average the time (s) of steps on loaded images without their wait for them."""
-        wait = self._loading("mean wait", "s", fmean, network, files, quantity="loading_time")
-        return self.loaded_step(network, files) - wait
-
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""
         return self._loading("mean over total rate", "1", mean_over_total, network, files) - 1
@@ -110,15 +113,6 @@ class Run(any_study.Run):
     def bunched(self, network: str, files: str) -> tuple[Quantity, Quantity]:
         """Predict the mean time (s) of a step on loaded images and its overstatement."""
         return theory.bunched(self.loaded_step(files=files), self.loaded_step(network))
-
-    def predicted_excess(self, network: str, files: str) -> Quantity:
-        """Predict the overstatement of the mean of the throughputs of steps."""
-        return self.bunched(network, files)[1]
-
-    def excess_beside(self, network: str, files: str) -> Quantity:
-        """Predict the overstatement from the time of steps beside the loader."""
-        step = self.beside_loader(network, files)
-        return theory.bunched(self.loaded_step(files=files), step)[1]
 
     def four_loaders(self) -> Quantity:
         """Compute the images a second of four workers, each on a core, for the source's images."""
@@ -131,24 +125,6 @@ class Run(any_study.Run):
         if isinstance(peak, Missing):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
-
-    @cached_property
-    def caches(self) -> dict[str, float]:
-        """Best rate (B/s) of copies within a cache, by its name; without L1.
-
-        Copies within L1 are so short that the calls bound them.
-        """
-        host = self.stored.record.environment.host
-        rates, smaller = {}, 0
-        copies = [c for c in self.stored.record.ceilings if c.operation == "copy" and c.samples]
-        data = [c for c in (host.caches if host else ()) if c.kind != "instruction"]
-        for cache in sorted(data, key=attrgetter("level")):
-            largest = cache.size_bytes // 2
-            inside = [copy for copy in copies if smaller < (copy.working_set or 0) <= largest]
-            if inside and cache.level > 1:
-                rates[f"L{cache.level}"] = max(copy.work / min(copy.samples) for copy in inside)
-            smaller = cache.size_bytes
-        return rates
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Timed, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -227,9 +227,10 @@ class Source:
 
     def share(self, case: PrintedRate, clock: str = "") -> Quantity:
         """Divide the rate by the known peak, the laptop's at ``clock`` or over all its clocks."""
-        if case.device != RTX or clock:
-            return case.rate / self.peak(case.device, clock or "nominal")
-        return spanning(*(case.rate / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
+        if case.device != RTX:
+            return case.rate / self.peak(case.device)
+        clocks = (clock,) if clock else CLOCKS[RTX]
+        return spanning(*(case.rate / self.peak(RTX, clock) for clock in clocks))
 
     @cached_property
     def printed_clock(self) -> Quantity:
@@ -243,27 +244,29 @@ class Source:
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
         return largest(*map(self.share, cases))
 
-    def of_roof(self, case: PrintedRate, *clocks: str, once: bool = False) -> Quantity:
+    def of_roof(self, case: PrintedRate, *clocks: str, **model: bool) -> Quantity:
         """Divide the throughput by that of layers at the nearer of their roofs.
 
         The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
+        ``model`` are the options of ``theory.least_time``.
         """
         shares = []
         for clock in clocks or CLOCKS[case.device]:
-            least, *_ = self._least(case.device, case.network, case.batch, clock, once)
+            least, _ = self.least(case.device, case.network, case.batch, clock, **model)
             shares.append(case.images * least / case.batch)
         return spanning(*shares)
 
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """The share of a step's least time in which memory is the nearer roof."""
-        share = self._least(device, network, theory.SOURCE_BATCH, clock)[1]
+        share = self.least(device, network, theory.SOURCE_BATCH, clock)[1]
         return expression.exact(f"share of {network} near memory, {device}", "1", share, self.file)
 
-    def _least(
-        self, device: str, network: str, batch: int, clock: str, once: bool = False
+    def least(
+        self, device: str, network: str, batch: int, clock: str = "nominal", **model: bool
     ) -> tuple[Quantity, float]:
+        """Compute the least time (s) of a step on a device, and its share near memory's roof."""
         roofs = value_of(self.peak(device, clock)), value_of(self.bandwidth(device))
-        return theory.least_time(network, batch, *roofs, once=once)
+        return theory.least_time(network, batch, *roofs, **model)
 
     def of_bandwidth(self, case: PrintedRate) -> Quantity:
         """Divide the traffic per second, summed over the layers, by the bandwidth."""
@@ -285,18 +288,19 @@ class Source:
             return case.rate / self.printed_peak(case.device)
 
         return (
-            self._correction("source's work and peak", printed, as_printed),
-            self._correction("work in operations", printed, of_printed),
-            self._correction("peak of the laptop's chip", printed, self.share),
-            self._correction("without the collapsed batch", steady, self.share),
+            self._correction("as printed", printed, as_printed),
+            self._correction("operations", printed, of_printed),
+            self._correction("chip's peak", printed, self.share),
+            self._correction("no collapse", steady, self.share),
         )
 
-    def remainders(self) -> tuple[Correction, ...]:
-        """Correct each network alone, by both corrections, with the T4 at its highest clock."""
-        return tuple(
-            self._correction(n, [*self.steady(RTX, n), *self.steady(T4, n)], self.share)
-            for n in NETWORKS
-        )
+    def remainders(self, clock: str = "") -> dict[str, Correction]:
+        """Correct each network alone, with the T4 at its highest clock and the laptop at one."""
+        share, rows = partial(self.share, clock=clock), {}
+        for network in NETWORKS:
+            cases = [*self.steady(RTX, network), *self.steady(T4, network)]
+            rows[network] = self._correction(network, cases, share)
+        return rows
 
     def _correction(
         self, name: str, cases: Sequence[PrintedRate], share: Callable[[PrintedRate], Quantity]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from report.core.records.layers import BatchNorm, Layer, at_batch
+from report.core.records.layers import BatchNorm, Convolution, Layer, at_batch
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops, largest
 from report.studies.training_roofline.subject import IMAGE
@@ -21,6 +21,9 @@ WORKERS: Final = 4
 LOADED_BATCH: Final = 16
 #: Pixels along a side of these images.
 LOADED_IMAGE: Final = 32
+#: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
+#: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).
+WINOGRAD: Final = 36 / 16
 
 
 @cache
@@ -48,23 +51,46 @@ def intensity(network: str, *, cached: bool = False) -> Quantity:
     return work(network) / traffic(network, cached=cached)
 
 
+def by_winograd(layer: Layer) -> bool:
+    """Tell if Winograd's algorithm computes a layer: dense, 3 × 3, with a stride of one."""
+    dense = isinstance(layer, Convolution) and layer.groups == 1
+    return dense and (layer.kernel, layer.stride) == ((3, 3), (1, 1))  # type: ignore[union-attr]
+
+
+def winograd_share(network: str) -> Quantity:
+    """Compute the share of a step's multiply-adds that Winograd's algorithm can replace."""
+    layers = shapes(network)
+    work = [load(*layer).flops for layer in zip(layers, training_passes(layers), strict=True)]
+    own = sum(work for layer, work in zip(layers, work, strict=True) if by_winograd(layer))
+    return exact(f"share of 3 x 3 of {network}", "1", own / sum(work))
+
+
 @cache
 def least_time(
-    network: str, batch: int, peak: float, bandwidth: float, *, once: bool = False
+    network: str,
+    batch: int,
+    peak: float,
+    bandwidth: float,
+    *,
+    once: bool = False,
+    winograd: bool = False,
 ) -> tuple[Quantity, float]:
     """The time (s) of a training step whose layers all run at the nearer of their roofs.
 
     With it the share of that time in which memory is the nearer one.  ``peak`` is in FLOP/s and
     ``bandwidth`` in B/s; the update of the parameters moves bytes alone.  With ``once``, the
-    backward pass of batch norm reads its tensors once for both gradients, not for each.
+    backward pass of batch norm reads its tensors once for both gradients, not for each.  With
+    ``winograd``, layers that this algorithm can compute multiply less often.
     """
     layers = shapes(network, batch)
-    loads = [update_load(layers)]
+    update = update_load(layers)
+    arithmetic, moving = [update.flops / peak], [update.bytes / bandwidth]
     for layer, passes in zip(layers, training_passes(layers), strict=True):
         joint = once and isinstance(layer, BatchNorm)
-        loads.append(load(layer, (passes[0], *passes[2:]) if joint else passes))
-    arithmetic = [load.flops / peak for load in loads]
-    moving = [load.bytes / bandwidth for load in loads]
+        cost = load(layer, (passes[0], *passes[2:]) if joint else passes)
+        fewer = WINOGRAD if winograd and by_winograd(layer) else 1
+        arithmetic.append(cost.flops / fewer / peak)
+        moving.append(cost.bytes / bandwidth)
     seconds = sum(map(max, arithmetic, moving))
     memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
