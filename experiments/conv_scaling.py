@@ -18,12 +18,15 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 Only forward calls are timed, the layer's under every policy of glibc for freed memory: keep it,
 return it by both thresholds or by one of them, and return it while a library records the blocks.
 
-Two further subjects move the batch size from which calls map pages; only ``--set`` selects them:
+Further subjects move the batch size from which calls map pages; only ``--set`` selects them:
 
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of the cliff, after the program
   has set the trimming ``threshold`` (MiB) of glibc, or has freed a tensor of ``freed`` elements.
+- ``edge``: the same at many batch sizes around one start.
 - ``cure``: a whole ``network`` on 8 images, for ``inference`` or ``training`` (``mode``), with and
   without such a tensor ``freed`` before.
+- ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
+  such a tensor ``freed`` before.
 """
 
 from __future__ import annotations
@@ -89,13 +92,37 @@ THRESHOLDS: Final = (2, 4, 8, 16, 32)
 FREED: Final = 8_000_000
 #: Images of a network's call.
 CURED_BATCH: Final = 8
-#: Time of a layer near its cliff in one process: a few calls show if they map pages.
-_CLIFF_BUDGET_S: Final = 0.1
+#: Elements of a freed tensor (0: none) → batch sizes of the layer's calls.  Predicted: without the
+#: tensor pages from 8 images on; with it none up to 160, since glibc keeps two outputs and a copy
+#: of the input of 167 images, and pages again at 256, whose outputs are mapped by themselves.
+SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256))
+#: The same for ResNet-18.  Predicted: pages from 4, 5, 5 and 7 images on, where three outputs of
+#: the first convolution exceed the raised threshold less the reserve (``heap.start_of_network``).
+#: Trials, on a busy machine, showed this for 4, 6 and 8 million elements; 5 million were not tried.
+SWEPT_NETWORK: Final = {
+    0: (4, 6, 8),
+    4_000_000: (3, 4),
+    5_000_000: (4, 5),
+    6_000_000: (4, 5),
+    FREED: (4, 6, 7, 8),
+}
+#: Time of a case in one process where only pages matter: a few calls show if they map any.
+_FEW_CALLS_S: Final = 0.1
 #: Calls until a layer's pages are steady.  glibc keeps the small remainders of aligned requests in
 #: a cache of seven, where freed blocks beside them cannot merge (sourceware.org/bugzilla, 30723);
 #: so a linear layer, which has one large block, grows the heap in its first dozen calls.  Eight
 #: calls were planned; a trial showed that more are needed.
 _SETTLING: Final = {"linear": 40}
+#: Layer and trimming threshold (MiB) → batch sizes around the predicted start, 21.7 and 491.5.
+#: Predicted for the convolution: pages in some processes from 22 images on, in all at 33.
+#: Predicted for the linear layer: none below 491, and beyond in some processes at odd batches only
+#: (seen in a trial).  Outputs of even batches are multiples of 64 B, to which PyTorch aligns; what
+#: such a request leaves over stays in glibc's cache of small blocks, so that the output does not
+#: merge with the top of the heap.
+EDGES: Final = {
+    ("3x3", 8): (21, 22, 23, 24, 28, 33),
+    ("linear", 2): (477, *range(487, 497), 506, 541, 615, 738),
+}
 #: Options of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -117,7 +144,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
             for name, batch in product(levels["variant"], batches)
             if batch in _VARIED[str(name)]
         )
-    every += [*moved_cliffs(levels), *cures(levels)]
+    every += [*moved_cliffs(levels), *cures(levels), *edges(), *sweeps()]
     return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
@@ -145,6 +172,13 @@ def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
     return tuple(sorted({floor(0.9 * start), whole, whole + 1, ceil(1.06 * start), floor(end) + 1}))
 
 
+def edges() -> Iterator[Factors]:
+    """List two layers at many batch sizes around one predicted start."""
+    for (name, mib), batches in EDGES.items():
+        for batch in batches:
+            yield {"subject": "edge", "layer": name, "threshold": mib, "batch": batch}
+
+
 def cures(levels: Levels) -> Iterator[Factors]:
     """List the networks, each without a freed tensor and with it.
 
@@ -159,12 +193,21 @@ def cures(levels: Levels) -> Iterator[Factors]:
             yield {**case, "freed": elements}
 
 
+def sweeps() -> Iterator[Factors]:
+    """List the layer and a network over batch sizes, without a freed tensor and with some."""
+    for name, swept in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
+        for elements, batches in swept.items():
+            freed: Factors = {"freed": elements} if elements else {}
+            for batch in batches:
+                yield {"subject": "sweep", "network": name, "batch": batch, **freed}
+
+
 def subject(factors: Factors) -> Subject:
     """Build the layer, the network or a variant, on random images."""
     match factors["subject"]:
-        case "cliff":
+        case "cliff" | "edge":
             return _moved(factors)
-        case "cure":
+        case "cure" | "sweep":
             return _cured(factors)
         case _:
             return _varied(factors)
@@ -192,11 +235,15 @@ def _cured(factors: Factors) -> Subject:
     from experiments.networks.catalogue import network
     from experiments.networks.chains import mnist_cnn
 
-    mode: Mode = "step" if factors["mode"] == "training" else "forward"
-    if factors["network"] == "MNIST CNN":
-        module, shape = mnist_cnn(), (1, 28, 28)
-    else:
-        module, shape = network(str(factors["network"]), in_place=True), (3, 224, 224)
+    mode: Mode = "step" if factors.get("mode") == "training" else "forward"
+    module: torch.nn.Module
+    match factors["network"]:
+        case "layer":
+            module, shape = torch.nn.Conv2d(32, 64, 3), (32, 26, 26)
+        case "MNIST CNN":
+            module, shape = mnist_cnn(), (1, 28, 28)
+        case name:
+            module, shape = network(str(name), in_place=True), (3, 224, 224)
     return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
 
 
@@ -231,25 +278,26 @@ def _varied(factors: Factors) -> Subject:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a case, except near a cliff, where only pages matter."""
-    return {} if factors["subject"] == "cliff" else measure_memory(STUDY, factors, session)
+    """Measure the bytes of a case, except where a cliff is moved."""
+    if factors["subject"] in ("cliff", "edge", "sweep"):
+        return {}
+    return measure_memory(STUDY, factors, session)
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case; near a cliff count pages alone, and for a cure also measure held memory."""
-    if factors["subject"] not in ("cliff", "cure"):
+    """Time a case; where a network's cliff is moved count pages only, else also held memory."""
+    if factors["subject"] not in _ON_REQUEST:
         return measure_time(STUDY, factors, session)
     _set_memory(factors)
     workload = build_workload(STUDY, factors, session.device)
-    if factors["subject"] == "cliff":
+    if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
         few = msgspec.structs.replace(
             session.protocol,
-            warmup_calls=_SETTLING.get(str(factors["layer"]), session.protocol.warmup_calls),
+            warmup_calls=_SETTLING.get(str(factors.get("layer")), session.protocol.warmup_calls),
             maximum_samples=session.protocol.minimum_samples,
-            case_budget_s=_CLIFF_BUDGET_S,
+            case_budget_s=_FEW_CALLS_S,
         )
-        faults = sample_times(workload, few, session.device)["page_faults"]
-        return {"page_faults": faults}
+        return {"page_faults": sample_times(workload, few, session.device)["page_faults"]}
     series = sample_times(workload, session.protocol, session.device)
     resident = resident_bytes()
     return series if resident is None else {**series, "resident_before": (resident,)}
@@ -263,7 +311,7 @@ def _set_memory(factors: Factors) -> None:
     """
     import torch
 
-    if factors["subject"] == "cliff":
+    if "layer" in factors:
         images = torch.ones(4096, 512)
         torch.mm(images, images[:512])
         del images
@@ -278,9 +326,10 @@ def _set_memory(factors: Factors) -> None:
 
 def timed_under(factors: Factors) -> Policies:
     """Select policies: all for the contiguous layer's forward calls, none for variants."""
-    if factors["subject"] in ("cliff", "cure"):
-        own_setting = "threshold" in factors or "freed" in factors
-        return ("default",) if own_setting else ("default", "retained", "jemalloc")
+    if factors["subject"] == "cure" and "freed" not in factors:
+        return ("default", "retained", "jemalloc")
+    if factors["subject"] in _ON_REQUEST:
+        return ("default",)
     if factors["pass"] != "forward" or factors["subject"] == "variant":
         return "none"
     return "every" if factors.get("layout") == "contiguous" else "main"
@@ -293,6 +342,7 @@ def is_counted(factors: Factors) -> bool:
     return factors["subject"] == "variant"
 
 
+_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep")
 _ON_GPU: Final = ("layer", "network", "variant")
 _FACTORS: Final = (
     Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
@@ -308,7 +358,7 @@ _FACTORS: Final = (
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
-        Factor("subject", levels=_ON_GPU, quick=("layer", "network"), on_request=("cliff", "cure")),
+        Factor("subject", levels=_ON_GPU, quick=("layer", "network"), on_request=_ON_REQUEST),
         *_FACTORS,
     ),
     cases=cases,

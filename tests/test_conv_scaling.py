@@ -16,12 +16,13 @@ import msgspec
 import pytest
 from pytest import approx
 
-from experiments.conv_scaling import FREED, MOVED, cases, trimming_threshold
+from experiments.conv_scaling import FREED, MOVED, SWEPT_NETWORK, cases, trimming_threshold
 from experiments.conv_scaling import STUDY as STUDY_RUN
 from report.core.records.layers import at_batch
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings
 from report.theory import heap
+from report.theory.shapes import square_convolution
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import findings_of, printing, rows
@@ -455,6 +456,11 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
             batches = [c["batch"] for c in listed if alike.items() <= c.items()]
             assert {int(start), int(start) + 1} < {*batches}
             assert min(batches) < int(start) and max(batches) > heap.end_of_start(image, trimming)
+    stem = square_convolution("conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
+    for elements, batches in SWEPT_NETWORK.items():
+        if elements:
+            start = int(heap.start_of_network(stem, heap.raised_trimming(elements)))
+            assert {start, start + 1} <= {*batches}
     ends = [heap.end_of_start(MOVED[layer], 2**21) for layer in STARTS]
     assert ends == approx([6.67, 22.72, 13.33, 491.52], abs=0.005)
     # Twice 32,002,048 B less 128 KiB is 63,873,024 B.

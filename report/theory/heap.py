@@ -56,6 +56,17 @@ def start_of_cliff(image: Layer, trimming: int) -> float:
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
+def start_of_network(first: Convolution, trimming: int) -> float:
+    """Batch size (in images, not rounded) from which calls of a network map pages.
+
+    ``first`` is its first convolution on one image, with a normalisation behind it.  The output in
+    blocks, the output and the normalised output have one size.  The first is free when the third is
+    requested, but glibc reuses no block for an aligned request of the same size: the heap grows,
+    and all three are free at its top when the call is over.
+    """
+    return (trimming - RESERVE) / (3 * output_bytes(first))
+
+
 def end_of_start(image: Layer, trimming: int) -> float:
     """Batch size from which calls map pages if the copy of the input lies lower in the heap."""
     outputs = 2 if isinstance(image, Convolution) else 1
