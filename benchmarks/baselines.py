@@ -1,7 +1,8 @@
 """Measure what other rules need of each network of ``fits``: ``python -m benchmarks.baselines``.
 
 Writes ``data/inference_memory/baselines.csv``, from which a paper computes what the rules predict
-under the limits of ``fits``.  Takes ten minutes; needs torchinfo and torch-kitsune.
+under the limits of ``fits`` on the same machine.  Takes ten minutes; needs torchinfo and
+torch-kitsune.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.fits import DATA, HERE
+from benchmarks.fits import DATA, HERE, origin
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import import_timm, network
 from report.studies.inference_memory.rules import SIDE
 
 TABLE: Final = DATA / "baselines.csv"
+#: Batches whose peak is measured.
+BATCHES: Final = tuple(2**n for n in range(1, 9))
 COLUMNS: Final = (
-    "network", "peak_of_2", "peak_of_4", "summed_fixed", "summed_per_image", "estimated_fixed",
-    "estimated_per_image",
+    "network", *(f"peak_of_{batch}" for batch in BATCHES), "summed_fixed", "summed_per_image",
+    "estimated_fixed", "estimated_per_image", "machine", "torch", "commit",
 )  # fmt: skip
 
 
 def row(name: str) -> tuple[Any, ...]:
-    """Measure the peaks of 2 and 4 images (B); compute a line for each estimate from 1 and 3."""
+    """Measure the peaks of a network (B); compute a line for each estimate from 1 and 3 images."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 
@@ -52,7 +55,8 @@ def row(name: str) -> tuple[Any, ...]:
         estimate = predict_memory(module, shape, batch_size=batch, training=False)
         return int(estimate.total_bytes)
 
-    return name, peak(2), peak(4), *_line(summed(1), summed(3)), *_line(estimated(1), estimated(3))
+    estimates = *_line(summed(1), summed(3)), *_line(estimated(1), estimated(3))
+    return name, *map(peak, BATCHES), *estimates, *origin()
 
 
 def _line(one: int, three: int) -> tuple[int, int]:
@@ -70,6 +74,7 @@ def main() -> None:
         table.writerow(COLUMNS)
         for name in HERE.with_suffix(".txt").read_text(encoding="utf-8").split():
             table.writerow(row(name))
+            stream.flush()
 
 
 if __name__ == "__main__":

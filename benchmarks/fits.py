@@ -1,8 +1,9 @@
 """Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (half an hour on one processor).
 
 The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
-``data/inference_memory/limits-cpu.csv`` and writes ``benchmarks/fits.md``.  The limit is real: a
-library between PyTorch and glibc (``fits.c``) refuses a tensor beyond it.
+``data/inference_memory/limits-avx512.csv``, or to the table of another vector extension, and writes
+``benchmarks/fits.md``.  The limit is real: a library between PyTorch and glibc (``fits.c``) refuses
+a tensor beyond it.  Each row names its machine by the key of its records, and its code.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import pandas as pd
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from experiments.machine.environment import gather
+from experiments.machine.text import program_output
 from experiments.theory.checked import checked
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
@@ -38,7 +41,12 @@ from report.theory.networks import BATCH, CapturedNetwork
 HERE: Final = Path(__file__).resolve()
 #: Tables are data of a paper.
 DATA: Final = HERE.parents[1] / "data" / "inference_memory"
-TABLE: Final = DATA / "limits-cpu.csv"
+CAPABILITY: Final = torch.backends.cpu.get_cpu_capability()
+TABLE: Final = DATA / f"limits-{CAPABILITY.lower()}.csv"
+COLUMNS: Final = (
+    "network", "mode", "limit", "predicted", "verdict", "left", "ran", "failed", "told",
+    "machine", "torch", "commit",
+)  # fmt: skip
 MODES: Final = ("inference", "training")
 
 
@@ -107,7 +115,7 @@ def prepared(
 def add_rows(name: str, mode: str) -> None:
     """Try one network under each limit, and add the results to the table."""
     step, channels, whole, at = prepared(name, mode)
-    rows = []
+    rows, traced = [], origin()
     for room in ROOM:
         limit = least(at(2)) + room
         best = search(at, limit)
@@ -120,9 +128,16 @@ def add_rows(name: str, mode: str) -> None:
         fits(ran + 1, failed)
         operator, left = failed.value.decode(), limit - least(best.predicted[best.largest])
         verdict, explained = best.verdict(best.largest), operator in whole.may_take_more
-        rows.append((name, mode, limit, best.largest, verdict, left, ran, operator, explained))
+        outcome = (name, mode, limit, best.largest, verdict, left, ran, operator, explained)
+        rows.append((*outcome, *traced))
     with TABLE.open("a", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
+
+
+def origin() -> tuple[str, str, str]:
+    """Return the machine's key, the version of PyTorch, and the commit of the code."""
+    commit = program_output("git", "rev-parse", "HEAD", folder=HERE.parent)
+    return gather(torch, "cpu", torch.get_num_threads()).key, torch.__version__, commit or ""
 
 
 def write_page() -> None:
@@ -175,6 +190,8 @@ def main() -> None:
             subprocess.run((sys.executable, "-m", "benchmarks.fits"), check=True, env=environment)
         return
     import_timm()
+    if not TABLE.exists():
+        TABLE.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
     rows = pd.read_csv(TABLE)
     known = {*zip(rows["network"], rows["mode"], strict=True)}
     names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
