@@ -1,8 +1,8 @@
 """Measure what other rules need of each network of ``fits``: ``python -m benchmarks.baselines``.
 
-Writes ``data/inference_memory/baselines.csv``, from which a paper computes what the rules predict
-under the limits of ``fits`` on the same machine.  Takes ten minutes; needs torchinfo and
-torch-kitsune.
+Writes ``data/inference_memory/baselines-avx2.csv``, or the table of another vector extension, from
+which a paper computes what the rules predict under the limits of ``fits`` with the same vectors.
+Takes ten minutes; needs torchinfo and torch-kitsune.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.fits import DATA, HERE, origin
+from benchmarks.fits import CAPABILITY, DATA, HERE, origin
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import import_timm, network
 from report.studies.inference_memory.rules import SIDE
 
-TABLE: Final = DATA / "baselines.csv"
+TABLE: Final = DATA / f"baselines-{CAPABILITY}.csv"
 #: Batches whose peak is measured.
 BATCHES: Final = tuple(2**n for n in range(1, 9))
 COLUMNS: Final = (

@@ -1,9 +1,11 @@
 """Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (half an hour on one processor).
 
 The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
-``data/inference_memory/limits-avx512.csv``, or to the table of another vector extension, and writes
+``data/inference_memory/limits-avx2.csv``, or to the table of another vector extension, and writes
 ``benchmarks/fits.md``.  The limit is real: a library between PyTorch and glibc (``fits.c``) refuses
-a tensor beyond it.  Each row names its machine by the key of its records, and its code.
+a tensor beyond it.  Each row names its machine by the key of its records, and its code.  The rules
+of workspaces are for AVX2, which a processor with more computes with if both
+``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2`` are set.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ from report.theory.networks import BATCH, CapturedNetwork
 HERE: Final = Path(__file__).resolve()
 #: Tables are data of a paper.
 DATA: Final = HERE.parents[1] / "data" / "inference_memory"
-CAPABILITY: Final = torch.backends.cpu.get_cpu_capability()
-TABLE: Final = DATA / f"limits-{CAPABILITY.lower()}.csv"
+CAPABILITY: Final = torch.backends.cpu.get_cpu_capability().lower()
+TABLE: Final = DATA / f"limits-{CAPABILITY}.csv"
 COLUMNS: Final = (
     "network", "mode", "limit", "predicted", "verdict", "left", "ran", "failed", "told",
     "machine", "torch", "commit",

@@ -42,9 +42,9 @@ ROOM: Final = (8_000_000, 24_000_000, 72_000_000)
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
 DESCRIPTIONS: Final = 34_000
 _FOLDER: Final = "inference_memory"
-CPU_TABLE: Final = "limits-avx2.csv"
+CPU_TABLE: Final = "limits-cpu.csv"
 GPU_TABLE: Final = "limits-cuda.csv"
-BASELINES: Final = "baselines.csv"
+BASELINES: Final = "baselines-avx512.csv"
 
 
 class LimitOfNetwork(msgspec.Struct, frozen=True):
