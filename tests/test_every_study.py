@@ -21,7 +21,6 @@ from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
-from tests import papers
 from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind, thinned
 from tests.papers import assert_whole, rendered
 
@@ -91,15 +90,6 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
     without = [c.because for c in found.claims.values() if c.because.startswith("no run of")]
     assert not any("expected" in because for because in without), "a bound that no claim has"
     assert "No run of the experiment is in the data directory" in text
-
-
-@every_measured_study
-def test_no_two_of_its_made_up_numbers_are_alike(study: str) -> None:
-    """``full`` is the paper of made-up records in the study's own test."""
-    made_up = import_module(f"tests.test_{study}")
-    if not hasattr(made_up, "full"):
-        pytest.skip("its numbers are tried on published data")
-    papers.assert_distinct(study, made_up.full(), getattr(made_up, "EQUAL", set()))
 
 
 @every_measured_study
