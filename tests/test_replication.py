@@ -141,9 +141,10 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
         # A verdict of numbers without a file would not be counted.
         assert replica.claims == replica.findings.claims
         own = {file for run in replica.stored.runs for file in run.files}
-        for claim in replica.claims.values():
-            records = {file for file in claim.files if file.startswith(f"{study}/")}
-            assert records <= own
+        numbers = replica.findings.values.values()
+        files = [number.sources for number in numbers] + [c.files for c in replica.claims.values()]
+        assert {file for each in files for file in each if file.startswith(f"{study}/")} <= own
+        assert all(claim.title for claim in replica.claims.values())
         text = printed(study, found)
         assert "ridgepoint project" not in text and replica.stored.file.partition("/")[2] in text
         figures |= {(id, len(found.claims)): figure for id, figure in found.figures.items()}
