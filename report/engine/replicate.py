@@ -17,17 +17,9 @@ from report.core.records.store import survey
 from report.engine.gather import Chosen, choose, compute_usable
 from report.engine.steps import is_report, study_of
 from report.evidence.runs import labels
-from report.paper.comparisons import judge_in_detail
 from report.paper.findings import Findings, Inputs
-from report.paper.replication import (
-    Original,
-    Replica,
-    compare,
-    confirmed,
-    contradicted,
-    letters_of,
-    report,
-)
+from report.paper.judgements import Replica, compare, letters_of, outcome
+from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
 
@@ -80,16 +72,16 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     own = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in own and r.claims]
     decided = compare(others, findings)
-    contrary = sum(map(contradicted, decided.values()))
-    holding = sum(map(confirmed, decided.values()))
+    outcomes = [outcome(judgements) for judgements in decided.values()]
+    holding, contrary = outcomes.count("A"), outcomes.count("C")
     line = (
         f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}: {holding} of "
         f"{len(decided)} claims hold on all that decide them, {contrary} fail on some, and "
         f"{len(decided) - holding - contrary} are decided on none."
     )
     claims = [
-        {"title": results[0].claim.title, "letters": letters_of(results, replicas)}
-        for results in compare(replicas, findings).values()
+        {"title": judgements[0].claim.title, "letters": letters_of(judgements, replicas)}
+        for judgements in compare(replicas, findings).values()
     ]
     return {
         "machines": [replica.label for replica in replicas],
@@ -111,7 +103,7 @@ def read_original(study: str) -> Original:
     """Compute the paper of the project's own records, with its machine of each kind."""
     declared = _declared(study)
     chosen, _ = compute_usable(study, PROJECT)
-    findings = declared.findings(chosen.inputs, judge_in_detail)
+    findings = declared.findings(chosen.inputs)
     records = {}
     for role, stored in chosen.inputs.record_by_role.items():
         if role in ("cpu", "gpu"):
@@ -132,9 +124,7 @@ def replicas_of(study: str, inputs: Inputs) -> tuple[list[Replica], dict[str, st
     refused: dict[str, str] = {}
     for stored, label in zip(inputs.records, labels(inputs.records), strict=True):
         try:
-            replicas.append(
-                Replica(stored, label, declared.evaluate(inputs, stored, judge_in_detail))
-            )
+            replicas.append(Replica(stored, label, declared.evaluate(inputs, stored)))
         except Exception as error:  # so that one bad record stops no other
             reason = reason_of(error)
             named = stored.file in reason.partition(": ")[0]

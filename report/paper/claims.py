@@ -1,41 +1,72 @@
-"""Verdicts on the claims of a study, with the numbers that decide them."""
+"""Verdicts on the claims of a study, with the numbers that decide them.
+
+A paper prints the verdict of a claim.  A report on other machines also prints which comparison
+fails and by how much, and how many processes would decide one that is undecided.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from report.core.missing import Missing
-from report.core.statistics.estimates import CONFIDENCE
+from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
-from report.quantity.evaluation import estimate, number
-from report.quantity.expression import Statement
+from report.quantity.evaluation import estimate, number, point
+from report.quantity.expression import Quantity, Sampled, Statement
 from report.quantity.ranges import Range
-from report.quantity.verdicts import Several, is_disturbed, verdict_of
+from report.quantity.verdicts import Several, Verdict, is_disturbed, verdict_of
 
 #: Up to this many comparisons of a claim are printed; more are counted.
-_FEW = 3
+_FEW: Final = 3
 #: Shares below this are printed in parts per million, to save leading zeros.
 _TINY, _MILLION = 1e-4, 1e6
 #: Significant digits of a bound that is not a whole number, such as 1/0.9.
-_DIGITS = 4
+_DIGITS: Final = 4
+#: Characters of a formula that names a comparison.
+_FORMULA: Final = 70
+#: More processes than this decide nothing in practice.
+_MOST_PROCESSES: Final = 1000
+_ROUNDING: Final = 1e-6
+#: Separators of the operands and the factors in a formula.
+_BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
 def judge(id: str, statement: Statement | Several) -> Claim:
-    """Judge the claim ``id``: verdict, measured and expected numbers, and why it is undecided."""
-    because = "; ".join((_numbers(statement), *_undecided(statement)))
-    return Claim(id, verdict_of(statement), because, compared=tuple(_compared(statement)))
+    """Judge the claim ``id``, with the numbers and the reasons of all its comparisons."""
+    verdict = verdict_of(statement)
+    comparisons = tuple(_comparisons(statement))
+    quantities = [comparison.quantity for comparison in comparisons]
+    one = quantities[0] if len(quantities) == 1 else None
+    every = not isinstance(statement, Several) or statement.every
+    return Claim(
+        id,
+        verdict,
+        "; ".join((_numbers(statement), *_undecided(statement))),
+        compared=tuple((number(c.quantity), c.range.low, c.range.high) for c in comparisons),
+        files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
+        effect=None if one is None else point(one),
+        unit="1" if one is None else str(one.unit),
+        measured=_measured(comparisons),
+        expected=_expected(comparisons, every=every),
+        reasons=tuple(_reasons(comparisons, verdict, every=every)),
+        formulas=tuple(quantity.formula for quantity in quantities),
+        known=sum(quantity.missing is None for quantity in quantities),
+    )
 
 
-def _compared(statement: Statement | Several) -> Iterator[tuple[Evaluated, float, float]]:
-    """Yield each number of a claim with both ends of the range in which the claim holds."""
-    if isinstance(statement, Several):
-        for part in statement.statements:
-            yield from _compared(part)
-    else:
-        yield number(statement.quantity), statement.range.low, statement.range.high
+def _comparisons(statement: Statement | Several) -> Iterator[Statement]:
+    """All comparisons of a claim in their order."""
+    if isinstance(statement, Statement):
+        yield statement
+        return
+    for part in statement.statements:
+        yield from _comparisons(part)
 
 
 def _numbers(statement: Statement | Several) -> str:
@@ -89,6 +120,163 @@ def _undecided_reason(statement: Statement) -> str:
         if result.low <= end <= result.high:
             return f"interval spans {bound_text(end)}"
     return f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
+
+
+def _measured(comparisons: tuple[Statement, ...]) -> str:
+    if not comparisons or all(comparison.quantity.missing for comparison in comparisons):
+        return "not measured"
+    if len(comparisons) <= _FEW:
+        return "; ".join(_number(comparison.quantity) for comparison in comparisons)
+    holding = sum(verdict_of(comparison) == "supported" for comparison in comparisons)
+    return f"{holding} of {len(comparisons)} hold"
+
+
+def _number(quantity: Quantity) -> str:
+    """The number with its interval; a missing one in two words, since its reason is long."""
+    result = number(quantity)
+    return (
+        "not measured" if isinstance(result, Missing) else with_interval(result, str(quantity.unit))
+    )
+
+
+def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
+    """The range of a claim; of several comparisons all of their ranges, or how many must hold."""
+    ranges = list(
+        dict.fromkeys(comparison.range for comparison in comparisons if comparison.range != Range())
+    )
+    texts = [
+        expected_text(comparison.low, comparison.high, comparison.closed) for comparison in ranges
+    ]
+    if len(comparisons) <= _FEW:
+        return "; ".join(texts)
+    several = "all comparisons" if every else "any comparison"
+    return f"{texts[0]} in {several}" if len(texts) == 1 else several
+
+
+def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> list[str]:
+    """Why a claim is not supported; comparisons with the same reason are named together."""
+    if verdict == "supported":
+        return []
+    names = comparison_names([comparison.quantity.formula for comparison in comparisons])
+    failing: dict[str, None] = {}
+    named: dict[str, dict[str, None]] = {}
+    for name, comparison in zip(names, comparisons, strict=True):
+        result = verdict_of(comparison)
+        if result == "not measured":
+            assert comparison.quantity.missing
+            failing[comparison.quantity.missing.reason] = None
+        elif result == "undecided":
+            named.setdefault(undecided_reason(comparison), {})[name] = None
+        elif result == "refuted" and every:
+            failing[f"{name} is {_failure(comparison)}"] = None
+    undecided = [f"{why} ({'; '.join(first_few([*group]))})" for why, group in named.items()]
+    return [*failing, *undecided]
+
+
+def comparison_names(formulas: Sequence[str]) -> list[str]:
+    """Name the comparisons of a claim by the parts of their formulas that the others lack."""
+    parts = [formula_parts(formula) for formula in formulas]
+    shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
+    names = []
+    for formula, own in zip(formulas, parts, strict=True):
+        different = [part for part in own if part not in shared]
+        names.append(textwrap.shorten(", ".join(different) or formula, _FORMULA, placeholder=" …"))
+    return names
+
+
+def formula_parts(formula: str) -> list[str]:
+    """Split a formula into its operands and their factors, without numbers."""
+    parts = dict.fromkeys(map(str.strip, _BETWEEN_PARTS.split(formula)))
+    return [part for part in parts if re.search("[^\\W\\d_]", part)]
+
+
+def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
+    """The first texts, and the number of the others."""
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return [*texts[:most], *more]
+
+
+def _failure(statement: Statement) -> str:
+    """The number of a comparison that fails, the range, and its distance from the range."""
+    range, result = statement.range, number(statement.quantity)
+    expected = expected_text(range.low, range.high, range.closed)
+    text = f"{_number(statement.quantity)}, expected {expected}"
+    if isinstance(result, Missing):
+        return text
+    value = result.value if isinstance(result, Estimate) else result
+    distance = max(range.low - value, value - range.high)
+    if distance <= 0:
+        return text
+    miss = quantity_text(float(f"{distance:.2e}"), str(statement.quantity.unit))
+    return f"{text} ({miss} too {'low' if value < range.low else 'high'})"
+
+
+def undecided_reason(statement: Statement) -> str:
+    """Why one comparison decides nothing, and how many processes would decide it."""
+    if is_disturbed(statement):
+        return "other programs ran meanwhile; measure again on a quiet machine"
+    if statement.alone:
+        return f"one process measured it; at least {_processes_for_level(1, 0.0)} decide"
+    result = estimate(statement.quantity)
+    if isinstance(result, Missing):
+        return result.reason
+    if result.bimodal:
+        return "the processes fall into two groups, so that no median stands for them"
+    count, paired = _processes(statement.quantity)
+    units = "pairs" if paired else "processes"
+    text = with_interval(result, str(statement.quantity.unit))
+    interval = text[text.find("[") :] if "[" in text else f"at {text}"
+    inside = [
+        end
+        for end in (statement.range.low, statement.range.high)
+        if result.low <= end <= result.high
+    ]
+    needed = processes_to_decide(result, statement.range, count)
+    deciding = (
+        f"at this scatter about {needed:,} would decide"
+        if needed
+        else f"at this scatter not even {_MOST_PROCESSES:,} would decide"
+    )
+    if inside:
+        ends = " and ".join(map(bound_text, inside))
+        bounds = "bounds" if inside[1:] else "bound"
+        return (
+            f"the interval {interval} of {count} {units} contains the {bounds} {ends}; {deciding}"
+        )
+    level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
+    return f"{count} {units} reach a level of {level} only; {deciding}"
+
+
+def processes_to_decide(result: Estimate, range: Range, count: int) -> int | None:
+    """Processes after which an interval of today's scatter would no longer contain a bound.
+
+    An interval shrinks with the root of their number, around the value of today.  None for more
+    than ``_MOST_PROCESSES``.
+    """
+    needed = float(_processes_for_level(count, result.confidence))
+    for end in (range.low, range.high):
+        if result.low <= end <= result.high:
+            distance = abs(result.value - end)
+            reach = result.value - result.low if end < result.value else result.high - result.value
+            needed = max(needed, count * (reach / distance) ** 2 if distance else math.inf)
+    return math.ceil(needed - _ROUNDING) if needed <= _MOST_PROCESSES else None
+
+
+def _processes_for_level(count: int, reached: float) -> int:
+    """Processes that reach the level of papers, if ``count`` of them reach ``reached``.
+
+    What is lost halves with each further process (see ``median_interval``).
+    """
+    lost = 1 - reached
+    if lost <= 1 - CONFIDENCE + _ROUNDING:
+        return count + 1
+    return count + math.ceil(math.log2(lost / (1 - CONFIDENCE)))
+
+
+def _processes(quantity: Quantity) -> tuple[int, bool]:
+    """The processes behind the series that has fewest, and whether several series are compared."""
+    counts = [len(leaf.processes) for leaf in quantity.leaves if isinstance(leaf, Sampled)]
+    return min(counts, default=1), len(counts) > 1
 
 
 def with_interval(result: Evaluated, unit: str) -> str:

@@ -120,6 +120,11 @@ class Claim:
     ``compared`` has these numbers, each with both ends of the range in which the claim holds.
     ``title`` can be read alone, ``sentence`` is the claim in the paper's words, and ``about`` names
     the kind of machine or publication that it is about.
+
+    Reports on other machines print more.  ``files`` are those that the numbers come from, and
+    ``effect`` in ``unit`` is the number of a claim of one comparison.  ``measured`` and
+    ``expected`` are short texts for tables, and ``reasons`` say of each comparison that does not
+    hold why.  ``formulas`` are those of all comparisons, of which ``known`` were measured.
     """
 
     id: str
@@ -129,6 +134,14 @@ class Claim:
     compared: tuple[tuple[Evaluated, float, float], ...] = ()
     title: str = ""
     about: str = ""
+    files: tuple[str, ...] = ()
+    effect: float | Missing | None = None
+    unit: str = "1"
+    measured: str = ""
+    expected: str = ""
+    reasons: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
+    known: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Content of the claim in ``out/values/<study>.json``."""

@@ -174,9 +174,8 @@ def with_all_machines(
 ) -> Findings:
     """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``."""
     labelled = zip(everything.records, labels(everything.records), strict=True)
-    machines = [measure(stored, label, comparison) for stored, label in labelled]
-    machines.sort(key=_by_height, reverse=True)
-    known = rank(machines)
+    machines = in_order(measure(stored, label, comparison) for stored, label in labelled)
+    known = [machine for machine in machines if machine.height > _UNKNOWN]
     in_roles = {stored.file for stored in detailed.records}
     few = [machine for machine in machines if machine.file in in_roles]
     file, *files = (machine.file for machine in machines)
@@ -195,7 +194,8 @@ def with_all_machines(
     table = replace(table, sources=everything.files)
     figures = {}
     if len(known) >= _FEWEST:
-        figures["fig-machines"] = _figure(known, few, comparison, table.columns[-1].scale.unit)
+        drawing = drawing_of(known, few, comparison)
+        figures["fig-machines"] = Figure("fig-machines", drawing)
     return replace(
         findings,
         values={**findings.values, **values},
@@ -205,10 +205,9 @@ def with_all_machines(
     )
 
 
-def rank(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
-    """Machines whose measure is known, the largest first."""
-    known = (machine for machine in machines if machine.height > _UNKNOWN)
-    return sorted(known, key=_by_height, reverse=True)
+def in_order(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
+    """Sort machines by what is compared, the largest first, and those without it last."""
+    return sorted(machines, key=_by_height, reverse=True)
 
 
 def _by_height(machine: MeasuredMachine) -> float:
@@ -239,31 +238,23 @@ def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> Me
     return MeasuredMachine(name, stored.file, cells, measured)
 
 
-def _figure(
+def drawing_of(
     known: Sequence[MeasuredMachine],
     few: Sequence[MeasuredMachine],
     comparison: MachineComparison[Any],
-    unit: str,
-) -> Figure:
+) -> Drawing:
     """Draw a row per machine in order; of too many, those in detail and at both ends."""
     ranked = [machine for machine in known if machine in few]
     for pair in zip(known, reversed(known), strict=True):
         ranked += pair
     names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]
     drawn = [machine for machine in known if machine.name in names]
-    panel = dots(drawn, comparison, unit)
-    place = f"{__name__}._figure"
-    return Figure("fig-machines", Drawing((panel,), height=panel.height, place=place))
-
-
-def dots(
-    machines: Sequence[MeasuredMachine], comparison: MachineComparison[Any], unit: str
-) -> Dots:
-    """Draw the compared measure of each machine."""
-    return Dots(
-        tuple(machine.name for machine in machines),
-        (dot_series("", [machine.measured for machine in machines], unit),),
+    unit = str(known[0].measured.unit)
+    panel = Dots(
+        tuple(machine.name for machine in drawn),
+        (dot_series("", [machine.measured for machine in drawn], unit),),
         comparison.heading,
         reference=comparison.reference,
-        log=all(machine.height > 0 for machine in machines),
+        log=all(machine.height > 0 for machine in drawn),
     )
+    return Drawing((panel,), height=panel.height, place=f"{__name__}.drawing_of")

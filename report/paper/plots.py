@@ -38,7 +38,9 @@ def points(
     if not known:
         return ()
     factor = scale_to(shown, str(next(iter(over.values())).unit)).factor
-    lows, values, highs = zip(*(_ends(value, factor) for value in known.values()), strict=True)
+    lows, values, highs = zip(
+        *(interval_ends(value, factor) for value in known.values()), strict=True
+    )
     ends = ((), ()) if lows == highs else (lows, highs)
     levels, first, *_ = list(over), next(iter(known))
     between = levels[levels.index(first) :][: len(known)]
@@ -59,15 +61,17 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
     value = number(ceiling)
     if isinstance(value, Missing):
         return ()
-    return (Band(label, *_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
+    return (Band(label, *interval_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
 def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
     """Draw a roof in the unit of a figure's rates."""
-    return RoofLine(label, _ends(roof.peak, 1 / unit), _ends(roof.bandwidth, 1 / unit))
+    return RoofLine(
+        label, interval_ends(roof.peak, 1 / unit), interval_ends(roof.bandwidth, 1 / unit)
+    )
 
 
-def _ends(value: Number | Estimate, factor: float) -> tuple[float, float, float]:
+def interval_ends(value: Number | Estimate, factor: float) -> tuple[float, float, float]:
     """Scale low end, value and high end by ``factor``."""
     if isinstance(value, Estimate):
         return factor * value.low, factor * value.value, factor * value.high
@@ -87,7 +91,7 @@ def dot_series(
     for quantity in rows:
         value = number(quantity)
         factor = scale_to(shown, str(quantity.unit)).factor
-        ends = (None, None, None) if isinstance(value, Missing) else _ends(value, factor)
+        ends = (None, None, None) if isinstance(value, Missing) else interval_ends(value, factor)
         for numbers, end in zip((lows, values, highs), ends, strict=True):
             numbers.append(end)
     return DotSeries(label, tuple(values), series, low=tuple(lows), high=tuple(highs), **look)

@@ -1,126 +1,61 @@
 """The replication report: which claims of a paper hold on other machines, with these data alone.
 
-A record is evaluated by the parts of the study that are about its kind of machine.  A report counts
-the claims that read its record; what the paper says of its source or of pairs of runs is no claim
-about a machine, and is counted in one line.
+One template prints the reports of all studies; no study writes a sentence for it.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
-from report.core.records.choice import plan_text
-from report.core.records.record import Record
 from report.core.records.store import Stored
-from report.core.statistics.estimates import Estimate
 from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run
 from report.instruments import gates
-from report.paper.claims import with_interval
-from report.paper.comparisons import DetailedClaim, first_few, formula_parts
+from report.paper.claims import first_few, formula_parts, with_interval
 from report.paper.findings import Claim, Figure, Findings
+from report.paper.judgements import (
+    AGREEMENTS,
+    DECIDED,
+    Judgement,
+    Judgements,
+    Replica,
+    compare,
+    completeness,
+    letters_of,
+    minutes_of,
+    missing_parts,
+    outcome,
+    summary,
+)
 from report.paper.machines import (
     MachineComparison,
-    dots,
-    machines,
+    MeasuredMachine,
+    drawing_of,
+    in_order,
     measure,
-    properties,
-    rank,
     setup,
 )
+from report.paper.plots import interval_ends
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
 from report.quantity.evaluation import number
 
-#: Letters of the map: what the verdict on a machine is, compared with the paper's.
-AGREEMENTS: Final[Mapping[str, str]] = {
-    "A": "agrees with the paper",
-    "C": "contrary to the paper",
-    "U": "undecided",
-    "N": "not measured",
-    "D": "decided here alone",
-}
-#: Most machines that are named beside their dots; more are numbered as in their table.
-_NAMED: Final = 12
 #: Machines that are listed one by one below a claim.
 _LISTED: Final = 8
 #: Characters of a formula beside a name, and in the list of formulas.
 _DESCRIPTION: Final = 60
 _FORMULA: Final = 200
-#: Numbers in the table of those that differ most.
-_DIFFERING: Final = 10
-_DECIDED: Final = ("supported", "refuted")
-#: Reasons that speak of a data directory → what is true of one record.
-_REASONS: Final[Mapping[str, str]] = {
-    "no run of the experiment is in the data directory": "the record holds no such cases",
-    "nothing to compare was recorded": "the record holds no such cases",
-}
-#: Outcomes of claims that the paper decides, but for those with its verdict, and of others.
-_DIFFERENT: Final = ("contrary", "undecided", "not measured")
-_NO_VERDICT: Final = ("decided here alone", "without a verdict here and in the paper")
-#: Fields that are missing in most records and that no result rests on.
-_NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-#: Beginnings of a record's missing fields → words.
-_PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
-_ENDED: Final = "the run was ended before this was measured"
 _INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
-#: Properties of a machine that change numbers.
-_CONDITIONS: Final = (
-    "Device",
-    "Identity",
-    "Caches",
-    "C library",
-    "Framework",
-    "Driver, CUDA, cuDNN",
-    "Arithmetic",
-)
-
-
-@dataclass(frozen=True)
-class Replica:
-    """One machine of a report: its record, its name, and the findings of that record alone."""
-
-    stored: Stored
-    label: str
-    findings: Findings
-
-    @property
-    def about(self) -> str:
-        """The kind of machine, as claims name it."""
-        return "a GPU" if self.stored.record.environment.gpu else "a CPU"
-
-    @property
-    def day(self) -> str:
-        """The day of the measurement."""
-        return self.stored.record.started[:10]
-
-    @property
-    def files(self) -> list[str]:
-        """The record and all that are pooled with it."""
-        return [file for run in self.stored.runs for file in run.files]
-
-    @property
-    def claims(self) -> dict[str, DetailedClaim]:
-        """The claims that read this record, and those that it should have had data for."""
-        own = set(self.files)
-        return {
-            id: claim
-            for id, claim in self.findings.claims.items()
-            if isinstance(claim, DetailedClaim)
-            and (claim.verdict == "not measured" or own.intersection(claim.files))
-        }
 
 
 @dataclass(frozen=True)
@@ -133,408 +68,230 @@ class Original:
     commands: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class ClaimResult:
-    """A claim on one machine; ``letter`` is one of ``AGREEMENTS``."""
-
-    replica: Replica
-    claim: DetailedClaim
-    letter: str
-
-    @property
-    def agreement(self) -> str:
-        """The agreement in a word or two."""
-        words = AGREEMENTS[self.letter].removesuffix(" to the paper")
-        return "same" if self.letter == "A" else words
-
-    @property
-    def effect(self) -> float | None:
-        """The number of a claim of one comparison; None if it was not measured."""
-        effect = self.claim.effect
-        if isinstance(effect, Missing):
-            return None
-        return effect.value if isinstance(effect, Estimate) else effect
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why the claim is not supported, without the name of the machine."""
-        texts = self.claim.reasons
-        for name in (self.replica.label, self.replica.stored.record.environment.label):
-            texts = tuple(text.replace(f" on {name}", "") for text in texts)
-        return list(dict.fromkeys(_REASONS.get(text, text).rstrip(".") for text in texts))
-
-
-def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, list[ClaimResult]]:
-    """Compare each claim with the paper's, on each machine of the kind that it is about."""
-    rows: dict[str, list[ClaimResult]] = {}
-    for replica in replicas:
-        for id, claim in replica.claims.items():
-            result = ClaimResult(replica, claim, agreement(paper.claims.get(id), claim))
-            rows.setdefault(id, []).append(result)
-    return rows
-
-
-def agreement(paper: Claim | None, claim: Claim) -> str:
-    """The letter of ``AGREEMENTS`` for a claim on one machine."""
-    if claim.verdict == "undecided":
-        return "U"
-    if claim.verdict not in _DECIDED:
-        return "N"
-    if paper is None or paper.verdict not in _DECIDED:
-        return "D"
-    return "A" if paper.verdict == claim.verdict else "C"
-
-
-def letters_of(results: Iterable[ClaimResult], replicas: Iterable[Replica]) -> list[str]:
-    """A letter for each machine; empty where the claim is about another kind."""
-    letters = {result.replica.stored.file: result.letter for result in results}
-    return [letters.get(replica.stored.file, "") for replica in replicas]
-
-
-def contradicted(results: Iterable[ClaimResult]) -> bool:
-    """Whether a machine contradicts the paper."""
-    return any(result.letter == "C" for result in results)
-
-
-def confirmed(results: Sequence[ClaimResult]) -> bool:
-    """Whether every machine that decides the claim agrees with the paper, and one does."""
-    return not contradicted(results) and any(result.letter == "A" for result in results)
-
-
-# ---------------------------------------------------------------------------------------- summary
-
-
-def summary(replicas: Sequence[Replica], paper: Findings) -> str:
-    """How many claims have the paper's verdict, by kind of machine, and which others do not."""
-    lines = []
-    for about in dict.fromkeys(replica.about for replica in replicas):
-        group = [replica for replica in replicas if replica.about == about]
-        titles: dict[str, list[str]] = {}
-        for id, results in compare(group, paper).items():
-            outcome = _outcome(results, paper.claims.get(id))
-            titles.setdefault(outcome, []).append(results[0].claim.title)
-        if not titles:
-            none = f"0 of 0 claims about {about}: the paper makes none that one run can test"
-            lines.append(none)
-            continue
-        same = len(titles.get("same", ()))
-        decided = same + sum(len(titles.get(outcome, ())) for outcome in _DIFFERENT)
-        where = group[0].label
-        if len(group) > 1:
-            where = f"all of {len(group)} machines that decide them"
-        line = (
-            f"{same} of {decided} claims about {about} that the paper decides were measured and "
-            f"have its verdict on {where}"
-        )
-        for outcome in (*_DIFFERENT, *_NO_VERDICT):
-            listed = titles.get(outcome, [])
-            if listed:
-                line += f"; {len(listed)} {outcome} ({'; '.join(first_few(listed))})"
-            elif outcome == "contrary":
-                line += "; 0 contrary"
-        lines.append(line)
-    return "; ".join(lines) or "0 of 0 claims: no record of this study"
-
-
-def _outcome(results: Sequence[ClaimResult], paper: Claim | None) -> str:
-    """The outcome of a claim on all machines, compared with the paper's verdict."""
-    letters = {result.letter for result in results}
-    if paper is None or paper.verdict not in _DECIDED:
-        return _NO_VERDICT["D" not in letters]
-    if confirmed(results):
-        return "same"
-    return _DIFFERENT["CUN".index(next(letter for letter in "CUN" if letter in letters))]
-
-
-def completeness(replica: Replica) -> str:
-    """How much of its plan a run measured, as far as its record tells."""
-    record = replica.stored.record
-    ended = _ENDED in record.environment.missing.values()
-    measured = sum(case.status == "ok" for case in record.cases)
-    text = (
-        f"The {plan_text(replica.stored)} was {'ended' if ended else 'finished'} after "
-        f"{_minutes(replica)} minutes, with {measured} of {len(record.cases)} cases"
-    )
-    timed = gates.disturbed(run.record for run in replica.stored.runs)
-    if timed:
-        text += f" and {timed[1]:,} timed measurements"
-    missing = record.environment.missing.items()
-    lacking = [_part_name(name) for name, why in missing if why == _ENDED]
-    return f"{text}; parts were not reached: {', '.join(first_few(lacking))}" if lacking else text
-
-
-def _minutes(replica: Replica) -> int:
-    """The minutes of all runs of a machine."""
-    shards = (shard for run in replica.stored.runs for shard in run.shards)
-    return sum(_minutes_of(shard.record) for shard in shards)
-
-
-def _minutes_of(record: Record) -> int:
-    began, ended = map(datetime.fromisoformat, (record.started, record.finished))
-    return math.ceil((ended - began).total_seconds() / 60)
-
-
-def measured_on(replicas: Iterable[Replica]) -> str:
-    """The days of the measurements."""
-    days = sorted(replica.day for replica in replicas)
-    if days[0] == days[-1]:
-        return f"measured on {days[0]}"
-    return f"measured from {days[0]} to {days[-1]}"
-
-
 # ----------------------------------------------------------------------------------------- report
 
 
 def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[str]) -> Findings:
     """All that the report of these machines prints."""
-    paper, one = original.findings, replicas[0] if len(replicas) == 1 else None
+    paper, single = original.findings, len(replicas) == 1
     rows = compare(replicas, paper)
-    own_facts: dict[str, Any]
-    if one:
-        claims: dict[str, Claim] = dict(one.claims)
-        figures, own_facts = _beside(original, one, rows)
-        own_facts |= _compared_with_paper(original, one, rows)
-        tables = [_claims_of_one(one, rows, paper), _setup(original, one)]
-        tables += [_differing(one, paper), _numbers(one, paper)]
-        tables += [*one.findings.tables.values(), _records(replicas)]
+    if single:
+        rows = dict(sorted(rows.items(), key=lambda item: "CUADN".index(item[1][0].letter)))
+        findings = _report_of_one(original, replicas[0], rows)
     else:
-        claims = {id: _verdict_of_all(results) for id, results in rows.items()}
-        figures, own_facts = _figures(original, replicas, rows)
-        tables = [_claims_of_many(replicas, rows, paper), _machines(replicas), _records(replicas)]
-    several = f"{len(replicas)} machines" if replicas else "no machine"
+        findings = _report_of_many(original, replicas, rows)
+    others: dict[str, list[str]] = {}
+    for id, claim in paper.claims.items():
+        if id not in rows:
+            others.setdefault(claim.about, []).append(claim.title)
+    days = sorted(replica.stored.record.started[:10] for replica in replicas)
+    facts = {
+        "summary": summary(replicas, paper),
+        "single": single,
+        "days": list(dict.fromkeys((*days[:1], *days[-1:]))),
+        "others": others,
+        "reasons": _grouped_reasons(original, rows, single=single),
+        "missing": missing_parts(replicas),
+        "left_out": list(left_out),
+    }
+    return replace(findings, facts=facts | dict(findings.facts))
+
+
+def _report_of_one(original: Original, one: Replica, rows: Judgements) -> Findings:
+    """The claims, figure and tables of one machine beside the paper's."""
+    paper = original.machines.get(one.about)
+    runs = [Run(one.stored, f"This machine: {one.label}")]
+    if paper and paper.stored.file != one.stored.file:
+        runs.append(Run(paper.stored, f"Paper: {paper.label}"))
+    numbers, formulas = _numbers(one, original.findings)
+    figures, facts = _beside(original, one, rows)
+    cases = []
+    for (judgement,) in rows.values():
+        difference = _other_cases(judgement.paper.formulas, judgement.claim.formulas)
+        if judgement.letter != "N" and difference:
+            cases.append({"claim": judgement.claim.title, "text": difference})
+    machine = setup(runs)
+    conditions = [name for name, own, *other in machine.rows if other not in ([], [own])]
+    facts |= {
+        "where": one.label,
+        "completeness": completeness(one),
+        "conditions": conditions,
+        "virtual": all(_is_virtual(run.stored) for run in runs),
+        "formulas": formulas,
+        "record": f"data/{one.stored.file}",
+        "commands": _commands(one),
+        "cases": cases,
+        "parts": {id: _in_words(id.removeprefix("tbl-")) for id in one.findings.tables},
+    }
+    tables = [_claims_of_one(one, rows), machine, numbers, *one.findings.tables.values()]
+    return _findings([*tables, _records([one])], figures, one.claims, facts)
+
+
+def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judgements) -> Findings:
+    """The claims of many machines, or of none."""
+    compared = original.compared
+    measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
+    figures, facts = _figures(compared, measured, replicas, rows)
+    facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
+    claims = {id: _verdict_of_all(judgements) for id, judgements in rows.items()}
+    machines = table_of("tbl-machines", [machine.cells for machine in measured], wide=True)
+    tables = [_claims_of_many(replicas, rows), machines, _records(replicas)]
+    return _findings(tables, figures, claims, facts)
+
+
+def _findings(
+    tables: Iterable[Table],
+    figures: Mapping[str, Drawing],
+    claims: Mapping[str, Claim],
+    facts: Mapping[str, Any],
+) -> Findings:
     return Findings(
         values={},
         tables={table.id: table for table in tables if table.rows},
-        figures={figure.id: figure for figure in figures},
+        figures={id: Figure(id, drawing) for id, drawing in figures.items()},
         claims=claims,
-        facts={
-            "summary": summary(replicas, paper),
-            "completeness": completeness(one) if one else "",
-            "where": one.label if one else several,
-            "single": one is not None,
-            "others": _not_counted(paper, claims),
-            "reasons": _grouped_reasons(original, rows, len(replicas)),
-            "letters": [f"{letter} {words}" for letter, words in AGREEMENTS.items()],
-            "left_out": list(left_out),
-            "measured_on": measured_on(replicas).capitalize() if replicas else "",
-            "commands": _commands(replicas),
-            "missing": _missing(replicas),
-        }
-        | own_facts,
-        key_figure=figures[0].id if figures else "",
+        facts=facts,
+        key_figure=next(iter(figures), ""),
     )
 
 
-def _grouped_reasons(
-    original: Original, rows: Mapping[str, Sequence[ClaimResult]], machines: int
-) -> list[dict[str, Any]]:
+def _grouped_reasons(original: Original, rows: Judgements, *, single: bool) -> list[dict[str, Any]]:
     """Claims with the same reasons, and the commands that measured them for the paper if any."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for id, results in rows.items():
-        texts = tuple(_reasons(results, machines))
-        paper = original.findings.claims[id]
+    for judgements in rows.values():
+        texts, first = _reasons(judgements, single=single), judgements[0]
         commands: dict[str, None] = {}
-        if machines == 1 and results[0].letter == "N" and isinstance(paper, DetailedClaim):
-            files = (file for file in paper.files if file in original.commands)
+        if single and first.letter == "N":
+            files = (file for file in first.paper.files if file in original.commands)
             commands = dict.fromkeys(original.commands[file] for file in files)
         if texts:
-            groups.setdefault((texts, tuple(commands)), []).append(results[0].claim.title)
-    return [
-        {"claims": titles, "texts": texts, "commands": commands}
-        for (texts, commands), titles in groups.items()
-    ]
+            groups.setdefault((tuple(texts), tuple(commands)), []).append(first.claim.title)
+    reasons = []
+    for (shared, recipe), titles in groups.items():
+        # Several claims are listed below the reason that they share.
+        lists = (shared, titles) if titles[1:] and not shared[1:] else (titles, shared)
+        reasons.append({"heads": lists[0], "texts": lists[1], "commands": recipe})
+    return reasons
 
 
-def _not_counted(paper: Findings, counted: Mapping[str, Claim]) -> list[dict[str, Any]]:
-    """The claims of the paper that the report does not count, by what they are about."""
-    titles: dict[str, list[str]] = {}
-    for id, claim in paper.claims.items():
-        if id not in counted:
-            titles.setdefault(claim.about, []).append(claim.title)
-    return [{"about": about, "titles": group} for about, group in titles.items()]
-
-
-def _compared_with_paper(
-    original: Original, replica: Replica, rows: Mapping[str, Sequence[ClaimResult]]
-) -> dict[str, Any]:
-    """How the conditions and the cases of one record differ from the paper's."""
-    paper, cases = original.machines.get(replica.about), []
-    for id, (result,) in rows.items():
-        original_claim = original.findings.claims[id]
-        assert isinstance(original_claim, DetailedClaim)
-        if result.letter != "N":
-            difference = other_cases(original_claim.formulas, result.claim.formulas)
-            if difference:
-                cases.append({"claim": result.claim.title, "text": difference})
-    return {
-        "conditions": _conditions(replica, paper) if paper else [],
-        "same_system": _same_system(replica, paper) if paper else "",
-        "other_numbers": _numbers_of_other_cases(replica, original.findings),
-        "formulas": _formulas(replica, original.findings),
-        "record": f"data/{replica.stored.file}",
-        "cases": cases,
-        "parts": [
-            {"id": id, "name": _in_words(id.removeprefix("tbl-"))} for id in replica.findings.tables
-        ],
-    }
-
-
-def _plain(cell: Any) -> str:
-    return cell.reason if isinstance(cell, Missing) else str(cell)
-
-
-def _conditions(replica: Replica, paper: Replica) -> list[str]:
-    """The conditions of a machine that differ from those of the paper's machine."""
-    own, others = (_conditions_of(item) for item in (replica, paper))
-    texts = []
-    for name, text in own.items():
-        if text != others[name]:
-            texts.append(f"{name}: {text} here; {others[name]} in the paper")
-    policies = ([*item.stored.record.protocol.processes] for item in (replica, paper))
-    texts += [f"Memory policies: {text}" for text in _in_one_only(*policies)]
-    if own["Threads"] != others["Threads"] and own["Device"] != others["Device"]:
-        texts.append("Threads and machine changed together, so that their effects are not separate")
+def _reasons(judgements: Sequence[Judgement], *, single: bool) -> list[str]:
+    """Why a claim does not agree on every machine, contrary machines first."""
+    texts: list[str] = []
+    for letter in "CUN":
+        group = [judgement for judgement in judgements if judgement.letter == letter]
+        lines = []
+        for judgement in group:
+            if single:
+                lines += [
+                    f"{judgement.agreement.capitalize()}: {reason}" for reason in judgement.reasons
+                ]
+            else:
+                reasons = "; ".join(first_few(judgement.reasons))
+                lines.append(f"{judgement.replica.label}: {judgement.agreement}: {reasons}")
+        if letter == "N" and group and not single:
+            shared = dict.fromkeys(reason for item in group for reason in item.reasons)
+            count = f"{len(group)} of {len(judgements)} machines"
+            lines = [f"Not measured on {count}: {'; '.join(first_few([*shared]))}"]
+        texts += first_few(lines, _LISTED)
     return texts
 
 
-def _conditions_of(replica: Replica) -> dict[str, str]:
-    """The conditions of a run by name."""
-    record = replica.stored.record
-    environment, facts = record.environment, properties(record.environment)
-    batches = (case.factors.get("batch") for case in record.cases if case.status == "ok")
-    largest = max((batch for batch in batches if isinstance(batch, int)), default=0)
-    timed = gates.disturbed(run.record for run in replica.stored.runs)
-    return {name: _plain(facts[name]) for name in _CONDITIONS} | {
-        "Threads": str(environment.threads),
-        "Vector instructions of PyTorch": environment.torch.cpu_capability,
-        "Timed measurements": f"{timed[1]:,}" if timed else "not recorded",
-        "Plan": f"{plan_text(replica.stored)}, {_minutes(replica)} minutes",
-        "Largest batch": f"{largest:,}" if largest else "none",
-    }
+def _is_virtual(stored: Stored) -> bool:
+    host = stored.record.environment.host
+    return host is not None and host.virtualisation not in (None, "none")
 
 
-def _same_system(replica: Replica, paper: Replica) -> str:
-    """The system that two virtual machines share; empty if they differ."""
-    own, other = (item.stored.record.environment for item in (replica, paper))
-    for host in (own.host, other.host):
-        if host is None or host.virtualisation in (None, "none"):
-            return ""
-    return own.operating_system if own.operating_system == other.operating_system else ""
-
-
-def other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
+def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """How the compared cases differ from the paper's, by their formulas; empty if they do not."""
     texts = []
     if len(paper) != len(own):
         texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
-    return "; ".join([*texts, *_in_one_only(_all_parts(own), _all_parts(paper))])
+    parts = (
+        [part for formula in formulas for part in formula_parts(formula)]
+        for formulas in (own, paper)
+    )
+    return "; ".join([*texts, *_in_one_only(*parts)])
 
 
 def _in_one_only(own: Sequence[str], paper: Sequence[str]) -> list[str]:
     """Name what only this machine has, and what only the paper has."""
     texts = []
     for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
-        if different := [part for part in parts if part not in others]:
+        if different := [*dict.fromkeys(part for part in parts if part not in others)]:
             texts.append(f"{', '.join(first_few(different))} only {where}")
     return texts
 
 
-def _all_parts(formulas: Iterable[str]) -> list[str]:
-    parts: dict[str, None] = {}
-    for formula in formulas:
-        parts |= dict.fromkeys(formula_parts(formula))
-    return list(parts)
+# ------------------------------------------------------------------------------- tables of claims
 
 
-def _verdict_of_all(results: Sequence[ClaimResult]) -> Claim:
+def _verdict_of_all(judgements: Sequence[Judgement]) -> Claim:
     """A claim with the verdict of all machines that decide it, undecided if they differ."""
-    counts = Counter(result.claim.verdict for result in results)
-    decided = [verdict for verdict in counts if verdict in _DECIDED]
+    counts = Counter(judgement.claim.verdict for judgement in judgements)
+    decided = [verdict for verdict in counts if verdict in DECIDED]
     words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
     verdict = decided[0] if len(decided) == 1 else "undecided"
-    return replace(results[0].claim, verdict=verdict, because=words, compared=())
+    return replace(judgements[0].claim, verdict=verdict, because=words, compared=())
 
 
-def _claims_of_one(
-    replica: Replica, rows: Mapping[str, Sequence[ClaimResult]], paper: Findings
-) -> Table:
+def _claims_of_one(replica: Replica, rows: Judgements) -> Table:
     """Each claim with what it expects, what the paper measured, and what this machine measured."""
     cells = []
-    for id, (result,) in rows.items():
-        original = paper.claims[id]
-        assert isinstance(original, DetailedClaim)
-        expected = result.claim.expected or original.expected
-        range = f" (expected: {expected})" if expected else ""
+    for (judgement,) in rows.values():
+        claim, paper, agreement = judgement.claim, judgement.paper, judgement.agreement
+        expected = claim.expected or paper.expected
+        if judgement.letter != "N" and claim.known < paper.known:
+            agreement += f", on {claim.known} of {paper.known} comparisons"
         cells.append({
-            "Claim": f"{result.claim.title}{range}",
-            "Agreement": _on_comparisons(result, original),
-            "This machine": _with_verdict(result.claim),
-            "Paper": _with_verdict(original),
+            "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
+            "Agreement": agreement,
+            "This machine": f"{claim.verdict}: {claim.measured}".removeprefix("not measured: "),
+            "Paper": f"{paper.verdict}: {paper.measured}".removeprefix("not measured: "),
         })  # fmt: skip
     return replace(table_of("tbl-claims", cells, wide=True), sources=replica.stored.files)
 
 
-def _on_comparisons(result: ClaimResult, paper: DetailedClaim) -> str:
-    """The agreement, and on how many comparisons it rests if the paper measured more."""
-    own, others = result.claim.known, paper.known
-    if result.letter == "N" or own >= others:
-        return result.agreement
-    return f"{result.agreement}, on {own} of {others} comparisons"
-
-
-def _with_verdict(claim: DetailedClaim) -> str:
-    if claim.measured == "not measured":
-        return claim.measured
-    return f"{claim.verdict}: {claim.measured}"
-
-
-def _claims_of_many(
-    replicas: Iterable[Replica], rows: Mapping[str, Sequence[ClaimResult]], paper: Findings
-) -> Table:
+def _claims_of_many(replicas: Iterable[Replica], rows: Judgements) -> Table:
     """Each claim with the number of machines by agreement, the range of its effect and the next."""
     table: list[dict[str, Content]] = []
-    for n, (id, results) in enumerate(rows.items(), start=1):
-        claim, counts = results[0].claim, Counter(result.letter for result in results)
-        measured = [result for result in results if result.effect is not None]
-        none = Missing("several comparisons, or none was measured")
+    none = Missing("several comparisons, or none was measured")
+    for n, judgements in enumerate(rows.values(), start=1):
+        claim, counts = judgements[0].claim, Counter(item.letter for item in judgements)
+        measured = [item for item in judgements if isinstance(item.claim.effect, float)]
+        effects = [item.claim.effect for item in measured if isinstance(item.claim.effect, float)]
         cells: dict[str, Content] = {"No.": str(n), "Claim": claim.title}
-        cells["Paper"] = paper.claims[id].verdict
+        cells["Paper"] = judgements[0].paper.verdict
         cells |= {letter: counts[letter] for letter in "ACUN"}
-        cells["Range"] = _range(measured, claim.unit) if measured else none
-        cells["Next machine"] = _prediction(measured, claim.unit) if measured else none
+        cells["Range"] = _range(effects, claim.unit) if effects else none
+        cells["Next machine"] = _prediction(measured, effects, claim.unit) if effects else none
         table.append(cells)
     files = tuple(file for replica in replicas for file in replica.stored.files)
     return replace(table_of("tbl-claims", table, wide=True), sources=files)
 
 
-def _effects(results: Iterable[ClaimResult]) -> list[float]:
-    return [result.effect for result in results if result.effect is not None]
+def _range(effects: Sequence[float], unit: str) -> str:
+    low, high = (quantity_text(float(f"{end:.3g}"), unit) for end in (min(effects), max(effects)))
+    return low if low == high else f"{low} to {high}"
 
 
-def _range(measured: Iterable[ClaimResult], unit: str) -> str:
-    effects = _effects(measured)
-    ends = [quantity_text(float(f"{end:.3g}"), unit) for end in (min(effects), max(effects))]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def _prediction(measured: Sequence[ClaimResult], unit: str) -> Content:
+def _prediction(measured: Iterable[Judgement], effects: Sequence[float], unit: str) -> Content:
     """The interval in which the effect on the next machine is expected, or why there is none."""
-    if len(measured) < FEWEST_MACHINES:
+    if len(effects) < FEWEST_MACHINES:
         return Missing(f"fewer than {FEWEST_MACHINES} machines measured it")
-    if why := _unlike(measured):
+    if why := _unlike(judgement.replica for judgement in measured):
         return Missing(why)
-    interval = next_effect(_effects(measured))
+    interval = next_effect(effects)
     if interval is None:
         return Missing("an effect is not positive, so that it has no logarithm")
     low, high = (plain(end, 3) for end in interval)
     return f"[{low}, {high}]{'' if unit == '1' else f' {unit}'}"
 
 
-def _unlike(measured: Iterable[ClaimResult]) -> str:
+def _unlike(replicas: Iterable[Replica]) -> str:
     """Why machines are no sample of one population; empty if they may be."""
     libraries, allocators = set(), set()
-    for result in measured:
-        environment = result.replica.stored.record.environment
+    for replica in replicas:
+        environment = replica.stored.record.environment
         libraries.add(environment.host.c_library if environment.host else None)
         named = (n for n in environment.variables if "MALLOC" in n or n == "LD_PRELOAD")
         allocators.add(tuple((name, environment.variables[name]) for name in sorted(named)))
@@ -545,52 +302,29 @@ def _unlike(measured: Iterable[ClaimResult]) -> str:
     return "the machines differ in their allocator" if len(allocators) > 1 else ""
 
 
-def _reasons(results: Sequence[ClaimResult], machines: int) -> list[str]:
-    """Why a claim does not agree on every machine, contrary machines first."""
-    texts: list[str] = []
-    for letter in "CUDN":
-        group = [result for result in results if result.letter == letter]
-        if letter == "N" and group and machines > 1:
-            reasons = first_few([*dict.fromkeys(text for r in group for text in r.reasons)])
-            texts.append(
-                f"{len(group)} of {len(results)} machines: not measured: {'; '.join(reasons)}"
-            )
-            continue
-        lines = []
-        for result in group:
-            if machines > 1:
-                reasons = first_few(result.reasons)
-                lines.append(f"{result.replica.label}: {result.agreement}: {'; '.join(reasons)}")
-            else:
-                lines += [f"{result.agreement}: {reason}" for reason in result.reasons]
-        texts += first_few(lines, _LISTED)
-    return texts
-
-
 # ---------------------------------------------------------------------------------------- figures
 
 
 def _beside(
-    original: Original, replica: Replica, rows: Mapping[str, Sequence[ClaimResult]]
-) -> tuple[list[Figure], dict[str, Any]]:
-    """The study's key figure, row by row: the paper's machine at the left, this one beside it.
+    original: Original, replica: Replica, rows: Judgements
+) -> tuple[dict[str, Drawing], dict[str, Any]]:
+    """The study's key figure, row by row: this machine at the left, the paper's beside it.
 
     Also returns the name of the figure, its finding, and the paper's machine if it is drawn.
     """
     own, paper = replica.findings.shown_figure, original.machines.get(replica.about)
     if own is None:
-        return [], {}
+        return {}, {}
     label, label_of_paper = replica.label, paper.label if paper else ""
     if label == label_of_paper:
         label, label_of_paper = f"{label} (this record)", f"{label} (paper)"
-    panels = _titled(own, label)
+    panels, count = _titled(own, label), len(own.drawing.panels)
     other = paper.findings.figures.get(own.id) if paper else None
-    if other and len(other.drawing.panels) == len(panels):
-        left = _titled(other, label_of_paper)
-        panels = [panel for pair in zip(left, panels, strict=True) for panel in pair]
+    if other and len(other.drawing.panels) == count:
+        right = _titled(other, label_of_paper)
+        panels = [panel for pair in zip(panels, right, strict=True) for panel in pair]
     else:
-        other = None
-    count = len(own.drawing.panels)
+        label_of_paper = ""
     drawing = replace(
         own.drawing,
         panels=tuple(panels),
@@ -599,21 +333,14 @@ def _beside(
         height=count * own.drawing.height / own.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    agreeing = sum(results[0].letter == "A" for results in rows.values())
-    finding = f"{agreeing} of {len(rows)} claims have the paper's verdict on {replica.label}"
-    compared = [item for item in (replica, paper) if item]
-    measures = [measure(item.stored, item.label, original.compared) for item in compared]
-    if original.compared.heading and len(rank(measures)) == len(compared) > 1:
-        effects = [with_interval(number(m.measured), str(m.measured.unit)) for m in measures]
-        finding = f"{original.compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
-    name = _in_words(own.name)
-    facts = {
-        "paper": label_of_paper if other else "",
-        "here": label,
-        "name": name,
-        "finding": finding,
-    }
-    return [Figure("fig-beside", drawing)], {"beside": facts}
+    agreeing = sum(judgements[0].letter == "A" for judgements in rows.values())
+    finding = f"{agreeing} of {len(rows)} claims have the paper's verdict on {label}"
+    compared = original.compared
+    effects = [_effect(measure(item.stored, "", compared)) for item in (replica, paper) if item]
+    if compared.heading and all(effects) and effects[1:]:
+        finding = f"{compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
+    facts = {"paper": label_of_paper, "here": label, "finding": finding}
+    return {"fig-beside": drawing}, {"beside": facts | {"name": _in_words(own.name)}}
 
 
 def _in_words(id: str) -> str:
@@ -624,210 +351,113 @@ def _titled(figure: Figure, title: str) -> list[Any]:
     return [replace(panel, title=title) for panel in figure.drawing.panels]  # type: ignore[type-var]
 
 
+def _effect(machine: MeasuredMachine) -> str:
+    """The compared effect on a machine with its interval; empty if it was not measured."""
+    effect = number(machine.measured)
+    return "" if isinstance(effect, Missing) else with_interval(effect, str(machine.measured.unit))
+
+
 def _figures(
-    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Sequence[ClaimResult]]
-) -> tuple[list[Figure], dict[str, Any]]:
+    compared: MachineComparison[Any],
+    measured: Sequence[MeasuredMachine],
+    replicas: Sequence[Replica],
+    rows: Judgements,
+) -> tuple[dict[str, Drawing], dict[str, Any]]:
     """The map of claims and machines, and the compared effect in order, with their findings."""
     if not rows:
-        return [], {}
-    names = tuple(f"{replica.label}  {n}" for n, replica in enumerate(replicas, start=1))
-    letters = [letters_of(results, replicas) for results in rows.values()]
+        return {}, {}
+    letters = [letters_of(judgements, replicas) for judgements in rows.values()]
     claims = tuple(str(number) for number in range(1, len(rows) + 1))
+    names = tuple(replica.label for replica in replicas)
     grid = Grid(names, claims, tuple(zip(*letters, strict=True)), "".join(AGREEMENTS), "Claim")
-    place, compared = f"{__name__}._figures", original.compared
-    figures = [Figure("fig-map", Drawing((grid,), wide=True, height=grid.height, place=place))]
-    facts: dict[str, Any] = {"effect": compared.heading, "numbered": len(replicas) > _NAMED}
-    facts["finding"] = (
-        f"{sum(map(confirmed, rows.values()))} of {len(rows)} claims agree on every machine that "
-        f"decides them, {sum(map(contradicted, rows.values()))} are contrary on some"
-    )
-    measured = []
-    for n, replica in enumerate(replicas, start=1):
-        name = str(n) if facts["numbered"] else replica.label
-        measured.append(measure(replica.stored, name, compared))
-    known = rank(measured)
+    place = f"{__name__}._figures"
+    figures = {"fig-map": Drawing((grid,), wide=True, height=grid.height, place=place)}
+    outcomes = Counter(outcome(judgements) for judgements in rows.values())
+    facts = {
+        "finding": f"{outcomes['A']} of {len(rows)} claims agree on every machine that decides "
+        f"them, {outcomes['C']} are contrary on some"
+    }
+    known = [machine for machine in measured if _effect(machine)]
     if compared.heading and len(known) > 1:
-        panel = dots(known, compared, str(known[0].measured.unit))
-        drawing = Drawing((panel,), wide=True, height=panel.height, place=place)
-        figures.append(Figure("fig-effects", drawing))
-        ends = (known[0], known[-1])
-        low, high = (
-            with_interval(number(m.measured), str(m.measured.unit)) for m in reversed(ends)
-        )
-        facts["ends"] = f"from {low} on {ends[1].name} to {high} on {ends[0].name}"
+        figures["fig-effects"] = drawing_of(known, (), compared)
+        most, least = (f"{_effect(machine)} on {machine.name}" for machine in (known[0], known[-1]))
+        facts["effects"] = f"{compared.heading} on each machine, from {least} to {most}"
     return figures, facts
 
 
-# ----------------------------------------------------------------------------------------- tables
+# ----------------------------------------------------------------------------------- other tables
 
 
-def _setup(original: Original, replica: Replica) -> Table:
-    """Table of this machine and the paper's."""
-    runs = [Run(replica.stored, f"This machine: {replica.label}")]
-    paper = original.machines.get(replica.about)
-    if paper and paper.stored.file != replica.stored.file:
-        runs.insert(0, Run(paper.stored, f"Paper: {paper.label}"))
-    return setup(runs)
+def _numbers(one: Replica, paper: Findings) -> tuple[Table, list[str]]:
+    """The numbers of this machine beside the paper's, first those that differ most.
 
-
-def _pairs(replica: Replica, paper: Findings) -> list[tuple[Value, Value]]:
-    """The numbers of this record with those of the paper."""
-    pairs = []
-    for id, value in replica.findings.values.items():
+    Also returns the formulas of those whose names do not describe them.
+    """
+    rows: list[tuple[float, dict[str, str]]] = []
+    formulas = []
+    for id, value in one.findings.values.items():
         original = paper.values.get(id)
-        if original and value.sources:
-            pairs.append((value, original))
-    return pairs
-
-
-def _numbers(replica: Replica, paper: Findings) -> Table:
-    """The numbers of the paper about such a machine, from the paper and from this record."""
-    rows = []
-    for value, original in _pairs(replica, paper):
-        texts = {"This machine": _with_interval(value), "Paper": _with_interval(original)}
-        rows.append({"Number": _described(value), **texts})
-    return table_of("tbl-numbers", rows, wide=True)
-
-
-def _numbers_of_other_cases(replica: Replica, paper: Findings) -> list[dict[str, Any]]:
-    """The numbers that compare other cases than the paper's, grouped by the difference."""
-    names: dict[str, list[str]] = {}
-    for value, original in _pairs(replica, paper):
-        difference = other_cases([original.formula], [value.formula])
-        if difference and not isinstance(value.number, Missing):
-            names.setdefault(difference, []).append(value.name)
-    return [{"names": group, "text": text} for text, group in names.items()]
-
-
-def _differing(replica: Replica, paper: Findings) -> Table:
-    """The numbers whose intervals do not overlap with the paper's, most different first."""
-    rows: list[tuple[float, dict[str, Content]]] = []
-    for value, original in _pairs(replica, paper):
-        own, other = _ends(value), _ends(original)
-        apart = own and other and (own[0] > other[2] or own[2] < other[0])
-        texts = [_with_interval(value), _with_interval(original)]
-        if value.formula == "measurements" or not apart or texts[0] == texts[1]:
+        if not (original and value.sources):
             continue
-        assert own and other
-        difference = abs(own[1] - other[1]) / max(abs(own[1]), abs(other[1]))
-        ratio = plain(own[1] / other[1], 3) if other[1] else Missing("the paper's number is 0")
-        row: dict[str, Content] = {"Number": _described(value)}
-        row |= {"This machine": texts[0], "Paper": texts[1], "Ratio": ratio}
-        rows.append((difference, row))
-    rows.sort(key=itemgetter(0), reverse=True)
-    return table_of("tbl-differing", [row for _, row in rows[:_DIFFERING]], wide=True)
-
-
-def _ends(value: Value) -> tuple[float, float, float] | None:
-    """The lower end, the number and the upper end; None if it was not measured."""
-    result = value.number
-    if isinstance(result, Missing):
-        return None
-    if isinstance(result, Estimate):
-        return result.low, result.value, result.high
-    return result, result, result
-
-
-def _in_plain_words(value: Value) -> bool:
-    """Tell whether the formula describes the number in a few words."""
-    return len(value.formula) <= _DESCRIPTION and not re.search("[/·−,=]", value.formula)
-
-
-def _described(value: Value) -> str:
-    """The name of a number, with its formula if that is a description."""
-    known = value.formula in value.name.lower() or not _in_plain_words(value)
-    return value.name if known else f"{value.name} ({value.formula})"
-
-
-def _formulas(replica: Replica, paper: Findings) -> list[str]:
-    """How the numbers are computed whose names do not tell."""
-    texts = []
-    for value, _ in _pairs(replica, paper):
-        if not _in_plain_words(value):
+        described = len(value.formula) <= _DESCRIPTION and not re.search("[/·−,=]", value.formula)
+        known = value.formula in value.name.lower() or not described
+        if not described:
             formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" …")
-            texts.append(f"{value.name}: {formula}")
-    return texts
+            formulas.append(f"{value.name}: {formula}")
+        difference, ratio = _difference(value, original)
+        row = {"Number": value.name if known else f"{value.name} ({value.formula})"}
+        row |= {"This machine": value.interval_plain, "Paper": original.interval_plain}
+        rows.append((difference, row | {"Ratio": ratio}))
+    rows.sort(key=itemgetter(0), reverse=True)
+    return table_of("tbl-numbers", [row for _, row in rows], wide=True), formulas
 
 
-def _with_interval(value: Value) -> str:
-    parts = value.parts
-    return f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
+def _difference(value: Value, paper: Value) -> tuple[float, str]:
+    """The relative difference and the ratio of two numbers whose intervals do not overlap.
+
+    The difference of others is 0, and of those that are not measured below 0.
+    """
+    if isinstance(value.number, Missing) or isinstance(paper.number, Missing):
+        return -1.0, ""
+    low, own, high = interval_ends(value.number, 1)
+    paper_low, other, paper_high = interval_ends(paper.number, 1)
+    if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
+        return 0.0, ""
+    if _other_cases([paper.formula], [value.formula]) or value.formula == "measurements":
+        return 0.0, "other cases"
+    difference = abs(own - other) / max(abs(own), abs(other))
+    return difference, plain(own / other, 3) if other else ""
 
 
-def _machines(replicas: Sequence[Replica]) -> Table:
-    """Each machine with its ceilings, and what was disturbed or is missing."""
+def _records(replicas: Iterable[Replica]) -> Table:
+    """The records, what was disturbed and not measured, and the code that measured them."""
     rows = []
-    listed = machines(replica.stored for replica in replicas)
-    for n, (replica, known) in enumerate(zip(replicas, listed, strict=True), start=1):
-        record = replica.stored.record
-        disturbed = gates.disturbed(run.record for run in replica.stored.runs)
-        failed = sum(case.status != "ok" for case in record.cases)
-        library = record.environment.host and record.environment.host.c_library
-        row: dict[str, Content] = {"No.": str(n), "Machine": replica.label, "Day": replica.day}
-        row |= {name: rate or Missing("not measured") for name, rate in known["ceilings"].items()}
-        row["C library"] = library or Missing("not recorded")
-        row["Plan"] = plan_text(replica.stored).removesuffix(" plan")
-        row["Disturbed"] = "{} of {}".format(*disturbed) if disturbed else Missing("not monitored")
-        row["Cases not measured"] = f"{failed} of {len(record.cases)}"
-        rows.append(row)
-    return table_of("tbl-machines", rows, wide=True)
-
-
-def _records(replicas: Sequence[Replica]) -> Table:
-    """The records of each machine, with the code that measured them and the time that it took."""
-    rows = []
-    for n, replica in enumerate(replicas, start=1):
-        for run in replica.stored.runs:
-            for shard in run.shards:
-                record, number = shard.record, {"No.": str(n)} if len(replicas) > 1 else {}
-                changed = "" if record.code.tree_clean else ", changed"
-                row = {
-                    "Record": shard.file.rpartition("/")[2],
-                    "Minutes": str(_minutes_of(record)),
-                    "Commit": (record.code.commit or "unknown")[:12] + changed,
-                    "Measuring code": record.code.measuring_code[:12],
-                }
-                rows.append(number | row)
+    for replica in replicas:
+        for shard in replica.shards:
+            record, disturbed = shard.record, gates.disturbed([shard.record])
+            measured = sum(case.status == "ok" for case in record.cases)
+            changed = "" if record.code.tree_clean else ", changed"
+            row: dict[str, Content] = {
+                "Record": shard.file.rpartition("/")[2],
+                "Plan": record.protocol.plan,
+                "Minutes": str(minutes_of(record)),
+                "Cases": f"{measured} of {len(record.cases)}",
+                "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
+                "Commit": (record.code.commit or "unknown")[:12] + changed,
+                "Measuring code": record.code.measuring_code[:12],
+            }
+            rows.append(row)
     return table_of("tbl-records", rows, wide=True)
 
 
-def _commands(replicas: Sequence[Replica]) -> list[str]:
+def _commands(one: Replica) -> list[str]:
     """The commands that made the records, for whoever repeats them, with commits and minutes."""
     commands: dict[str, None] = {}
-    for replica in replicas:
-        for run in replica.stored.runs:
-            if run.record.code.commit:
-                commands[f"git checkout {run.record.code.commit[:12]}"] = None
-                commands[_INSTALL] = None
-            command = shlex.join(run.record.command)
-            if "--threads" not in command:
-                command += f" --threads {run.record.environment.threads}"
-            commands[f"{command}  # {_minutes_of(run.record)} minutes"] = None
+    for run in one.stored.runs:
+        record, command = run.record, shlex.join(run.record.command)
+        if record.code.commit:
+            commands |= {f"git checkout {record.code.commit[:12]}": None, _INSTALL: None}
+        if "--threads" not in command:
+            command += f" --threads {record.environment.threads}"
+        commands[f"{command}  # {minutes_of(record)} minutes"] = None
     return list(commands)
-
-
-def _missing(replicas: Sequence[Replica]) -> list[str]:
-    """The parts of each run that its record lacks, each with the reason."""
-    texts = []
-    for replica in replicas:
-        record, reasons = replica.stored.record, dict[str, list[str]]()
-        for name, why in record.environment.missing.items():
-            if name not in _NO_PARTS:
-                reasons.setdefault(why, []).append(_part_name(name))
-        failed = [case for case in record.cases if case.status != "ok"]
-        for status in dict.fromkeys(case.status for case in failed):
-            whys = [case.reason or status for case in failed if case.status == status]
-            first = (
-                whys[0] if len(set(whys)) == 1 else f"{whys[0].rstrip('.')}, and similar reasons"
-            )
-            reasons.setdefault(first, []).append(f"{len(whys)} of {len(record.cases)} cases")
-        where = f"{replica.label}: " if len(replicas) > 1 else ""
-        for why, names in reasons.items():
-            texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
-    return texts
-
-
-def _part_name(field: str) -> str:
-    """The words for a missing field of a record."""
-    prefix = field[: field.find(".") + 1]
-    return _PARTS.get(prefix, prefix) + field.removeprefix(prefix).replace("_", " ")

@@ -36,7 +36,7 @@ from report.core.text.format import Style
 from report.evidence.audit import Check
 from report.evidence.runs import Run
 from report.paper.claims import judge
-from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.findings import Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
@@ -56,8 +56,6 @@ Result = TypeVar("Result")
 Numbers: TypeAlias = Quantity | Mapping[str, Quantity]
 #: Result of a claim's function: a comparison, or several that have to hold together.
 Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
-#: How a claim is judged: as papers print it, or in the detail that reports print.
-Judge: TypeAlias = Callable[[str, Statement | Several], Claim]
 #: Cells of a table's rows by heading.  A heading may end with the unit in which its numbers are
 #: printed: ``Time (µs)``.
 Rows: TypeAlias = Iterable[Mapping[str, Content]]
@@ -288,7 +286,7 @@ class Study(Part[Data]):
             function = partial(_constant, quantity)
             _add(self._declarations.values, _Declared[Numbers](self, id, function, style))
 
-    def findings(self, everything: Inputs, judged: Judge = judge) -> Findings:
+    def findings(self, everything: Inputs) -> Findings:
         """Evaluate all declarations on the records that have a role; compare all machines.
 
         The sources of a table are the files of its quantities, or else all files of these records.
@@ -296,26 +294,26 @@ class Study(Part[Data]):
         """
         self._check_all(everything.records)
         inputs = everything.in_roles()
-        findings = self._evaluate(inputs, judged=judged)
+        findings = self._evaluate(inputs)
         if len(inputs.records) == len(everything.records):
             return findings
         return with_all_machines(findings, everything, inputs, self.compared)
 
-    def evaluate(self, everything: Inputs, stored: Stored, judged: Judge = judge) -> Findings:
+    def evaluate(self, everything: Inputs, stored: Stored) -> Findings:
         """Evaluate the declarations on a CPU or GPU from the one record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """
         self._check_all((stored,))
         kind = "gpu" if stored.record.environment.gpu else "cpu"
-        return self._evaluate(replace(everything, records=(stored,), roles={}), kind, judged)
+        return self._evaluate(replace(everything, records=(stored,), roles={}), kind)
 
     def _check_all(self, records: Iterable[Stored]) -> None:
         for stored in records:
             for run in stored.runs:
                 self._check(run)
 
-    def _evaluate(self, inputs: Inputs, kind: str = "", judged: Judge = judge) -> Findings:
+    def _evaluate(self, inputs: Inputs, kind: str = "") -> Findings:
         """Evaluate all declarations, or only those on parts of one ``kind``."""
         data, files, declared = self._data(inputs), inputs.files, self._declarations
         values: dict[str, Value] = {}
@@ -336,7 +334,7 @@ class Study(Part[Data]):
         no_run = Statement(_NO_RUN, Range())
         for id, claimed in _results(declared.claims, data, no_run, kind).items():
             title, about = declared.claims[id].title, _ABOUT[declared.claims[id].part.kind]
-            claims[id] = replace(judged(id, _joined(claimed)), title=title, about=about)
+            claims[id] = replace(judge(id, _joined(claimed)), title=title, about=about)
         # Reconciliations and audits belong to the whole paper, not to one record.
         reconciliations = () if kind else self._reconciliations(data)
         return Findings(

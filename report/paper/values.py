@@ -125,8 +125,13 @@ class Value:
     @property
     def interval(self) -> str:
         """Number with its interval, if any, and unit."""
+        return self._linked(self.interval_plain)
+
+    @property
+    def interval_plain(self) -> str:
+        """The same as plain text."""
         parts = self.parts
-        return self._linked(f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level)
+        return f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
 
     @property
     def range(self) -> str:
