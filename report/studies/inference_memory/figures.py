@@ -8,20 +8,15 @@ from typing import Final
 
 from figures.panels import Curve, Points, Scaling
 from report.core.missing import Missing
-from report.paper.plots import points, theory_line
+from report.paper.plots import points
 from report.quantity.evaluation import point
-from report.studies.inference_memory.results import Allocated
+from report.studies.inference_memory.results import Allocated, peaks_of
 from report.studies.inference_memory.rules import RULES, RuleComparison
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import (
-    LAYOUTS,
-    SHOWN,
-    TILED,
-    InferencePrecision,
-    small,
-)
+from report.studies.inference_memory.subject import SHOWN, TILED, InferencePrecision
 from report.theory.conditions import Layout
 
+MEGA: Final = 1e6
 _X: Final = "Batch size (images)"
 #: The networks whose peaks are mapped over the batch.
 MAPPED: Final = (SHOWN, "AlexNet", "VGG-16")
@@ -34,22 +29,24 @@ _SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
 
 
 def peaks(run: Run) -> Iterator[Scaling]:
-    """Measured peaks of ResNet-20 on a CPU, an image, on the lines that theory predicts."""
-    drawn: tuple[Points, ...] = ()
-    curves = []
-    for series, layout in enumerate(LAYOUTS):
-        measured, theory = {}, {}
-        for exponent in range(11):
-            call = small(SHOWN, 2**exponent, layout=layout)
-            if call in run.calls:
-                measured[call.batch] = run.per_image(call)
-                added = run.predicted_peak(call) - run.held(call, "before")
-                theory[call.batch] = added / call.batch
-        drawn += points(layout.replace("_", " "), measured, "MB", series=series)
-        if theory and not any(size.missing for size in theory.values()):
-            curves.append(theory_line("", theory, "MB"))
-    ticks = tuple(float(4**n) for n in range(6))
-    yield Scaling(_X, "Allocated (MB an image)", drawn, tuple(curves), x_ticks=ticks, direct=True)
+    """Measured peaks of a CPU over the predicted ones, exact ones and lower bounds."""
+    sizes: dict[str, list[tuple[float, float]]] = {"exact": [], "lower bound": []}
+    for call, row in peaks_of(run).by_call.items():
+        predicted, measured = point(run.predicted_peak(call)), point(run.peak(call))
+        if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
+            name = "lower bound" if row.residual else "exact"
+            sizes[name].append((predicted / MEGA, measured / MEGA))
+    drawn = []
+    for series, (name, own) in enumerate(sizes.items()):
+        if own:
+            x, y = zip(*own, strict=True)
+            drawn.append(Points(name, x, y, series=series, hollow=bool(series), many=True))
+    if drawn:
+        ends = (1.0, 1000.0)
+        yield Scaling(
+            "Predicted peak (MB)", "Measured peak (MB)", tuple(drawn), (Curve("", ends, ends),),
+            x_ticks=(1.0, 10.0, 100.0, 1000.0),
+        )  # fmt: skip
 
 
 def rules(comparison: RuleComparison) -> Iterator[Scaling]:
@@ -65,7 +62,8 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
     if lines:
         yield Scaling(
             "Limits, sorted by each rule (%)", "Predicted ÷ run batch",
-            tuple(lines), x_scale="linear", direct=True,
+            tuple(lines), x_scale="linear", direct=True, y_bottom=0.1, y_top=10.0,
+            regions=(("does not fit", 2.0, 1.25),),
         )  # fmt: skip
 
 
@@ -84,18 +82,11 @@ def cost(allocated: Allocated) -> Iterator[Scaling]:
             if over:
                 drawn += points(name, over, "1", series=series, hollow=hollow, joined=True)
         if drawn:
-            even = Curve("", (1.0, max(max(line.x) for line in drawn)), (1.0, 1.0))
+            even = Curve("", (1.0, 2.0**14), (1.0, 1.0))
             yield Scaling(
                 _X, "Peak over float32, contiguous", drawn, (even,), title=network,
-                x_ticks=tuple(float(4**n) for n in range(0, 8, 2)), y_bottom=0.2, y_top=5.0,
-                regions=_spike(allocated) if network == "VGG-16" else (),
+                x_ticks=tuple(float(4**n) for n in range(0, 8, 2)), y_bottom=0.2, y_top=8.0,
             )  # fmt: skip
-
-
-def _spike(allocated: Allocated) -> tuple[tuple[str, float, float], ...]:
-    """Name the largest ratio of VGG-16, beside its point."""
-    ratio = point(allocated.ratio(2, layout="channels_last", network="VGG-16"))
-    return () if isinstance(ratio, Missing) else ((f"2 images: {ratio:.1f}", 2.6, ratio * 0.93),)
 
 
 def tiling(run: Run) -> Iterator[Scaling]:

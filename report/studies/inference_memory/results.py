@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
 from operator import add
 from typing import NamedTuple, TypeAlias
 
 from report.core.missing import Missing
-from report.core.records.operations import ITEM_BYTES
 from report.evidence.cached import cached
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import rules, theory
-from report.studies.inference_memory.runs import SMALL, History, Run
+from report.studies.inference_memory.runs import History, Run
 from report.studies.inference_memory.subject import (
     LEARNED,
     NETWORKS,
@@ -28,9 +26,7 @@ from report.studies.inference_memory.subject import (
 from report.theory.conditions import Layout, conditions_of
 from report.theory.fits import Fits, least
 from report.theory.network import Theory
-from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.shapes import parameter_count
 
 #: A number of a call (of a run).
 Of: TypeAlias = Callable[[Run, Call], Quantity]
@@ -143,24 +139,10 @@ def frontier_ratios(run: Run, change: str) -> dict[Limit, Quantity]:
 
 def line_batch(run: Run, limit: Limit) -> int | None:
     """Return the batch at which the line through the peaks of 2 and 4 images meets a limit."""
-    peaks = (point(run.peak(small(limit.network, n, layout=limit.layout))) for n in (2, 4))
-    few, more = peaks
-    if isinstance(few, Missing) or isinstance(more, Missing):
-        return None
-    return rules.line(few, more, limit.bytes)
-
-
-def summed_batch(limit: Limit) -> int:
-    """Return the batch by torchinfo's estimate: parameters, images, twice the layers' outputs."""
-    outputs = parameters = 0
-    layers = layers_of(limit.network, limit.image)
-    for layer in layers:
-        if parameter_count(layer):
-            parameters += parameter_count(layer)
-            outputs += 2 * prod(layer.output_shape)
-    per_image = outputs + prod(layers[0].input_shape)
-    item = ITEM_BYTES["float32"]
-    return max(0, (limit.bytes - item * parameters) // (item * per_image))
+    calls = {batch: small(limit.network, batch, layout=limit.layout) for batch in (2, 4)}
+    peaks = {batch: run.fixed("allocated_peak", call.factors) for batch, call in calls.items()}
+    known = {batch: peak for batch, peak in peaks.items() if not isinstance(peak, Missing)}
+    return rules.line(known, 2, 4, limit.bytes) if len(known) > 1 else None
 
 
 def beyond(run: Run, changed: bool = False) -> list[Quantity]:
@@ -216,16 +198,14 @@ class Allocated:
             return Missing("no such call was measured")
         return self.by_call[call].history(call)
 
-    def saved(
-        self, batch: int, precision: InferencePrecision = REDUCED, network: str = SHOWN
-    ) -> Quantity:
-        """Return the share of the float32 peak that half precision saves."""
-        new, old = (self.peak(batch, p, network) for p in (precision, "float32"))
-        return named("saved share", 1 - new / old)
+    def saved(self, batch: int) -> Quantity:
+        """Return the share of ResNet-20's float32 peak that half precision saves."""
+        return named("saved share", 1 - self.ratio(batch, REDUCED))
 
     def histories(self) -> list[History | Missing]:
-        """Return the requests of every call."""
-        return [run.history(call) for call, run in self.by_call.items()]
+        """Return the requests of every call whose operators were captured."""
+        calls = [(call, run) for call, run in self.by_call.items() if call.network in NETWORKS]
+        return [run.history(call) for call, run in calls]
 
     def copies(self, halved: bool, layout: Layout, *networks: str) -> Copies:
         """Count in float32 or in half precision, in one layout, of some networks or of all."""
@@ -257,26 +237,14 @@ class Allocated:
         return ratios
 
     def repeated(self) -> list[Quantity]:
-        """Subtract from each peak that of the same call on another GPU, where two measured it."""
+        """Compare each peak that several GPUs measured: the largest less the smallest."""
         differences: list[Quantity] = []
-        for run in self.runs:
-            for call in run.chosen(tile=None):
-                first = self.by_call.get(call)
-                if first and first is not run and not run.peak(call).missing:
-                    differences.append(run.peak(call) - first.peak(call))
+        for call in self.by_call:
+            peaks = [run.peak(call) for run in self.runs]
+            known = [peak for peak in peaks if not peak.missing]
+            if len(known) > 1:
+                differences.append(largest(*known) - smallest(*known))
         return differences
-
-    @property
-    def split(self) -> list[tuple[int, int]]:
-        """Workspaces of half precision where maps outgrow an index, beside copies of a part."""
-        halved = [call for call in self.by_call if call.precision != "float32"]
-        splits = (self.by_call[call].split(call) for call in halved)
-        return list(filter(None, splits))
-
-    @property
-    def split_met(self) -> int:
-        """Count the workspaces of ``split`` that equal the copies of a part."""
-        return sum(abs(size - part) < part * SMALL for size, part in self.split)
 
 
 def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Call]:

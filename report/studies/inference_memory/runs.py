@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any, Final, NamedTuple
 
 from report.core.missing import Missing
@@ -18,6 +17,7 @@ from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
+    OTHERS,
     SHOWN,
     Call,
     InferencePrecision,
@@ -33,8 +33,6 @@ from report.theory.networks import CapturedNetwork
 SMALL: Final = 1e-3
 #: The axes of maps and of a convolution's weights.
 _MAP_AXES: Final = 4
-#: The elements that a signed index of 32 bits can name.
-_INDEXED: Final = 2**31
 
 
 class History(NamedTuple):
@@ -56,8 +54,8 @@ class Run(any_study.Run):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call with any outcome, by network, then by batch."""
-        calls = filter(None, map(call_of, self.stored.record.cases))
-        return tuple(sorted(calls, key=lambda call: (NETWORKS.index(call.network), call.batch)))
+        calls, order = filter(None, map(call_of, self.stored.record.cases)), (*NETWORKS, *OTHERS)
+        return tuple(sorted(calls, key=lambda call: (order.index(call.network), call.batch)))
 
     @cached
     def chosen(self, /, **where: object) -> tuple[Call, ...]:
@@ -118,11 +116,6 @@ class Run(any_study.Run):
             return absent("predicted peak", "B", peak.reason)
         return exact("predicted peak", "B", peak.total, self.file)
 
-    def per_image(self, call: Call) -> Quantity:
-        """Divide the bytes that a call allocates up to its peak by its images."""
-        grown = self.held(call, "peak") - self.held(call, "before")
-        return named("bytes an image", grown / call.batch)
-
     def persistent(self, call: Call) -> Quantity:
         """Bytes that are allocated before a call and are neither parameters nor images."""
         before, network = self.held(call, "before"), self.network(call)
@@ -165,22 +158,6 @@ class Run(any_study.Run):
                 taken += size > SMALL * copied
                 copies += abs(size - copied) < SMALL * copied
         return len(convolutions), taken, copies
-
-    def split(self, call: Call) -> tuple[int, int] | None:
-        """Compare the workspace at the peak with copies of the most images that an index can name.
-
-        Returns both sizes (B); None unless the call's widest map has more than 2³¹ elements.
-        """
-        network, history = self.network(call), self.history(call)
-        if isinstance(network, Missing) or isinstance(history, Missing):
-            return None
-        convolutions = _convolutions(network)
-        widest = max(prod(network.operator(n, 1).writes[0].shape) for n in convolutions)
-        if call.batch * widest <= _INDEXED:
-            return None
-        images = _INDEXED // widest
-        copied = max(_copied(network.operator(n, images)) for n in convolutions)
-        return history.workspace, copied
 
     def correct(self, precision: InferencePrecision) -> Sequence[Any]:
         """Return 1 for each digit that ResNet-20 recognized, else 0; nothing if not scored."""

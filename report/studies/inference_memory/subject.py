@@ -32,8 +32,10 @@ COALESCED: Final[Layout] = "channels_last"
 SHOWN: Final = "ResNet-20"
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
-#: Those of this paper in the order of its tables; older records hold others too.
+#: Those of this paper in the order of its tables.
 NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
+#: Those of older records, without theory.
+OTHERS: Final = ("CIFAR", "ZFNet")
 #: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
 LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
@@ -74,7 +76,7 @@ def small(
     layout: Layout = "contiguous",
 ) -> Call:
     """Return a call of whole maps on images of the network's own size."""
-    side = 224 if network in ("AlexNet", "VGG-16") else 32
+    side = 224 if network in ("AlexNet", "VGG-16", "ZFNet") else 32
     return Call(network, side, batch, layout, precision)
 
 
@@ -109,7 +111,8 @@ def call_of(case: Case) -> Call | None:
     known = case.factors.get("execution") in ("eager", *TILED) and "memory_limit" not in factors
     if case.factors.get("subject") != "inference" or not known:
         return None
-    return Call(**factors) if factors["network"] in NETWORKS else None  # type: ignore[arg-type]
+    named = factors["network"] in (*NETWORKS, *OTHERS)
+    return Call(**factors) if named else None  # type: ignore[arg-type]
 
 
 def limit_of(case: Case) -> Limit | None:

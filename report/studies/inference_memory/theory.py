@@ -14,8 +14,6 @@ from report.theory.fits import Fits
 from report.theory.network import Theory, scaled_fits
 from report.theory.networks import CapturedNetwork, Variant, captured
 
-#: Bytes that cuBLAS allocates for good at its first product on an H100, and cuBLASLt.
-PERSISTENT: Final = (2**25, 2**20)
 #: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
 ROOM: Final = 131_072
 #: Blocks of this size (B) and more have pages of their own under a limit.
