@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
@@ -13,7 +12,7 @@ from report.quantity.evaluation import point
 from report.studies.inference_memory.results import Allocated, peaks_of
 from report.studies.inference_memory.rules import RULES, RuleComparison
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import SHOWN, TILED, InferencePrecision
+from report.studies.inference_memory.subject import SHOWN, InferencePrecision
 from report.theory.conditions import Layout
 
 MEGA: Final = 1e6
@@ -87,23 +86,3 @@ def cost(allocated: Allocated) -> Iterator[Scaling]:
                 _X, "Peak over float32, contiguous", drawn, (even,), title=network,
                 x_ticks=tuple(float(4**n) for n in range(0, 8, 2)), y_bottom=0.2, y_top=8.0,
             )  # fmt: skip
-
-
-def tiling(run: Run) -> Iterator[Scaling]:
-    """Time against peak of tiled calls, both relative to whole maps."""
-    drawn: list[Points] = []
-    for series, (form, name) in enumerate(TILED.items()):
-        times, sizes = {}, {}
-        for call in sorted(run.chosen(execution=form), key=lambda call: call.tile or 0):
-            whole = replace(call, execution="eager", tile=None)
-            size = point(run.peak(call) / run.peak(whole))
-            if not isinstance(size, Missing):
-                times[call.tile or 0] = run.time(call) / run.time(whole)
-                sizes[call.tile or 0] = 100 * size
-        for line in points(name, times, "1", series=series, joined=True) if times else ():
-            drawn.append(replace(line, x=tuple(sizes[int(tile)] for tile in line.x)))
-    if drawn:
-        yield Scaling(
-            "Peak (% of whole maps)", "Time over whole maps", tuple(drawn), x_scale="linear",
-            x_ticks=(40.0, 60.0, 80.0, 100.0), y_bottom=1.0, y_top=16.0,
-        )  # fmt: skip

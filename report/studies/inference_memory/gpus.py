@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from typing import Final
 
 from report.core.missing import Missing
-from report.paper.study import Content
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
@@ -20,7 +19,6 @@ from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     COALESCED,
     LAYOUTS,
-    NETWORKS,
     PRECISIONS,
     REDUCED,
     SHOWN,
@@ -31,12 +29,12 @@ from report.theory.conditions import Layout
 
 #: The batches at which channels last takes most on the GPU.
 SWELLING: Final = (128, 512, 1024)
-#: The batches of the GPU's table; the source's lie among the first five.
-TABLED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
+#: The batches of sentences; the source's lie among the first five.
+PRINTED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
 #: Most are more than this share.
 _MOST: Final = 0.5
 
-study.constants(**{f"at_{batch}": exact("batch size", "1", batch) for batch in TABLED})
+study.constants(**{f"at_{batch}": exact("batch size", "1", batch) for batch in PRINTED})
 
 
 # ------------------------------------------------------------------------------- requested bytes
@@ -91,11 +89,6 @@ def _repeated(p: Paper) -> Quantity:
 
 
 on_gpu.values(repeated=_repeated)
-
-
-@gpu.value("measured")
-def kept(run: Run) -> Quantity:
-    return smallest(*(run.persistent(small(SHOWN, batch)) for batch in (64, 1024)))
 
 
 @on_gpu.claim("Every allocator history of a GPU holds the tensors of theory, in order")
@@ -156,38 +149,7 @@ def peaks_repeat(p: Paper) -> Iterator[Statement]:
 
 @on_gpu.claim("A GPU's peak of memory grows with every batch size of the source")
 def memory_monotone(p: Paper) -> Several:
-    return trend({batch: p.allocated.peak(batch) for batch in TABLED[:5]}, rising=True)
-
-
-@on_gpu.table()
-def copies(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for network, halved, layout in product(NETWORKS, (False, True), LAYOUTS):
-        copies = p.allocated.copies(halved, layout, network)
-        if copies.convolutions:
-            yield {
-                "Network": network,
-                "Precision": "half" if halved else "float32",
-                "Layout": layout.replace("_", " "),
-                "Calls": copies.calls,
-                "Convolutions": copies.convolutions,
-                "Workspace": copies.taken,
-                "Copies": copies.copies,
-            }
-
-
-@on_gpu.table(wide=True)
-def workspace(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for batch in TABLED if p.allocated.runs else ():
-        row: dict[str, Content] = {"Batch": batch}
-        for precision in PRECISIONS:
-            history = p.allocated.history(batch, precision)
-            for name in ("tensors", "workspace"):
-                row[f"{precision}, {name} (MB)"] = (
-                    absent(name, "B", history.reason)
-                    if isinstance(history, Missing)
-                    else exact(name, "B", getattr(history, name), p.allocated.file)
-                )
-        yield row
+    return trend({batch: p.allocated.peak(batch) for batch in PRINTED[:5]}, rising=True)
 
 
 # ------------------------------------------------------------------------ time and accuracy

@@ -10,7 +10,7 @@ from typing import Final
 from report.core.missing import Missing
 from report.paper.study import Content
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, exact, recorded
+from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, theory
 from report.studies.inference_memory.paper import (
@@ -45,7 +45,6 @@ from report.studies.inference_memory.rules import (
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import CHANGES, COALESCED, SHOWN, Limit, small
 from report.theory.conditions import Layout
-from report.theory.fits import least
 
 #: Ends of claims in words.
 _HALF, _QUARTER, _SIXTH = 0.5, 0.25, 1 / 6
@@ -83,7 +82,7 @@ def _layout_saved(run: Run) -> Quantity:
 
 
 cpu.texts(missed=_missed)
-for _id, _subset in (("", None), ("held_", Peaks.held_out), ("vgg_", Peaks.of_vgg)):
+for _id, _subset in (("", None), ("held_", Peaks.held_out)):
     cpu.values(
         **{
             f"{_id}exact": partial(_peaks, count=Peaks.exact, subset=_subset),
@@ -124,27 +123,7 @@ def _beyond(run: Run) -> Quantity:
     return to_digits(largest(*beyond(run) or [NO_BYTES]), 2)
 
 
-def _worked(run: Run, ran: bool) -> Quantity:
-    """Return AlexNet's batch under its larger limit: that which ran, or by the line."""
-    own = [limit for limit, _ in limits(run) if limit.network == "AlexNet"]
-    own = [limit for limit in own if limit.layout == "contiguous"]
-    if not own:
-        return NO_RATIO
-    limit = max(own, key=_bytes)
-    batch = limit.ran if ran else line_batch(run, limit)
-    return recorded("largest batch", "1", batch or Missing("the line falls"), run.file)
-
-
-def _bytes(limit: Limit) -> int:
-    return limit.bytes
-
-
-limited.values(
-    limits=_limits,
-    limits_met=partial(_limits, met=True),
-    line_batch=partial(_worked, ran=False),
-    line_ran=partial(_worked, ran=True),
-)
+limited.values(limits=_limits, limits_met=partial(_limits, met=True))
 limited.values("measured", beyond=_beyond)
 study.constants(
     room=exact("slack (KiB)", "1", theory.ROOM >> 10),
@@ -164,12 +143,9 @@ def _within(run: Run, changed: bool = False) -> Iterator[Statement]:
     yield from (size < theory.ROOM + 1 for size in beyond(run, changed))
 
 
-@cpu.table("limits", wide=True, digits={"Left (MB)": 2, "Next above by (MB)": 2})
+@cpu.table("limits")
 def limits_of_memory(run: Run) -> Iterator[Mapping[str, Content]]:
     for limit, fits in limits(run):
-        size = {n: least(at) for n, at in fits.predicted.items()}
-        left = limit.bytes - size.get(fits.largest, 0)
-        above = size[fits.largest + 1] - limit.bytes
         yield {
             "Network": limit.network,
             "Layout": limit.layout.replace("_", " "),
@@ -177,8 +153,6 @@ def limits_of_memory(run: Run) -> Iterator[Mapping[str, Content]]:
             "Line": line_batch(run, limit) or Missing("the peak falls from 2 to 4 images"),
             "Ours": fits.largest,
             "Ran": limit.ran,
-            "Left (MB)": exact("left", "B", left, run.file),
-            "Next above by (MB)": exact("above", "B", above, run.file),
         }
 
 
@@ -300,19 +274,9 @@ def _lost(run: Run, most: bool) -> Quantity:
     return 1 - _frontier(run, "nested", not most)
 
 
-def _moved(run: Run) -> Quantity:
-    """Count the limits under which ReLU in place moves the largest batch."""
-    plain = {limit.setting: limit.ran for limit, _ in limits(run)}
-    count = 0
-    for limit, _ in limits(run, changed=True):
-        count += limit.change == "in_place" and plain.get(limit.setting) != limit.ran
-    return exact("limits", "1", count, run.file)
-
-
 changed.values(
     changes=partial(_limits, changed=True),
     changes_met=partial(_limits, met=True, changed=True),
-    in_place_limits=_moved,
 )
 changed.values(
     "percent", nested_least=partial(_lost, most=False), nested_most=partial(_lost, most=True)

@@ -46,10 +46,6 @@ class Peaks(NamedTuple):
         held_out = {c: r for c, r in self.by_call.items() if c.network not in LEARNED}
         return Peaks(self.run, held_out)
 
-    def of_vgg(self) -> Peaks:
-        """Select VGG-16, which shares no block with the networks of the rules."""
-        return Peaks(self.run, {c: r for c, r in self.by_call.items() if c.network == "VGG-16"})
-
     @property
     def misses(self) -> list[Call]:
         """Calls whose peak is not the predicted one."""
@@ -156,9 +152,8 @@ def beyond(run: Run, changed: bool = False) -> list[Quantity]:
 
 
 class Copies(NamedTuple):
-    """Counts of calls on a GPU, their convolutions, workspaces, and workspaces of just copies."""
+    """Counts of convolutions on a GPU, of their workspaces, and of workspaces of just copies."""
 
-    calls: int
     convolutions: int
     taken: int
     copies: int
@@ -191,13 +186,6 @@ class Allocated:
         call = small(network, batch, precision, layout)
         return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
 
-    def history(self, batch: int, precision: InferencePrecision = "float32") -> History | Missing:
-        """Return the requests to the allocator in a call of ResNet-20."""
-        call = small(SHOWN, batch, precision)
-        if call not in self.by_call:
-            return Missing("no such call was measured")
-        return self.by_call[call].history(call)
-
     def saved(self, batch: int) -> Quantity:
         """Return the share of ResNet-20's float32 peak that half precision saves."""
         return named("saved share", 1 - self.ratio(batch, REDUCED))
@@ -207,14 +195,12 @@ class Allocated:
         calls = [(call, run) for call, run in self.by_call.items() if call.network in NETWORKS]
         return [run.history(call) for call, run in calls]
 
-    def copies(self, halved: bool, layout: Layout, *networks: str) -> Copies:
-        """Count in float32 or in half precision, in one layout, of some networks or of all."""
-        total = Copies(0, 0, 0, 0)
+    def copies(self, halved: bool, layout: Layout) -> Copies:
+        """Count in float32 or in half precision, in one layout."""
+        total = Copies(0, 0, 0)
         for call, run in self.by_call.items():
-            chosen = call.network in networks or not networks
-            if chosen and call.layout == layout and (call.precision != "float32") == halved:
-                counts = (1, *run.copies(call))
-                total = Copies(*map(add, total, counts))
+            if call.layout == layout and (call.precision != "float32") == halved:
+                total = Copies(*map(add, total, run.copies(call)))
         return total
 
     def ratio(

@@ -13,7 +13,7 @@ from report.core.records.operations import Operator
 from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
@@ -115,14 +115,6 @@ class Run(any_study.Run):
         if isinstance(peak, Missing):
             return absent("predicted peak", "B", peak.reason)
         return exact("predicted peak", "B", peak.total, self.file)
-
-    def persistent(self, call: Call) -> Quantity:
-        """Bytes that are allocated before a call and are neither parameters nor images."""
-        before, network = self.held(call, "before"), self.network(call)
-        if isinstance(network, Missing):
-            return absent("kept bytes", "B", network.reason)
-        inputs = exact("parameters and images", "B", peaks.before(network, call.batch))
-        return named("kept bytes", before - inputs)
 
     @cached
     def history(self, call: Call) -> History | Missing:

@@ -17,7 +17,7 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import Several, any_of, trend
-from report.studies.inference_memory import figures, gpus, limits, source, theory
+from report.studies.inference_memory import gpus, limits, source, theory
 from report.studies.inference_memory.paper import (
     MARGIN,
     SHOWN_BATCH,
@@ -145,16 +145,6 @@ def _of_tile(run: Run, of: Of, tile: int, form: str = "tiled_stages") -> Quantit
     return over_whole(run, of, form, tile)[0]
 
 
-def _of_tiled(run: Run, name: str) -> Quantity:
-    """Return an attribute that all tiled calls share."""
-    calls = tiled(run)
-    return exact(name, "1", getattr(calls[0], name), run.file) if calls else NO_RATIO
-
-
-def _tile(run: Run, side: int) -> Quantity:
-    return exact("tile", "1", side, run.file)
-
-
 def _extreme(
     run: Run, of: Of, most: bool, form: str | None = None, saved: bool = False
 ) -> Quantity:
@@ -173,10 +163,6 @@ varied.values(
     layers_most=partial(_layers, most=True),
 )
 varied.values(
-    tile_side=partial(_of_tiled, name="image"),
-    tile_batch=partial(_of_tiled, name="batch"),
-    tile_least=partial(_tile, side=8),
-    tile_most=partial(_tile, side=64),
     tile_layer_time=partial(_of_tile, of=Run.time, tile=8, form="tiled_layers"),
     tile_small_time=partial(_of_tile, of=Run.time, tile=8),
     tile_large_time=partial(_of_tile, of=Run.time, tile=64),
@@ -184,7 +170,13 @@ varied.values(
 gpu.values(
     gpu_tile_least=partial(_extreme, of=Run.time, most=False),
     gpu_tile_most=partial(_extreme, of=Run.time, most=True),
-    gpu_tile_batch=partial(_of_tiled, name="batch"),
+)
+
+
+study.constants(
+    tile_side=exact("pixels a side", "1", 224),
+    tile_least=exact("tile", "1", 8),
+    tile_most=exact("tile", "1", 64),
 )
 
 
@@ -237,9 +229,6 @@ def source_lenet(p: Paper) -> Quantity:
     first, *_ = p.inputs.reported.table("speedups").column("speedup")
     assert isinstance(first, float)
     return exact("printed speed-up", "1", first, p.inputs.reported_file)
-
-
-varied.figure(height=2.0)(figures.tiling)
 
 
 # ---------------------------------------------------------------------------------- supplement
