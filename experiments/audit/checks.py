@@ -79,7 +79,8 @@ def checks(row: AuditedRow) -> list[ClaimCheck]:
 
 
 def _check(row: AuditedRow, claim: str) -> ClaimCheck:
-    printed, rest = row.numbers[claim], row.without(claim)
+    others = dict(row.numbers)
+    printed, rest = others.pop(claim), replace(row, numbers=others, used=[])
     recomputed, missing, limit = None, "", None
     try:
         recomputed = rest.evaluate(claim)
