@@ -54,7 +54,6 @@ def audit(options: argparse.Namespace) -> int:
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
     table = read_table(options.file, options.table)
-    verdicts: Counter[str] = Counter()
     objects: list[dict[str, Any]] = []
     results: list[tuple[int, ClaimCheck]] = []
     lines = []
@@ -62,7 +61,6 @@ def audit(options: argparse.Namespace) -> int:
     for place, row in enumerate(rows, start=1):
         counted = row.operations_per_item()
         for check in checks(row):
-            verdicts[check.verdict] += 1
             results.append((place, check))
             objects.append({"row": place, **check.as_json(), "operations_per_item": counted})
             lines.append(f"row {place}, {check.as_text()}")
@@ -73,6 +71,7 @@ def audit(options: argparse.Namespace) -> int:
         if "config" in row.texts:
             ways = ", ".join(f"{way} {number:.4g}" for way, number in counted.items())
             lines.append(f"  forward operations per token: {ways}")
+    verdicts = Counter(check.verdict for _, check in results)
     total = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()) or "no claims"
     if options.json:
         print(json.dumps({"checks": objects, "verdicts": verdicts}, indent=1))
@@ -142,8 +141,7 @@ def _write_source(study: str, table: TextTable) -> None:
     path = ROOT / "data" / "reported" / f"{study}.json"
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name than {study}.")
-    template = ROOT / "templates" / "study" / "reported.json.txt"
-    content = json.loads(template.read_text("utf-8"))
+    content = json.loads((ROOT / "templates/study/reported.json.txt").read_text("utf-8"))
     columns, cells = [], []
     for number, heading in enumerate(table.headings):
         unit, decimals, numbers = _column(heading, [row[number] for row in table.rows])

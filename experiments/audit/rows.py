@@ -57,8 +57,8 @@ def columns(table: TextTable, named: Mapping[str, str]) -> dict[str, int]:
         require_known(heading, "--column", name, "heading", headings)
     result = {name: headings.index(heading) for name, heading in named.items()}
     for index, heading in enumerate(headings):
-        meanings = [] if heading in named.values() else _meanings(heading)
-        meanings = [name for name in meanings if name not in named]
+        others = [] if heading in named.values() else _meanings(heading)
+        meanings = [name for name in others if name not in named]
         if len(meanings) > 1 or result.keys() & set(meanings):
             options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
             remedy = f"give {options}, or --column with another heading"
@@ -271,20 +271,18 @@ class AuditedRow:
         if operation in ("peak", "device", "sparse"):
             operation = self.text("precision")
         devices = [d for d in known_devices() if d.key == key] if key else self.named_devices()
-        peaks: dict[float, tuple[DataSheet, RatedPeak]] = {}
-        lacking = []
+        peaks: dict[float | None, tuple[DataSheet, RatedPeak | None]] = {}
         for device in devices:
             peak = peak_of(device, operation)
             number = (peak.sparse if name == "sparse_peak" else peak.value) if peak else None
-            if peak and number:
-                peaks.setdefault(number, (device, peak))
-            else:
-                lacking.append(device.key)
+            peaks.setdefault(number, (device, peak))
         # The named card may be one whose data sheet lacks the number.
-        if len(peaks) > 1 or (peaks and lacking):
-            which = ", ".join([device.key for device, _ in peaks.values()] + lacking)
+        if len(peaks) > 1:
+            which = ", ".join(device.key for device, _ in peaks.values())
             raise NotEnoughError(f"which device: {which}")
         for number, (device, peak) in peaks.items():
+            if number is None or peak is None:
+                continue
             doubt = "" if peak.verified else ", which nobody has verified"
             shown = f"{number:,g} {peak.unit} ({device.name}{doubt})"
             self.used.append(f"{name.removeprefix('device_')} = {shown}")

@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-
 from report.commands.arguments import request_of
 from report.commands.child import run_build
 from report.commands.console import announcer, say
@@ -29,7 +27,7 @@ from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
 from report.render.bundle import packed
 from report.render.pandoc import TEMPLATES
-from report.render.shell import read_settings
+from report.render.shell import environment, read_settings
 from report.render.site import plain_words
 from report.render.source import read_source
 from report.studies import STUDIES
@@ -161,16 +159,10 @@ def _size(folder: Path) -> str:
 
 
 def _rendered(name: str, facts: Mapping[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / _FOLDER),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["md"] = markdown
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
-    return environment.get_template(f"{name}.j2").render(facts)
+    templates = environment(_FOLDER, escape=False)
+    templates.filters["md"] = markdown
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    return templates.get_template(f"{name}.j2").render(facts)
 
 
 def _in_latex(appendix: str) -> str:

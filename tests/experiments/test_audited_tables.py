@@ -23,9 +23,6 @@ from report.theory.rounding import Rounded
 from report.theory.transformers import read_transformer
 from tests import tiny
 
-EMPTY = "the cell is empty"
-SPARSE = "the peak with sparsity"
-MACS = "a multiply-add counted as one operation"
 LLAMA = {
     "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
     "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 32000,
@@ -168,8 +165,8 @@ FORMATS = {
     "md": "Text\n\n| GPU | **MFU (%)** |\n|:--|--:|\n| H200 | 21.2 |\n| A100, SXM | `50` |\n",
     "html": "<table><tr><th>GPU<th>MFU (%)</tr><tr><td>H200</td><td><b>21.2</b></td></tr>"
     "<tr><td>A100, SXM</td><td>50</td></tr></table>",
-    "tex": "\\begin{tabular}{l|r@{}}\\toprule GPU & \\textbf{MFU (\\%)} \\\\ \\midrule % note\n"
-    "H200 & $21.2$ \\\\[2pt] A100, SXM & 50 \\\\ \\bottomrule\\end{tabular}",
+    "tex": "\\begin{tabularx}{\\textwidth}{l|r@{}}\\toprule GPU & \\textbf{MFU (\\%)} \\\\ "
+    "\\midrule % note\nH200 & $21.2$ \\\\[2pt] A100, SXM & 50 \\\\ \\cline{1-2}\\end{tabularx}",
 }
 
 
@@ -267,7 +264,7 @@ def test_the_command_prints_verdicts_and_json(
     assert main(["audit", str(ROOT / "docs" / "auditing.md"), *given]) == 1
     printed = capsys.readouterr().out
     assert "row 2, mfu 21.2: differs, recomputed 42.47 (42.4 to 42.54)" in printed
-    assert f"one alone: {SPARSE}; {MACS}" in printed
+    assert "one alone: the peak with sparsity; a multiply-add counted as one op" in printed
     assert "1 consistent, 1 differs, 1 impossible" in printed
     path = tmp_path / "table.csv"
     path.write_text("GPU,TFLOP/s,MFU\nH200,420,42.5 %\n")
@@ -296,7 +293,8 @@ def test_an_audit_becomes_a_report_and_the_source_of_a_study(
     assert (tmp_path / "report" / "audit.pdf").read_bytes().startswith(b"%PDF")
     published = read_reported(project / "data" / "reported" / "printed_shares.json").tables[0]
     assert [column.unit for column in published.columns] == [None, "1", "%"]
-    assert published.rows == (("H200", 1420, 21.2), ("H200", Unreported(missing=EMPTY), 50.0))
+    empty = Unreported(missing="the cell is empty")
+    assert published.rows == (("H200", 1420, 21.2), ("H200", empty, 50.0))
     code = (project / "report" / "studies" / "printed_shares" / "study.py").read_text("utf-8")
     assert "# row 1, mfu 21.2: differs" in code
     assert tiny.build(project, "printed_shares", "--html").code == 0
