@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 #: Files that take half a minute and more, longest first: begun last, one of them would keep a
 #: single processor busy while the others wait.  Update with the figures of ``pytest --durations``.
 SLOW = (
-    "test_walkthrough.py", "test_every_study.py", "experiments/test_random_networks.py",
+    "test_walkthrough.py", "test_every_study.py", "experiments/test_networks.py",
     "experiments/test_measuring.py", "test_builds.py", "experiments/test_backends.py",
     "test_build.py", "experiments/test_submit.py",
 )  # fmt: skip

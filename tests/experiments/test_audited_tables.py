@@ -2,8 +2,6 @@
 
 import csv
 import json
-import math
-import random
 import statistics
 from fractions import Fraction
 from pathlib import Path
@@ -60,41 +58,6 @@ def test_public_cases_have_their_right_reading_among_few(tmp_path: Path) -> None
     assert float(share.value) == pytest.approx(0.3276, abs=1e-4)
 
 
-def rounded(value: float, digits: int) -> str:
-    """Print a value to significant digits."""
-    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
-
-
-def made_up(chance: random.Random, factor: float) -> str:
-    """Print a row of random size whose utilisation is wrong by a factor."""
-    key, peak = chance.choice([("a100", 312), ("h100-sxm", 989), ("h200", 989), ("l4", 121),
-                               ("b200", 2250), ("tpu-v4", 275), ("mi300x", 1307.4)])  # fmt: skip
-    size, count = chance.uniform(1, 90), chance.choice([1, 8, 64])
-    share = chance.uniform(0.2, 0.6)
-    rate = share * count * peak * 1e12 / (6 * size * 1e9)
-    digits = chance.randint(2, 4)
-    return (
-        f"device={key}; devices={count}; parameters={rounded(size, 4)}B; rate={rate:.0f}; "
-        f"mfu={rounded(100 * share * factor, digits)} %"
-    )
-
-
-def test_rounding_is_not_called_an_error_and_a_random_error_is_not_explained(
-    tmp_path: Path,
-) -> None:
-    chance = random.Random(70)
-    rest = ("precision=bf16", "direction=training")
-    right = [checked(tmp_path, "mfu", made_up(chance, 1), *rest) for _ in range(200)]
-    assert sum(check.verdict != "consistent" for check in right) <= 2
-    wrong = []
-    while len(wrong) < 200:
-        factor = math.exp(chance.uniform(math.log(1 / 4), math.log(4)))
-        check = checked(tmp_path, "mfu", made_up(chance, factor), *rest)
-        if check.verdict != "consistent":
-            wrong.append(check)
-    assert sum(not check.explanations for check in wrong) >= 160
-
-
 @pytest.mark.parametrize(("claim", "row", "verdict", "reading"), [
     ("speedup", "time=4.0 ms; baseline_time=10.0 ms; speedup=2.5x", "consistent", None),
     ("speedup", "time=4.0 ms; baseline_time=10.0 ms; speedup=150 %", "differs",
@@ -123,6 +86,10 @@ def test_rounding_is_not_called_an_error_and_a_random_error_is_not_explained(
      "the forward pass alone"),
     ("mfu", "device=T4; precision=fp16; flops=13 TFLOP/s; base_clock=585 MHz; "
      "boost_clock=1590 MHz; mfu=54 %", "differs", "the peak at base clock"),
+    # A rounded share of 300 TFLOP/s of 989, and others that no known factor explains.
+    *(("mfu", f"device=H200; precision=bf16; flops=300 TFLOP/s; mfu={share} %", verdict, None)
+      for share, verdict in (("30", "consistent"), ("30.3", "consistent"), ("30.33", "consistent"),
+                             ("27.1", "differs"), ("47", "differs"), ("72", "differs"))),
     ("mfu", "device=H100; precision=bf16; flops=400 TFLOP/s; mfu=40 %", "not enough given",
      "which device: h100-sxm, h100"),
     ("mfu", "device=T5; precision=bf16; flops=400 TFLOP/s; mfu=40 %", "not enough given",
@@ -141,7 +108,8 @@ def test_claims_and_their_verdicts(
 ) -> None:
     check = checked(tmp_path, claim, row)
     assert check.verdict == verdict
-    assert reading is None or reading in check.explanations or reading in check.missing
+    reasons = check.missing if verdict == "not enough given" else check.explanations
+    assert reading in reasons if reading else not check.explanations
 
 
 def test_a_configuration_counts_matrices_and_attention(tmp_path: Path) -> None:
