@@ -72,7 +72,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     # Levels of factors.
     ("run conv_scaling --set size=3", 2, "no factor 'size'; its factors are subject, batch, "),
     ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-    ("run conv_scaling --set subject=x", 2, "are layer, network, variant, cliff, edge, cure, sweep."),
+    ("run conv_scaling --set subject=x", 2, "layer, network, variant, cliff, edge, cure, sweep."),
     *(
         (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
         for number in ("0", "99999999999999999999", "9" * 5000)
