@@ -15,7 +15,7 @@ from report.core.records.record import Case, Ceiling, Level, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate
-from report.studies.backend_speedup import changes, theory
+from report.studies.backend_speedup import changes
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import SOURCE, Size
@@ -44,13 +44,19 @@ SHARES = {
 #: How many times the rate of an iteration a product alone reaches.
 ALONE = {"numpy": 1.2, "cupy": 1.5, "torch_cuda": 1.4}
 #: How much slower NumPy and CuPy are in the earlier session, and NumPy in the later one.
-EARLIER, EARLIER_CUPY, LATER = 1.5, 2.3, 1.63
+EARLIER, EARLIER_CUPY, LATER = 1.5, 2.3, 1.7
+#: How much slower still CuPy's ReLU is in the earlier session.
+EARLIER_RELU = 15.0
+#: How much slower still NumPy's update is there.
+EARLIER_UPDATE = 1.3
+#: Time of copying the images of a training (s).
+COPY = 5e-4
 #: How much slower a GPU is with much work than at the rate of the most.
 SLOWER = {"cupy": 1.25, "torch_cuda": 1.15}
 #: How much longer than the floor a GPU takes at two sizes.
 LONGER = {("cupy", SOURCE): 1.05, ("torch_cuda", SOURCE): 1.12}
 #: Time of a GPU's products for each image, beyond their work (s).
-PACE = 5e-9
+PACE = 5.2e-9
 #: Bytes of components at the source's size, a few less in NumPy, and the host memory around them.
 MEMORY = {
     "allocated_parameters": 33_000, "allocated_input": 190_000_000,
@@ -139,8 +145,14 @@ def training(library: str, off: float = 0.0, more: int = 0) -> Case:
     """Losses that are ``off`` by a share, and accuracies with ``more`` of a thousand images."""
     losses = [2.3 * 0.9**k * (1 + off) for k in range(31)]
     right = [(20 * k + 100 + more) / 1_000 for k in range(31)]
-    accuracies = {"train_accuracy": right, "test_accuracy": [0.95 * share for share in right]}
-    return case(library, SHARED, subject="training", train_loss=losses, **accuracies)
+    series = {
+        "train_loss": losses,
+        "test_loss": [1.1 * loss for loss in losses],
+        "train_accuracy": right,
+        "test_accuracy": [0.95 * share for share in right],
+        "to_device_time": [COPY] * 3,
+    }
+    return case(library, SHARED, subject="training", **series)
 
 
 def on_cpu() -> Record:
@@ -185,10 +197,18 @@ def on_gpu(
     return factory.record(made, machine, peaks, study=STUDY, started="2026-11-03T10:00:00Z")
 
 
-def earlier() -> Record:
+def earlier(
+    numpy: float = EARLIER, cupy: float = EARLIER_CUPY, relu: float = EARLIER_RELU
+) -> Record:
     """An earlier session, slower by more in CuPy than in NumPy and not in PyTorch."""
-    slow = dict.fromkeys(SIZES, EARLIER_CUPY)
-    return on_gpu(slower=EARLIER, cupy=slow, key="example-earlier", memory=True)
+    slow = dict.fromkeys(SIZES, cupy)
+    record = on_gpu(slower=numpy, cupy=slow, key="example-earlier", memory=True)
+    slower = {"cupy": ("relu_time", relu), "numpy": ("update_time", EARLIER_UPDATE)}
+    for case in record.cases:
+        name, factor = slower.get(str(case.factors["backend"]), ("time", 1.0))
+        for each in case.rounds:
+            each.series[name] = tuple(factor * float(time) for time in each.series[name])
+    return record
 
 
 def later() -> Record:
@@ -252,7 +272,7 @@ UNCHANGED: Mapping[Size, Mapping[str, float]] = {
         "time": 6e-2, "matrix_product_time": 5e-2, "bias_time": 2e-3, "relu_time": 1e-3,
     },
     Size(512, 1_438): {
-        "time": 3e-2, "matrix_product_time": 2e-2, "bias_time": 3e-3, "relu_time": 2e-3,
+        "time": 3e-2, "matrix_product_time": 2e-2, "bias_time": 1e-3, "relu_time": 5e-4,
     },
 }  # fmt: skip
 PAGE_PRICE = 2.5e-6
@@ -272,13 +292,11 @@ PREDICTED: Mapping[str, tuple[float, float]] = {
     changes.DOUBLE: (2 - 6e-5 / 6e-2, 2 - 6e-5 / 3e-2),
     changes.FUSED: (
         1 - ((2e-3 - 1e-6) / 2 + 1e-3 - 2e-6) / 2 / 6e-2,
-        1 - ((3e-3 - 1e-6) * 512 / 522 + 2e-3 - 2e-6) / 2 / 3e-2,
+        1 - ((1e-3 - 1e-6) * 512 / 522 + 5e-4 - 2e-6) / 2 / 3e-2,
     ),
 }  # fmt: skip
 
 
-#: What products take of the GPU's time at two sizes, less a call of each of the five.
-PRODUCTS = {size: products_of("cupy", size) - 5 * 1.5e-5 for size in (LARGE, WIDEST)}
 #: The largest ratios of two processes, and of two speed-ups of a session.
 SPREAD, SPREAD_CUPY = LATER * 1.04 / 0.98, EARLIER_CUPY * 1.02 / 0.99
 GAINS = (0.98 / 1.02, 1.04 / 0.99)
@@ -286,12 +304,8 @@ GAINS = (0.98 / 1.02, 1.04 / 0.99)
 DAY = EARLIER * 1 / EARLIER_CUPY
 
 
-def in_error(library: str) -> float:
-    """The share of products in what an iteration with much work takes longer, to two digits."""
-    shrunk, call = W[LARGE] / W[WIDEST], LIBRARIES[library][2]
-    much, most = (products_of(library, size) - 5 * call for size in (LARGE, WIDEST))
-    missed = time_of(library, LARGE) - shrunk * time_of(library, WIDEST)
-    return two((much - shrunk * most) / missed)
+#: What products take of an iteration at the source's size.
+PRODUCTS, PRODUCTS_TORCH = (products_of(name, SOURCE) for name in ("cupy", "torch_cuda"))
 
 
 def two(number: float) -> float:
@@ -303,29 +317,34 @@ VALUES: Mapping[str, float] = {
     # The source and theory.
     "source_speedup": 2.8, "audited": 21, "differing": 4, "hidden": 10, "parameters": 7_960,
     "weights": 7_940, "calls": 31, "source_work": 1.9e9, "source_held": 158.6 / 12.5,
+    "other_calls": 26, "wider_neurons": 4_096,
     "kaggle_work": 1.3e9, "source_products": 42.3e-3, "source_total": 42.3,
     "source_slower": 30.2e-3 / time_of("cupy", SOURCE),
     "source_cpu_slower": 84.6e-3 / time_of("numpy", SOURCE),
-    "byte_input": 47e6, "call_work": W[SOURCE] / 31, "call_traffic": 455_566_960 / 31,
+    "byte_input": 47e6,
     # The GPU and its host.
     "small": gain(SMALL), "at_source": gain(SOURCE), "large": gain(LARGE), "widest": gain(WIDEST),
     "here": gain(SOURCE), "here_torch": gain(SOURCE, "torch_cuda"), "there": DAY * gain(SOURCE),
     "there_torch": EARLIER * gain(SOURCE, "torch_cuda"),
-    "library_and_session": EARLIER_CUPY * gain(SOURCE, "torch_cuda") / gain(SOURCE),
+    "between_libraries": 6.3e-4 / 4.48e-4, "over_earlier": DAY, "over_earlier_torch": EARLIER,
+    "update_longer": EARLIER_CUPY, "update_longer_torch": 1,
+    "update_longer_host": EARLIER * EARLIER_UPDATE,
+    "relu_share": 0.025 * (EARLIER_CUPY * EARLIER_RELU - 1) / (EARLIER_CUPY - 1),
+    "busy": (PRODUCTS - products_of("cupy", SMALL)) / 6.3e-4,
+    "busy_torch": (PRODUCTS_TORCH - products_of("torch_cuda", SMALL)) / 4.48e-4,
+    "busy_most": (PRODUCTS - 5 * 1.5e-5) / 6.3e-4,
+    "busy_most_torch": (PRODUCTS_TORCH - 5 * 1.1e-5) / 4.48e-4,
+    "copied": COPY * 60_000 / 1_438, "copied_double": 2 * COPY * 60_000 / 1_438,
     "less_wide": gain(Size(512, 1_438)), "shared_images": 1_438,
-    "floor": 6e-4, "time_cupy": 6.3e-4, "flat": 9.4e9, "flat_growth": 9.4e9 / W[SMALL],
+    "floor": 6e-4, "floor_torch": 4e-4, "time_cupy": 6.3e-4,
+    "flat_growth": W[Size(2_048, 1_438)] / W[SMALL],
     "flat_sizes": 9, "sizes": len(SIZES),
     "products_growth": products_of("cupy", SOURCE) - products_of("cupy", SMALL),
     "growth": 0.05 * 6e-4, "growth_torch": 0.12 * 4e-4,
     "idle": (products_of("cupy", SOURCE) - products_of("cupy", SMALL)) / 6e-4 - 0.05,
     "idle_torch": (products_of("torch_cuda", SOURCE) - products_of("torch_cuda", SMALL)) / 4e-4
     - 0.12,
-    "call_cost": 6e-4 / 31, "call_cost_torch": 4e-4 / 31, "peak": PEAK, "bandwidth": BANDWIDTH,
-    "shortest": theory.shortest_time(SOURCE, PEAK, BANDWIDTH),
-    "large_products": W[LARGE] / PRODUCTS[LARGE], "widest_products": W[WIDEST] / PRODUCTS[WIDEST],
-    "gpu_rate": 2e13, "without_faults": 80, "faults": 3_900,
-    "rate_error": 0.25, "rate_error_torch": 0.15, "earlier_faults": 2_100,
-    "products_in_error": in_error("cupy"), "products_in_error_torch": in_error("torch_cuda"),
+    "without_faults": 80, "faults": 3_900, "earlier_faults": 2_100,
     "iterations": 30, "threads": 12,
     "spread": SPREAD, "spread_gpu": SPREAD_CUPY,
     "spread_of_gains": GAINS[1] / GAINS[0] / DAY,
@@ -335,12 +354,13 @@ VALUES: Mapping[str, float] = {
     # The other CPU and the other sessions.
     "measurements": 9 * 12, "disturbed": 4, "double": 2.6,
     "least_shift": other_cpu(SMALL), "most_shift": other_cpu(WIDEST),
+    "earlier_shift": other_cpu(SOURCE) / EARLIER, "later_shift": other_cpu(WIDEST) / LATER,
     "earlier_least": 0.99 * EARLIER_CUPY * 6.3e-4,
     "earlier_most": 1.02 * EARLIER_CUPY * 6.3e-4,
-    "relu_here": 1.03 * 0.025 * 6.3e-4, "earlier_relu": 0.985 * EARLIER_CUPY * 0.025 * 6.3e-4,
+    "relu_here": 1.03 * 0.025 * 6.3e-4,
+    "earlier_relu": 0.985 * EARLIER_CUPY * EARLIER_RELU * 0.025 * 6.3e-4,
     "host_time": time_of("numpy", SOURCE), "earlier_host": EARLIER * time_of("numpy", SOURCE),
     "time_torch": time_of("torch_cuda", SOURCE),
-    "products_torch": products_of("torch_cuda", SOURCE) - 5 * 1.1e-5,
     "thread_source": OFF * PREDICTED[changes.THREAD][0],
     "thread_wide": OFF * PREDICTED[changes.THREAD][1],
     "effect_returned": OFF * PREDICTED[changes.RETURNED][0],
@@ -361,18 +381,22 @@ def test_values_and_verdicts_of_full_records_are_those_of_closed_forms() -> None
     papers.assert_values(full(), {"floor_error": 0.1}, abs=1e-3)
 
 
-def test_the_map_has_the_limits_of_measured_rates_and_every_process() -> None:
-    calls, times = full().figures["fig-map"].drawing.panels
-    cupy, torch, ridge = calls.curves
-    # A launch of CuPy takes as long as so much work (GFLOP) and traffic (MB).
-    corner = 6e-4 / 31 * PEAK / 1e9, 6e-4 / 31 * BANDWIDTH / 1e6
-    assert cupy.x == pytest.approx((5e-4, corner[0], corner[0]))
-    assert cupy.y[:2] == pytest.approx((corner[1], corner[1])) and torch.part
-    assert ridge.y[0] / ridge.x[0] == pytest.approx(1e3 * BANDWIDTH / PEAK)
-    source = calls.points[-1]
-    assert source.x == pytest.approx((W[SOURCE] / 31e9,))
-    assert source.y == pytest.approx((455.56696 / 31,))  # by hand
-    assert len(times.points[0].x) == 3 * len(SIZES)
+def test_both_figures_of_the_pace_show_products_beside_iterations() -> None:
+    (pace,) = full().figures["fig-pace"].drawing.panels
+    assert pace.x_ticks == (1_000, 16_000, 60_000)
+    last = {points.label: (points.y[-1], points.hollow) for points in pace.points}
+    assert last == {
+        "CuPy, iteration": (pytest.approx(0.63), False),
+        "CuPy, products": (pytest.approx(1e3 * (PRODUCTS - 5 * 1.5e-5)), True),
+        "PyTorch, iteration": (pytest.approx(0.448), False),
+        "PyTorch, products": (pytest.approx(1e3 * (PRODUCTS_TORCH - 5 * 1.1e-5)), True),
+    }
+    (busy,) = full().figures["fig-busy"].drawing.panels
+    ours, _, printed = busy.points
+    assert (1e3 * (PRODUCTS - 5 * 1.5e-5), 0.63) in [
+        pytest.approx(pair) for pair in zip(ours.x, ours.y, strict=True)
+    ]
+    assert (printed.x, printed.y) == ((6.7,), (30.2,))
 
 
 def middle(cell: Any) -> float:
@@ -387,7 +411,7 @@ def test_the_effect_of_a_change_is_predicted_from_rates_of_the_unchanged_baselin
         for name, effect in zip(("Source's size", "Wide"), predicted, strict=True):
             for kind in ("predicted", "measured"):
                 off = OFF if kind == "measured" else 1
-                assert middle(row[f"{name}: {kind}"]) == pytest.approx(off * effect, rel=2e-3)
+                assert middle(row[f"{name}: {kind}"]) == pytest.approx(off * effect, rel=4e-3)
         assert middle(row["One image: measured"]) == pytest.approx(OFF)
 
 
@@ -409,7 +433,11 @@ def other() -> dict[str, dict[str, Inputs]]:
         },
         "refuted": {
             "host-sets-pace": gpu_alone(pace=0),
-            "library-and-session-matter": gpu_alone(libraries=("numpy", "cupy")),
+            "nearly-busy": gpu_alone(pace=0),
+            "library-matters": gpu_alone(cupy={SOURCE: 0.7}),
+            "session-matters": on(on_cpu(), on_gpu(), earlier(numpy=0.8)),
+            "session-matters-in-cupy": on(on_cpu(), on_gpu(), earlier(cupy=1.2)),
+            "relu-slows": on(on_cpu(), on_gpu(), earlier(relu=5)),
             "small-slower": gpu_alone(cupy={SMALL: gain(SMALL) / 1.05}),
             "large-faster": gpu_alone(cupy={size: gain(size) / 0.95 for size in (LARGE, WIDEST)}),
             "gpu-faster": gpu_alone(cupy={SOURCE: gain(SOURCE) / 0.95}),
@@ -421,7 +449,7 @@ def other() -> dict[str, dict[str, Inputs]]:
             "thread-as-predicted": off,
             "returned-as-predicted": off,
             "double-as-predicted": off,
-            "fused-as-predicted": off,
+            "fused-is-small": off,
             "calls-shield": off,
         },
     }
@@ -436,7 +464,7 @@ def test_each_claim_has_two_sides() -> None:
     for how, claim, verdict in (
         ({"apart": 1.2, "processes": 2}, "floor", "undecided"),
         ({"apart": 1.8, "processes": 2}, "gap-grows-images", "undecided"),
-        ({"processes": 1}, "floor", "not measured"),
+        ({"processes": 1}, "floor", "undecided"),
         ({"libraries": ("numpy", "torch_cuda")}, "small-slower", "not measured"),
         ({"off": 0.9e-3}, "alike", "supported"),
         ({"cupy": {SMALL: gain(SMALL) / 0.8}}, "small-slower", "supported"),
