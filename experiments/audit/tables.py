@@ -13,20 +13,19 @@ from report.core.errors import UsageError
 
 #: A group in braces, of LaTeX, that holds at most one level of others.
 _GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
-
-
 #: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells; none
 #: for CSV.
 _FORMATS: Final[dict[str, tuple[str, str, str, str] | None]] = {
     ".csv": None,
     ".md": (
-        r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n.*\S.*)*)",
+        r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n(?!\s*(?:```|[#>])).*\S.*)*)",
         r"^[ \t]*\||(?<!\\)\|[ \t]*$",
         r"\n(?:[ \t|:]*-[ \t|:-]*(?:\n|\Z))?",
         r"(?<!\\)\|",
     ),
     ".html": (
-        r"<table\b(?:(?!<t[dh]\b)[\s\S])*<t[dh]\b[^>]*>(?P<body>[\s\S]*?)</table\b",
+        r"<table\b(?:(?!</?table\b|<t[dh]\b)[\s\S])*<t[dh]\b[^>]*>"
+        r"(?P<body>(?:(?!</?table\b)[\s\S])*)(?:</?table\b)?",
         r"<!--[\s\S]*?-->",
         r"<tr\b[^>]*>\s*<t[dh]\b[^>]*>",
         r"<t[dh]\b[^>]*>",
@@ -42,14 +41,15 @@ _FORMATS: Final[dict[str, tuple[str, str, str, str] | None]] = {
 }
 #: Cells over several columns or rows, or with lines or a table of their own.
 _MERGED: Final = re.compile(
-    r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*[\"']?(?!1\b)|<table\b", re.I
+    r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*+(?![\"']?1\b)|<table\b",
+    re.I,
 )
 #: Styles and spaces, and their text.  A style leaves a space, since no mark may join the digits of
 #: two numbers.  A command that is not listed stays, so that its cell is no number.
 _STYLES: Final = (
     (r"(?i)<sup>", " ^"),
     (r"<[a-zA-Z/][^>]*>", " "),
-    (r"!?\[([^\]]*)\]\([^)]*\)|(?<![\\*])\*{1,3}([^*]+)\*{1,3}|`([^`]*)`", r" \1\2\3 "),
+    (r"!?\[([^\[\]]*)\]\([^)]*\)|(?<![\\*])\*{1,3}([^*]+)\*{1,3}|`([^`]*)`", r" \1\2\3 "),
     (r"\{,\}", ","),
     (r"\\times(?![a-zA-Z])", "×"),
     (r"\^\{([^{}]*)\}", r"^\1"),

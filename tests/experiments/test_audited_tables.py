@@ -131,8 +131,8 @@ def test_a_configuration_counts_matrices_and_attention(tmp_path: Path) -> None:
 FORMATS = {
     "csv": 'GPU,"MFU (%)"\nH200,21.2\n"A100, SXM",50\n',
     "md": "Text\n\n| GPU | **MFU (%)** |\n|:--|--:|\n| H200 | 21.2 |\n| A100, SXM | `50` |\n",
-    "html": "<table><tr><th>GPU<th>MFU (%)</tr><tr><td>H200</td><td><b>21.2</b></td></tr>"
-    "<tr><td>A100, SXM</td><td>50</td></tr></table>",
+    "html": "<table><tr><th colspan='1'>GPU<th>MFU (%)</tr>"
+    "<tr><td>H200</td><td><b>21.2</b></td></tr><tr><td>A100, SXM</td><td>50</td></tr></table>",
     "tex": "\\begin{tabularx}{\\textwidth}{l|r@{}}\\toprule GPU & \\textbf{MFU (\\%)} \\\\ "
     "\\midrule % note\nH200 & $21.2$ \\\\[2pt] A100, SXM & 50 \\\\ \\cline{1-2}\\end{tabularx}",
 }
