@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import cache
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,7 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
     return Code(commit=commit, tree_clean=changes == "", measuring_code=digest.hexdigest()), {}
 
 
+@cache
 def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     """List the worker, the experiment of ``study`` and all their imports from ``root``, sorted.
 

@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
 environment.gather = lambda torch, device, threads, *, name: make_environment(name=name)
 pause = submit.time.sleep
-submit.time = SimpleNamespace(sleep=lambda seconds: pause(seconds / 4))
+submit.time = SimpleNamespace(sleep=lambda seconds: pause(seconds / 10))
 submit.PROGRAM = (sys.executable, __file__)
 registry.STUDIES["tiny"] = os.environ.get("TINY_STUDY", "tiny_study")
 sys.exit(command())
