@@ -33,7 +33,12 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     present = parse_list(read_text(cpus / "present"))
     if present and len(usable) < len(present):
         state["affinity"] = f"{format_list(usable)} of {len(present)}"
-    if shared := shared_cores(usable, root):
+    shared = set[int]()  # by two of the processors that may be used (SMT)
+    for number in usable:
+        siblings = parse_list(read_text(cpus / f"cpu{number}/topology/thread_siblings_list"))
+        if len(siblings.intersection(usable)) > 1:
+            shared |= siblings.intersection(usable)
+    if shared:
         state["siblings"] = f"{format_list(shared)} share cores"
     kinds = kinds_of_core(usable, root)
     if len(kinds) > 1:
@@ -52,17 +57,6 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     if "microsoft" in read_text(root / "proc/version").lower():
         state["system"] = "WSL"
     return state
-
-
-def shared_cores(usable: Collection[int], root: Path = _ROOT) -> set[int]:
-    """Return the processors that share a core with another usable one (SMT)."""
-    shared = set[int]()
-    for number in usable:
-        file = root / _CPUS / f"cpu{number}/topology/thread_siblings_list"
-        siblings = parse_list(read_text(file)).intersection(usable)
-        if len(siblings) > 1:
-            shared |= siblings
-    return shared
 
 
 def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[int]]:
