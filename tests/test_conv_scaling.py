@@ -33,7 +33,7 @@ from report.theory import heap
 from report.theory.shapes import square_convolution
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import findings_of, inputs_of, printing, rows
+from tests.papers import findings_of, inputs_of, printing
 from tests.test_documents import blocks, paper
 
 STUDY = "conv_scaling"
@@ -318,23 +318,6 @@ def test_numbers_are_those_of_closed_forms() -> None:
     assert full().values["memory_gap"].formula.startswith("the largest of parameters and output − ")
     counted = full().reconciliations["reported-work-16"].terms[0].evidence
     assert counted == "equal to the counted additions of the source's Table III"
-
-
-def test_tables_and_figures_have_their_rows_and_points() -> None:
-    """The source allocated the output alone: 2,359,296 B of 16 images."""
-    fitting = [row["Peak below threshold"] for row in rows(full(), "tbl-cure")]
-    assert fitting == ["yes", "yes", "yes", "no"]
-    assert rows(full(), "tbl-blocks")[-1] == {
-        "Event": "free the output, after the call", "Block": -64 * OUTPUT_BYTES,
-        "Change": -64 * (2 * OUTPUT_BYTES + INPUT_BYTES),
-    }  # fmt: skip
-    panel = full().figures["fig-diagonal"].drawing.panels[0]
-    (first, *_) = panel.points
-    assert first.x == (6, 11, 22, 44, 88, 168) and {*first.y, *first.high} == {1}
-    assert first.low == approx([5 / 6, 10 / 11, 21 / 22, 43 / 44, 87 / 88, 167 / 168])
-    times = full().figures["fig-effect"].drawing.panels[0].rows()
-    at_64 = {label: value for label, _, _, batch, _, value, *_ in times if batch == 64}
-    assert at_64 == approx({"As it is": 360, "Tensor freed": 200}, rel=1e-3)
 
 
 def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:

@@ -280,13 +280,8 @@ def test_values_of_full_records_are_those_of_closed_forms() -> None:
 
 
 def test_tables_have_their_rows() -> None:
-    limits = rows(full(), "tbl-limits")
-    assert [row["Ran"] - row["Ours"] for row in limits] == [1, 0, 0, 0]
-    assert [row["Limit"] >> 20 for row in limits] == [48, 16, 256, 512]
-    for row in limits:
-        assert row["Left"] >= 0 and row["Next above by"] > 0
     # From the sums that torchinfo 1.8.0 prints for these networks.
-    assert [row["torchinfo"] for row in limits] == [16, 5, 5, 64]
+    assert [row["torchinfo"] for row in rows(full(), "tbl-limits")] == [16, 5, 5, 64]
     lenet = dict.fromkeys(rows(full(), "tbl-networks")[0].values())
     # Five by five kernels at 28² and 10² places, then 400 inputs to 120, 84 and 10.
     multiply_adds = 28**2 * 25 * 6 + 10**2 * 25 * 6 * 16 + 400 * 120 + 120 * 84 + 84 * 10

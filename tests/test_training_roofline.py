@@ -22,7 +22,7 @@ from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
 from tests import factory, papers
-from tests.papers import findings_of, rows
+from tests.papers import findings_of
 
 STUDY = "training_roofline"
 SMALL, HEAVY, LIGHT = NETWORKS
@@ -262,24 +262,6 @@ def test_values_of_full_records_are_those_of_closed_forms() -> None:
     exact = {id: value for id, value in EXPECTED.items() if id not in ROUNDED}
     rounded = {id: float(f"{EXPECTED[id]:.1e}") for id in ROUNDED}
     papers.assert_values(full(), {**exact, **rounded}, rel=4e-3)
-
-
-def test_tables_have_their_rows() -> None:
-    # Every printed rate is below its throughput.
-    cells = [row["Rate ÷ throughput"] for row in rows(full(), "tbl-readings")]
-    assert cells == [0.92, 0.94, 0.93, 0.78, 0.83, 0.92, 0.91, 0.89]
-    assert [*rows(full(), "tbl-readings")[4].values()] == ["T4", SMALL, 128, 650, 537, 0.83]
-    shown = [row for row in rows(full(), "tbl-audit") if row["Printed"] == "48.7"]
-    assert [*shown[0].values()][1:] == [
-        "2 · cores · clock of GeForce RTX 4080 Laptop", "48.7", approx(CHIP / 1e12),
-        approx(48.7e12 / CHIP), "TFLOP/s", "the peak of the desktop card",
-    ]  # fmt: skip
-    clocks = [row for row in full().figures["fig-clocks"].drawing.data() if row[1] == SMALL]
-    even = 1665 / EXPECTED["small_ratio"]
-    assert [(row[4], row[6]) for row in clocks] == [
-        approx((1590 * CLOCK, even * CLOCK), rel=1e-3),
-        approx((1590, even), rel=1e-3),
-    ]
 
 
 def on(*records: Record, t4_bandwidth: int = 320, **source: float) -> Inputs:
