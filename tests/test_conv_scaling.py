@@ -161,7 +161,7 @@ def swept_cases(gain: float = 1.8, network: int = 0, end: int = 167) -> list[Cas
         if factors["network"] == "layer":
             maps = batch > (end if elements else 4)
             time = {"time": factory.scattered(2e-4 * batch * (gain if maps else 1), 1e-4)}
-        series = {**time, "page_faults": [900 * maps] * 5}
+        series = {**time, "page_faults": [900 * maps] * 15}
         rounds = tuple(factory.round_(n, series, policy="default") for n in range(1, 8))
         listed.append(Case(factors=factors, rounds=rounds))
     return listed
