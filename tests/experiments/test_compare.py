@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import psutil
 import pytest
 
 import build
+from experiments import tuning_tips
 from experiments.compare import arrays
-from experiments.compare.court import Contestant, Court, CourtMessage, started
+from experiments.compare.court import Contestant, Court, CourtMessage, from_file, started
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
@@ -32,6 +34,7 @@ from tests.experiments import cheats
 from tests.experiments.conftest import ROOT, Ask, Notes, make_environment
 
 HERE = Path(__file__).parent
+LOAD = partial(from_file, HERE)
 #: Variables of a process that imports the tests.
 VARIABLES = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
 PROTOCOL = msgspec.structs.replace(
@@ -47,7 +50,7 @@ def factors(function: str, against: str = "honest", **changes: Any) -> dict[str,
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
-    return Court(factors(function, against, **changes), SESSION, HERE).measure()
+    return Court(factors(function, against, **changes), SESSION, LOAD).measure()
 
 
 # ----------------------------------------------------------------------------------------- cheats
@@ -102,7 +105,7 @@ def test_every_call_computes(function: str, changes: dict[str, Any], floats: int
 
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
-    with started("", Contestant("cheats.py:many_threads", HERE)) as party:
+    with started("", Contestant("cheats.py:many_threads", LOAD)) as party:
         party.turn(CourtMessage("prepare"))
         arguments = arrays.write(values, party.memory, 0)
         before = party.processor_s()
@@ -112,9 +115,20 @@ def test_all_threads_and_children_are_counted() -> None:
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
 
 
+@pytest.mark.parametrize(
+    ("tip", "network"),
+    [("workers", "MNIST CNN"), ("set_to_none", "MNIST CNN"), ("fused", "ResNet-20")],
+)
+def test_a_study_lets_the_judge_compare_what_it_builds(tip: str, network: str) -> None:
+    pytest.importorskip("torch")
+    factors = {"tip": tip, "network": network, "batch": 4, "memory": "kept"}
+    series = tuning_tips.times(factors, replace(SESSION, threads=2))
+    assert len(series["time"]) == len(series["baseline_time"]) == 3
+
+
 @pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
 def test_more_threads_than_allowed(used: float, fault: str | None) -> None:
-    court = Court(factors("honest"), SESSION, HERE)
+    court = Court(factors("honest"), SESSION, LOAD)
     assert court.thread_fault(used, 1.0) == (fault and f"{fault}, and --threads allows 1")
 
 
