@@ -14,9 +14,10 @@ from pytest import approx
 
 from report.core.records.devices import Devices
 from report.core.records.layers import Convolution, Layer
-from report.core.records.record import Case, Environment, Record
+from report.core.records.record import Cache, Case, Environment, Record
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
+from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
@@ -169,8 +170,14 @@ def on_gpu(heavy: float = 12.0, light: float = 10.0, convolution: float = 1.5) -
 
 
 def on_cpu() -> Record:
-    """A CPU whose layers reach the same share of their nearer roofs."""
-    return record([profile(Step(network, 224, 8)) for network in NETWORKS] + loading())
+    """A CPU whose layers reach the same share of their nearer roofs, with and without bfloat16."""
+    faster = {HEAVY: 1.6, LIGHT: 0.7}
+    made = [profile(Step(network, 224, 8)) for network in NETWORKS]
+    for network, gain in faster.items():
+        made.append(case(Step(network, 64, 32)))
+        narrow = Step(network, 64, 32, "bfloat16")
+        made.append(case(narrow, lambda step, gain=gain: seconds(step) / gain))
+    return record(made + loading())
 
 
 @cache
@@ -245,6 +252,7 @@ EXPECTED: Mapping[str, float] = {
     "allocated": 1.05 * 12 * GIB, "allocated_full": 12 * GIB, "reserved": 1.2 * 1.05 * 12 * GIB,
     "light_allocated": 1.05 * 10 * GIB, "half_allocated": 6 * GIB,
     "gpu_clock": 1980, "gpu_step": STEP, "gpu_step_predicted": (3 / 2 - 2 * 1.05 / 4) * STEP,
+    "cpu_narrow_heavy": 1.6, "cpu_narrow_light": 0.7,
     "narrow_small": 1, "narrow_heavy": 2, "narrow_light": 1.1,
     "gpu_product": 0.75 / 0.99, "gpu_convolution": 1.5 / 0.99,
     "gpu_small_roof": by_hand(SMALL, 67e12, 3350e9) / STEP,
@@ -309,6 +317,20 @@ def test_each_claim_has_two_sides() -> None:
         ("needs-most", on(record()), "not measured"),
     ):
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
+
+
+def test_copies_within_a_cache_give_its_bandwidth() -> None:
+    sizes = {2**14: 100e9, 2**18: 80e9, 2**20: 60e9, 2**23: 50e9, 2**26: 20e9}
+    copies = []
+    for size, rate in sizes.items():
+        copy = factory.ceiling("copy", "before", rate)
+        copies.append(msgspec.structs.replace(copy, working_set=size))
+    caches = []
+    for level, size in {1: 15, 2: 19, 3: 23}.items():
+        caches.append(Cache(level=level, kind="data", size_bytes=2**size, cores=1))
+    host = msgspec.structs.replace(factory.SERVER, caches=tuple(caches))
+    made = record([], factory.environment(host=host), peaks=tuple(copies))
+    assert Run(factory.stored(made), "here").caches == approx({"L2": 80e9, "L3": 60e9}, rel=0.02)
 
 
 def test_the_page_explores_the_layers_devices_and_throughputs_of_the_paper() -> None:

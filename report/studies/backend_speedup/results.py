@@ -90,13 +90,6 @@ def narrow_over_wide(run: Run) -> Quantity:
     return run.time(SOURCE, "numpy") / run.time(LESS_WIDE, "numpy")
 
 
-def range_of(run: Run, choose: Callable[..., float], of: tuple[str, Size, str]) -> Quantity:
-    """Choose among the medians of the processes of a case: quantity, size, library."""
-    medians = run.medians(*of)
-    chosen = choose(medians) if medians else Missing("not timed in this session")
-    return recorded(f"{choose.__name__} of {of[0]}", "s", chosen, run.file)
-
-
 def largest_ratio(run: Run, libraries: Sequence[str]) -> Quantity:
     """The largest ratio of two processes of one case, over all sessions."""
     return _factor(run, run.spread(libraries=libraries))
@@ -121,12 +114,6 @@ def allocated(run: Run, row: str, library: str) -> Quantity:
         return run.repeated(_ALLOCATED[row], run.factors(SOURCE, library))
     after, before = (run.measured(f"resident_{m}", SOURCE, library) for m in ("first_use", "start"))
     return to_digits(after - before, 2)
-
-
-def speedup_at_rate_of(run: Run, size: Size, fewer: Size) -> Quantity:
-    """The speed-up if NumPy kept the rate of the same width with fewer images."""
-    time = run.time(fewer, "numpy") * theory.work(size) / theory.work(fewer)
-    return to_digits(time / run.time(size, "cupy"), 1)
 
 
 def page_faults(run: Run, size: Size) -> Quantity:

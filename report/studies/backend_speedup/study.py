@@ -31,7 +31,6 @@ from report.studies.backend_speedup.subject import (
     SOURCE,
     WIDER,
     WIDEST,
-    Size,
     check_subject,
 )
 
@@ -39,9 +38,6 @@ from report.studies.backend_speedup.subject import (
 MARGIN: Final = 0.1
 #: Losses that differ by less than this share are those of one training.
 ALIKE_LOSS: Final = 1e-3
-
-#: The network of much work with fewer images.
-FEWER: Final = Size(128, 16_000)
 
 
 class Paper:
@@ -208,7 +204,6 @@ gpu.values(
     "measured",
     flat_sizes=partial(Run.number_of, attribute="at_floor"),
     sizes=partial(Run.number_of, attribute="sizes"),
-    without_faults=partial(results.speedup_at_rate_of, size=LARGE, fewer=FEWER),
     iterations=results.iterations,
     faults=partial(results.page_faults, size=LARGE),
 )
@@ -220,7 +215,7 @@ gpu.values(
     copied_double=partial(results.copied, doubled=True),
     longer_on_cpu=results.narrow_over_wide,
     flat_growth=results.flat_growth,
-    relu_here=partial(results.range_of, choose=max, of=("relu_time", SOURCE, "cupy")),
+    relu_here=partial(Run.measured, quantity="relu_time", size=SOURCE, library="cupy"),
     widest_time=partial(Run.time, size=WIDEST, library="numpy"),
     host_time=partial(Run.time, size=SOURCE, library="numpy"),
     time_cupy=partial(Run.time, size=SOURCE, library="cupy"),
@@ -249,9 +244,8 @@ gpu.values(
 
 earlier.values(
     "measured",
-    earlier_least=partial(results.range_of, choose=min, of=("time", SOURCE, "cupy")),
-    earlier_most=partial(results.range_of, choose=max, of=("time", SOURCE, "cupy")),
-    earlier_relu=partial(results.range_of, choose=min, of=("relu_time", SOURCE, "cupy")),
+    earlier_time=partial(Run.time, size=SOURCE, library="cupy"),
+    earlier_relu=partial(Run.measured, quantity="relu_time", size=SOURCE, library="cupy"),
     earlier_host=partial(Run.time, size=SOURCE, library="numpy"),
     earlier_faults=partial(results.page_faults, size=SOURCE),
     wider=partial(Run.speedup, size=WIDER, library="cupy"),
