@@ -27,7 +27,6 @@ from report.studies.conv_profiling.runs import (
     EMULATED,
     LIMITED,
     NATIVE,
-    UNNAMED_TILE,
     ProfiledCall,
     Run,
     kernels_of,
@@ -756,25 +755,6 @@ def _predicted_rows(
             "Peak, predicted": exact("predicted", "B", peak.end) if peak else unknown,
             "Peak, recorded": results.recorded_in(run, peak) if peak else unknown,
         }
-
-
-@gpu_calls.table("tiles", wide=True)
-def tiles_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Set each count that a tile predicts beside the recorded one."""
-    for run, calls in ((p.gpu, p.tiled), (p.fast, p.held_tiled), *p.unnamed):
-        for call, work in calls.items() if run else ():
-            assert run is not None
-            kernels = kernels_of(p.inputs, run, call.factors)
-            tiles = () if isinstance(kernels, Missing) else tuple(map(tile_of, kernels))
-            tile = next((tile for tile in tiles if tile), UNNAMED_TILE)
-            yield {
-                "Shape, batch": call.name,
-                "Use": "derived" if call.subject == "layer" else "held out",
-                "Tile": "×".join(map(str, tile)),
-                "Theory (FLOP)": exact("theory", "FLOP", work.start.amount),
-                "Predicted": exact("predicted", "FLOP", work.end),
-                "Counted": results.recorded_in(run, work),
-            }
 
 
 @printed.table(wide=True)

@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from report.core.missing import Missing
-from report.core.records.quantities import quantity_of
 from report.core.records.record import Level, Pass, Policy
 from report.evidence import runs as any_study
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
-from report.quantity.operations import constant, geometric_mean
+from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.theory.conditions import Layout
@@ -83,14 +82,6 @@ class Run(any_study.Run):
         run = self.under(policy) if policy else self
         return theory.work(batch) / run.time(batch) / run.peak_rate("matrix_product")
 
-    def per_output(self, quantity: str) -> Quantity:
-        """A count of a forward call for each output element, the same at every batch size."""
-        counts = {b: self.repeated(quantity, self.factors(b)) for b in self.batches}
-        ratios = [n / (theory.OUTPUTS * b) for b, n in counts.items() if not n.missing]
-        if not ratios:
-            return absent(quantity, quantity_of(quantity).unit, "nothing was counted")
-        return constant(*ratios)
-
     def trained_counts(self, choose: Callable[..., Quantity]) -> Quantity:
         """Extreme count of fused multiply-adds an output element, forward and backward."""
         counts = []
@@ -99,16 +90,6 @@ class Run(any_study.Run):
             if not count.missing:
                 counts.append(count / (theory.OUTPUTS * batch))
         return choose(*counts) if counts else absent("multiply-adds", "1", "nothing was counted")
-
-    def largest_counted(self, pass_: Pass) -> Quantity:
-        """Largest batch size whose calls lackey counted."""
-        counted = []
-        for batch in self.batches:
-            if not self.repeated("lackey_multiply_adds", self.factors(batch, pass_)).missing:
-                counted.append(batch)
-        if not counted:
-            return absent("largest batch", "1", f"lackey counted nothing on {self.label}")
-        return exact("largest counted batch", "1", max(counted), self.file)
 
     def late_gain(self) -> Quantity:
         """Divide the time of an image at the smallest compared batch by that at the largest."""

@@ -17,7 +17,7 @@ from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import counted_in, largest, smallest
+from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import cure, figures, moved, results, theory
 from report.studies.conv_scaling.cure import Cure, Sweep
 from report.studies.conv_scaling.moved import Start
@@ -260,12 +260,6 @@ def threshold(run: Run) -> Quantity:
     return run.threshold(run.timed[0])
 
 
-counted.values(
-    counted_forward=partial(Run.largest_counted, pass_="forward"),
-    counted_back=partial(Run.largest_counted, pass_="forward_backward"),
-)
-
-
 @cpu.value()
 def flat_to(run: Run) -> Quantity:
     return exact("no process maps pages", "1", results.largest_without_pages(run), run.file)
@@ -461,27 +455,6 @@ cpu.figure(height=2.0, wide=True)(figures.thresholds)
 
 
 # -------------------------------------------------------------------------------------- tables
-
-
-@study.table()
-def work(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Operations an output element, the same at every batch size."""
-    none = exact("no operation", "1", 0)
-    alone = [p.source.per_output(p.source.column("III", key, "1")) for key in ("add", "multiply")]
-    rows = {
-        "Theory": (theory.multiply_adds(1) / theory.OUTPUTS, none, none),
-        "Source": (p.source.per_output(p.source.fused), *alone),
-    }
-    if p.gpu:
-        kinds = ("multiply_adds", "additions", "multiplications")
-        fused, *alone = (p.gpu.per_output(f"ncu_fp32_{kind}") for kind in kinds)
-        rows["Own GPU"] = (counted_in("MAC", fused), *alone)
-    if p.counted:
-        unseen = absent("operations", "1", "lackey does not tell them from logic")
-        rows["Own CPU"] = (p.counted.per_output("lackey_multiply_adds"), unseen, unseen)
-    headings = ("Fused multiply-adds", "Additions", "Multiplications")
-    for name, cells in rows.items():
-        yield {"Counted by": name, **dict(zip(headings, cells, strict=True))}
 
 
 @cpu.table(digits={"Block (MB)": 3, "Change (MB)": 3})
