@@ -200,9 +200,10 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert facts["commands"][0] == "git checkout 1da1aa4158b0"
     command = "python -m experiments run conv_scaling --device cpu --threads 2  # 27 minutes"
     assert facts["commands"][-1] == command
-    first, second = facts["reasons"]
-    assert first["heads"] == second["heads"] == ("Not measured: the record holds no such cases",)
-    assert first["commands"] != second["commands"] and len(first["texts"]) == 2
+    groups = [group for group in facts["reasons"] if len(group["texts"]) > 1]
+    heads = {group["heads"] for group in groups}
+    assert heads == {("Not measured: the record holds no such cases",)}
+    assert len({tuple(group["commands"]) for group in groups}) == len(groups)
     agreements = [row[1] for row in report_of_run.tables["tbl-claims"].rows]
     assert "same, on 4 of 13 comparisons" in agreements and agreements[-1] == "not measured"
     other_batches = "batch 1,024 only here; batch 512 only in the paper"
