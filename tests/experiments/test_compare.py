@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -300,20 +301,26 @@ def test_impossible_requests(words: str, reason: str, ask: Ask) -> None:
     assert ask("run", "compare")[0] == 2  # it is measured by its own command alone
 
 
-def test_a_killed_comparison_leaves_nothing(tmp_path: Path) -> None:
-    """Neither a process nor a segment of memory, however suddenly it ends."""
+@pytest.mark.parametrize("seed", range(4))
+def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: Path) -> None:
+    """Neither a process nor a segment of memory, however suddenly and early it ends."""
     code = (
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
         "request = request_in.__wrapped__(Path(sys.argv[1]), monkeypatch)\n"
         "run(replace(request, against='cheats.py:asleep'), Notes())\n"
     )
+    random = Random(seed)
+    # Guard, worker, judge, clerk and both functions, or fewer before they have started.
+    fewest, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
-    while len(children) < 6:  # guard, worker, judge, clerk and both functions
-        time.sleep(0.05)
+    while len(children) < fewest:
+        time.sleep(0.02)
         assert process.poll() is None
         children = psutil.Process(process.pid).children(recursive=True)
+    time.sleep(delay)
+    children = psutil.Process(process.pid).children(recursive=True)
     maps = [read_text(Path(f"/proc/{child.pid}/maps")) for child in children]
     process.kill()
     process.wait()
