@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 # Studies of a user, which `make lint` does not judge by the style of this project.
-OURS := backend_speedup conv_profiling conv_scaling gpu_survey inference_memory training_roofline
+OURS := backend_speedup conv_profiling conv_scaling gpu_survey inference_memory training_roofline \
+  tuning_tips
 THEIRS := $(filter-out $(OURS) __init__ __pycache__,$(basename $(notdir $(wildcard report/studies/*))))
 SKIPPED := $(foreach study,$(THEIRS),--extend-exclude experiments/$(study).py,report/studies/$(study),tests/test_$(study).py)
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

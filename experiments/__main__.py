@@ -25,7 +25,7 @@ from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
 from experiments.commands.collect import collect
 from experiments.commands.forecast import forecast
-from experiments.commands.purpose import USELESS, print_record, purpose
+from experiments.commands.outcome import USELESS, print_record, purpose
 from experiments.commands.status import status
 from experiments.compare.command import OPTIONS as COMPARE
 from experiments.compare.command import compare, place, share

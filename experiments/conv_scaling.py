@@ -100,13 +100,14 @@ SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256
 #: the first convolution exceed the raised threshold less the reserve (``heap.start_of_network``).
 #: Trials, on a busy machine, showed this for 4, 6 and 8 million elements; 5 million were not tried.
 SWEPT_NETWORK: Final = {
-    0: (4, 6, 8),
+    0: (4, 8),
     4_000_000: (3, 4),
     5_000_000: (4, 5),
     6_000_000: (4, 5),
     FREED: (4, 6, 7, 8),
 }
-#: Time of a case in one process where only pages matter: a few calls show if they map any.
+#: Calls, and their time, of a case in one process where only pages matter.
+_FEW_CALLS: Final = 5
 _FEW_CALLS_S: Final = 0.1
 #: Calls until a layer's pages are steady.  glibc keeps the small remainders of aligned requests in
 #: a cache of seven, where freed blocks beside them cannot merge (sourceware.org/bugzilla, 30723);
@@ -294,7 +295,8 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         few = msgspec.structs.replace(
             session.protocol,
             warmup_calls=_SETTLING.get(str(factors.get("layer")), session.protocol.warmup_calls),
-            maximum_samples=session.protocol.minimum_samples,
+            minimum_samples=_FEW_CALLS,
+            maximum_samples=_FEW_CALLS,
             case_budget_s=_FEW_CALLS_S,
         )
         return {"page_faults": sample_times(workload, few, session.device)["page_faults"]}

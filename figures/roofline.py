@@ -6,6 +6,7 @@ After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with its i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -21,6 +22,8 @@ _ROOM: Final = 2.5
 _LEGEND_LINE: Final = 0.07
 #: Longest axis, in decades, with room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
+#: Line of each roof, since all have one colour.
+_LINES: Final = ("solid", "dashed", "dotted")
 #: Position of the label of memory, as a share of the visible slope up to the ridge.
 _LABEL_PLACE: Final = 0.45
 #: Offset of a name from its mark (pt): to the right and below, where no roof can be.  Names of odd
@@ -63,11 +66,12 @@ def _entries(panel: Roofline) -> int:
 def finish(panel: Roofline, axes: Axes) -> None:
     """Draw the roofs from edge to edge, the names of the marks, and the legend."""
     span = axes.get_xlim()
-    for roof in panel.roofs:
+    for roof, line in zip(panel.roofs, cycle(_LINES), strict=False):
         axes.plot(
             *_line(roof.peak[1], roof.bandwidth[1], span),
             color=style.INK,
             linewidth=1.0,
+            linestyle=line,
             label=style.legend_label(roof.label),
             zorder=1.5,
         )

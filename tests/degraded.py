@@ -64,7 +64,7 @@ def _thinned_table(stored: StoredImport) -> StoredImport:
 def thinned(stored: Stored, number: int = 30) -> Stored:
     """Keep about ``number`` cases of a record, and at least one case of each subject."""
     cases = stored.record.cases
-    first = {case.factors["subject"]: i for i, case in reversed(list(enumerate(cases)))}
+    first = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
     step = max(1, len(cases) // number)
     few = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
     return replace(stored, record=_changed(stored.record, cases=few))

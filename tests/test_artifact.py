@@ -85,17 +85,11 @@ def test_citation_and_appendix(project: Path) -> None:
     assert r"\section{Artifact appendix}" in latex and "Shaded" not in latex
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "family"),
-    [
-        ("Ada Example", "Ada", "Example"),
-        ("Ludwig van der Rohe", "Ludwig", "van der Rohe"),
-        ("Aristotle", "", "Aristotle"),
-        ("The ridgepoint project", "", "The ridgepoint project"),
-    ],
-)
-def test_names(name: str, given: str, family: str) -> None:
-    assert split_name(name) == {"given": given, "family": family}
+def test_names() -> None:
+    assert split_name("Ada B. Example") == {"given": "Ada B.", "family": "Example"}
+    assert split_name("Ludwig van der Rohe") == {"given": "Ludwig", "family": "van der Rohe"}
+    for name in ("Aristotle", "The ridgepoint project"):
+        assert split_name(name) == {"given": "", "family": name}
 
 
 def test_reasons_of_differences(tmp_path: Path) -> None:

@@ -21,10 +21,8 @@ from report.engine.plan import choose_engine
 from report.engine.steps import ROOT
 from tests import factory, tiny
 from tests.factory import until
-from tests.test_builds import built, project, slower
+from tests.test_builds import slower
 from tests.tiny import STUDY, TEMPLATE, replace
-
-__all__ = ["built", "project"]
 
 
 def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Path) -> None:

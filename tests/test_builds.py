@@ -101,9 +101,9 @@ DAMAGES: Final[dict[str, Change]] = {
 }
 #: What is replaced at once: a paper is whole there, old or new, whenever a build is killed.
 WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
-#: About a minute of one processor.
+#: About half a minute of one processor.
 BOUNDED: Final = settings(
-    max_examples=6, stateful_step_count=10, deadline=None, database=None,
+    max_examples=4, stateful_step_count=9, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
 )  # fmt: skip
 
@@ -236,19 +236,6 @@ class Builds(RuleBasedStateMachine):
         assert ended.code == 0 or "cannot be written" in ended.said
         assert "Traceback" not in ended.said
         self.check_wholes()
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    project = tiny.write_project(tmp_path_factory.mktemp("built") / "project")
-    ended = tiny.build(project)
-    assert ended.code == 0, ended.said
-    return project
-
-
-@pytest.fixture
-def project(built: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(built, tmp_path / "project")
 
 
 @pytest.fixture

@@ -333,9 +333,10 @@ def test_six_texts_share_a_wide_line() -> None:
 def test_a_page_of_one_column_has_room_for_99_characters() -> None:
     table = Table("tbl-x", (Column("A"), Column("B")), (("x" * 30, "y" * 66),))
     assert to_latex(table).startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.355'}{P % '0.643'}")
-    # Texts share 58 characters, but for the 22 at least; then 95, which are 99 less two gaps.
+    # Texts share 58 characters by their lengths, 22 at least; then 95, which are 99 less two gaps,
+    # by the roots of their lengths.
     made = to_latex(table, one_column=True)
-    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.300'}{P % '0.660'}")
+    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.386'}{P % '0.573'}")
 
 
 def test_names_break_before_a_table_is_made_smaller() -> None:

@@ -16,7 +16,7 @@ from report.engine.replicate import atlas_of, choose_for_report, read_original, 
 from report.engine.steps import ROOT
 from report.engine.writing import render_room
 from report.paper.claims import judge
-from report.paper.findings import Figure, Findings, Inputs
+from report.paper.findings import Findings, Inputs
 from report.paper.judgements import Replica, summary
 from report.paper.replication import report
 from report.quantity.expression import Sampled, Statement, exact, measured
@@ -132,7 +132,7 @@ def printed(study: str, found: Findings) -> str:
 
 @every_study
 def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(study: str) -> None:
-    paper, figures = original(study), dict[tuple[str, int], Figure]()
+    paper, shown = original(study), set[tuple[str, int]]()
     for replica in machines(study):
         found = report(paper, [replica], [])
         line = found.facts["summary"]
@@ -146,12 +146,14 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
         files = [number.sources for number in numbers] + [c.files for c in replica.claims.values()]
         assert {file for each in files for file in each if file.startswith(f"{study}/")} <= own
         assert all(claim.title for claim in replica.claims.values())
-        text = printed(study, found)
-        assert "ridgepoint project" not in text and replica.stored.file.partition("/")[2] in text
-        figures |= {(id, len(found.claims)): figure for id, figure in found.figures.items()}
-    # To draw takes long, so one figure is drawn for each number of claims.
-    for figure in figures.values():
-        assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
+        # To write and draw takes long, so one report is made for each number of claims.
+        if (replica.about, len(found.claims)) not in shown:
+            shown.add((replica.about, len(found.claims)))
+            text = printed(study, found)
+            assert "ridgepoint project" not in text
+            assert replica.stored.file.partition("/")[2] in text
+            for figure in found.figures.values():
+                assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
 
 
 def test_the_paper_agrees_with_itself() -> None:
@@ -198,9 +200,10 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert facts["commands"][0] == "git checkout 1da1aa4158b0"
     command = "python -m experiments run conv_scaling --device cpu --threads 2  # 27 minutes"
     assert facts["commands"][-1] == command
-    first, second = facts["reasons"]
-    assert first["heads"] == second["heads"] == ("Not measured: the record holds no such cases",)
-    assert first["commands"] != second["commands"] and len(first["texts"]) == 2
+    groups = [group for group in facts["reasons"] if len(group["texts"]) > 1]
+    heads = {group["heads"] for group in groups}
+    assert heads == {("Not measured: the record holds no such cases",)}
+    assert len({tuple(group["commands"]) for group in groups}) == len(groups)
     agreements = [row[1] for row in report_of_run.tables["tbl-claims"].rows]
     assert "same, on 4 of 13 comparisons" in agreements and agreements[-1] == "not measured"
     other_batches = "batch 1,024 only here; batch 512 only in the paper"

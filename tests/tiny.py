@@ -74,17 +74,17 @@ def write_project(project: Path) -> Path:
     for name in ("experiments", "tests"):
         (project / name).mkdir()
     new_study(STUDY, "A tiny paper", root=project)
-    factory.data_folder(project, factory.record([_case(64), _case(256)], study=STUDY))
+    factory.data_folder(project, factory.record([case(64), case(256)], study=STUDY))
     return project
 
 
 def run_again(project: Path, started: str, time: Callable[[int], float]) -> None:
     """Write a later record of the same machine, with calls that last ``time(width)``."""
-    cases = [_case(width, time(width)) for width in (64, 256)]
+    cases = [case(width, time(width)) for width in (64, 256)]
     write_record(factory.record(cases, study=STUDY, started=started), project / "data")
 
 
-def _case(width: int, time: float | None = None) -> Case:
+def case(width: int, time: float | None = None) -> Case:
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
     times = ((time or 2e-7 * width) * (1 + 1e-3 * n) for n in range(-3, 4))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from experiments.audit.definitions import FORMULAS, INPUTS, LIKELY, LIMITS, UNLIKELY, Change
 from experiments.audit.rows import AuditedCell, AuditedRow, NotEnoughError, known_devices, peak_of
 from report.theory.rounding import Interval, Rounded
-
-ClaimVerdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class ClaimCheck:
     explanations: tuple[str, ...]
 
     @property
-    def verdict(self) -> ClaimVerdict:
+    def verdict(self) -> Literal["consistent", "differs", "impossible", "not enough given"]:
         """Compare the interval of the printed digits with that of the recomputed value."""
         if self.limit and self.printed.number.interval.low > self.limit.interval.high:
             return "impossible"
@@ -79,7 +77,8 @@ def checks(row: AuditedRow) -> list[ClaimCheck]:
 
 
 def _check(row: AuditedRow, claim: str) -> ClaimCheck:
-    printed, rest = row.numbers[claim], row.without(claim)
+    others = dict(row.numbers)
+    printed, rest = others.pop(claim), replace(row, numbers=others, used=[])
     recomputed, missing, limit = None, "", None
     try:
         recomputed = rest.evaluate(claim)

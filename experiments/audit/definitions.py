@@ -40,6 +40,9 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "baseline_time": ("time", ("baseline time",)),
     "baseline_rate": ("rate", ("baseline rate", "baseline throughput")),
     "baseline_devices": ("count", ("baseline devices", "baseline gpus")),
+    "cores": ("count", ("cores", "number of cores")),
+    "width": ("count", ("width", "flop per cycle", "flop cycle core")),
+    "clock": ("clock", ("clock", "frequency")),
     "base_clock": ("clock", ("base clock",)),
     "boost_clock": ("clock", ("boost clock",)),
 }
@@ -92,6 +95,7 @@ FORMULAS: Final = {
     "energy": ("power * time",),
     "flops": ("passes * operations * rate",),
     "operations": ("2 * macs", "2 * parameters", "attention_full"),
+    "peak": ("device_peak", "cores * clock * width"),
     "rate": ("tokens / time", "batch * sequence / time", "batch * image / time"),
     "bandwidth": (),
     "memory": (),

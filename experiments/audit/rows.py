@@ -57,14 +57,12 @@ def columns(table: TextTable, named: Mapping[str, str]) -> dict[str, int]:
         require_known(heading, "--column", name, "heading", headings)
     result = {name: headings.index(heading) for name, heading in named.items()}
     for index, heading in enumerate(headings):
-        meanings = [] if heading in named.values() else _meanings(heading)
-        meanings = [name for name in meanings if name not in named]
-        options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
-        if len(meanings) > 1:
-            raise UsageError(f"The heading {heading!r} has several meanings; give {options}.")
-        if meanings and meanings[0] in result:
-            both = f"{headings[result[meanings[0]]]!r} and {heading!r} both mean {meanings[0]}"
-            raise UsageError(f"The headings {both}; give {options} or the other one.")
+        others = [] if heading in named.values() else _meanings(heading)
+        meanings = [name for name in others if name not in named]
+        if len(meanings) > 1 or result.keys() & set(meanings):
+            options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
+            remedy = f"give {options}, or --column with another heading"
+            raise UsageError(f"The heading {heading!r} does not say what it is alone; {remedy}.")
         result |= dict.fromkeys(meanings, index)
     return result
 
@@ -179,11 +177,6 @@ class AuditedRow:
     swapped: Mapping[str, str] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
 
-    def without(self, claim: str) -> AuditedRow:
-        """Return the row without the number of a claim, which is then computed from the others."""
-        others = {name: cell for name, cell in self.numbers.items() if name != claim}
-        return replace(self, numbers=others, used=[])
-
     def evaluate(self, formula: str) -> Rounded:
         """Compute products and quotients of quantities; raise ``NotEnoughError`` without them."""
         result = Rounded.exact(1)
@@ -219,7 +212,8 @@ class AuditedRow:
             except NotEnoughError as lack:
                 lacks[str(lack)] = None
                 continue
-            self.used.append(f"{name} = {formula}")
+            if formula != "device_peak":
+                self.used.append(f"{name} = {formula}")
             return value
         if name in FORMULAS:
             raise NotEnoughError(" or ".join(lacks) or "what it consists of")
@@ -274,25 +268,24 @@ class AuditedRow:
     def _peak(self, name: str, key: str) -> Rounded:
         """Return a peak of the row's device, or of the one with a ``key``."""
         operation = name.removesuffix("_peak")
-        if name in ("peak", "sparse_peak"):
+        if operation in ("peak", "device", "sparse"):
             operation = self.text("precision")
         devices = [d for d in known_devices() if d.key == key] if key else self.named_devices()
-        peaks: dict[float, tuple[DataSheet, RatedPeak]] = {}
-        lacking = []
+        peaks: dict[float | None, tuple[DataSheet, RatedPeak | None]] = {}
         for device in devices:
             peak = peak_of(device, operation)
             number = (peak.sparse if name == "sparse_peak" else peak.value) if peak else None
-            if peak and number:
-                peaks.setdefault(number, (device, peak))
-            else:
-                lacking.append(device.key)
+            peaks.setdefault(number, (device, peak))
         # The named card may be one whose data sheet lacks the number.
-        if len(peaks) > 1 or (peaks and lacking):
-            which = ", ".join([device.key for device, _ in peaks.values()] + lacking)
+        if len(peaks) > 1:
+            which = ", ".join(device.key for device, _ in peaks.values())
             raise NotEnoughError(f"which device: {which}")
         for number, (device, peak) in peaks.items():
+            if number is None or peak is None:
+                continue
             doubt = "" if peak.verified else ", which nobody has verified"
-            self.used.append(f"{name} = {number:,g} {peak.unit} ({device.name}{doubt})")
+            shown = f"{number:,g} {peak.unit} ({device.name}{doubt})"
+            self.used.append(f"{name.removeprefix('device_')} = {shown}")
             unit = Fraction(peak.rate) / Fraction(peak.value)
             # Vendors print the capacity of memory in GiB as GB.
             unit *= Fraction(1024, 1000) ** 3 if name == "capacity" else 1

@@ -13,33 +13,24 @@ from report.core.errors import UsageError
 
 #: A group in braces, of LaTeX, that holds at most one level of others.
 _GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
-
-
-class _Markup(NamedTuple):
-    """Patterns of a format: its tables, text to ignore, and what separates rows and cells."""
-
-    table: str
-    ignored: str
-    row: str
-    cell: str
-
-
-#: Ending of a file → its markup; none for CSV.
-_FORMATS: Final = {
+#: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells; none
+#: for CSV.
+_FORMATS: Final[dict[str, tuple[str, str, str, str] | None]] = {
     ".csv": None,
-    ".md": _Markup(
-        r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n.*\S.*)*)",
+    ".md": (
+        r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n(?!\s*(?:```|[#>])).*\S.*)*)",
         r"^[ \t]*\||(?<!\\)\|[ \t]*$",
         r"\n(?:[ \t|:]*-[ \t|:-]*(?:\n|\Z))?",
         r"(?<!\\)\|",
     ),
-    ".html": _Markup(
-        r"<table\b(?:(?!<t[dh]\b)[\s\S])*<t[dh]\b[^>]*>(?P<body>[\s\S]*?)</table\b",
+    ".html": (
+        r"<table\b(?:(?!</?table\b|<t[dh]\b)[\s\S])*<t[dh]\b[^>]*>"
+        r"(?P<body>(?:(?!</?table\b)[\s\S])*)(?:</?table\b)?",
         r"<!--[\s\S]*?-->",
         r"<tr\b[^>]*>\s*<t[dh]\b[^>]*>",
         r"<t[dh]\b[^>]*>",
     ),
-    ".tex": _Markup(
+    ".tex": (
         rf"\\begin\{{(tabular|tabular[xy*]|longtable)\}}(?:(?<=[xy*]\}})\s*{_GROUP})?"
         rf"(?:\[\w+\])?\s*{_GROUP}(?P<body>[\s\S]*?)\\end\{{\1\}}",
         r"(?<!\\)%.*|\\(?:(?:top|mid|bottom)rule|hline|addlinespace|end(?:first|last|)(?:head|foot))"
@@ -50,14 +41,15 @@ _FORMATS: Final = {
 }
 #: Cells over several columns or rows, or with lines or a table of their own.
 _MERGED: Final = re.compile(
-    r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*[\"']?(?!1\b)|<table\b", re.I
+    r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*+(?![\"']?1\b)|<table\b",
+    re.I,
 )
 #: Styles and spaces, and their text.  A style leaves a space, since no mark may join the digits of
 #: two numbers.  A command that is not listed stays, so that its cell is no number.
 _STYLES: Final = (
     (r"(?i)<sup>", " ^"),
     (r"<[a-zA-Z/][^>]*>", " "),
-    (r"!?\[([^\]]*)\]\([^)]*\)|(?<![\\*])\*{1,3}([^*]+)\*{1,3}|`([^`]*)`", r" \1\2\3 "),
+    (r"!?\[([^\[\]]*)\]\([^)]*\)|(?<![\\*])\*{1,3}([^*]+)\*{1,3}|`([^`]*)`", r" \1\2\3 "),
     (r"\{,\}", ","),
     (r"\\times(?![a-zA-Z])", "×"),
     (r"\^\{([^{}]*)\}", r"^\1"),
@@ -105,13 +97,14 @@ def _tables(text: str, ending: str) -> Iterator[list[tuple[str, ...]]]:
         lines = csv.reader(text.splitlines(), skipinitialspace=True)
         yield [tuple(map(str.strip, row)) for row in lines if any(row)]
         return
-    text = re.sub(markup.ignored, "", text, flags=re.MULTILINE)
-    for match in re.finditer(markup.table, text, re.MULTILINE | re.IGNORECASE):
+    table, ignored, between_rows, between_cells = markup
+    text = re.sub(ignored, "", text, flags=re.MULTILINE)
+    for match in re.finditer(table, text, re.MULTILINE | re.IGNORECASE):
         if _MERGED.search(match[0], 1):
             raise csv.Error("cells are merged or nested; write them out")
         rows = []
-        for row in re.split(markup.row, match["body"], flags=re.IGNORECASE):
-            rows.append(tuple(map(_plain, re.split(markup.cell, row, flags=re.IGNORECASE))))
+        for row in re.split(between_rows, match["body"], flags=re.IGNORECASE):
+            rows.append(tuple(map(_plain, re.split(between_cells, row, flags=re.IGNORECASE))))
         yield [row for row in rows if any(row)]
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from experiments import registry
-from experiments.commands.outcome import instability
-from experiments.commands.review import finding, review
+from experiments.commands.outcome import code_text, instability, review
 from experiments.counters.counting import TOOLS
 from experiments.harness import policies
 from experiments.harness.journal import unfinished_journals
@@ -29,12 +28,7 @@ from experiments.machine.text import factors_text
 from report.core.errors import MeasurementError, reason_of
 from report.core.missing import Missing
 from report.core.records.record import Record
-from report.core.records.store import (
-    EDITED,
-    Stored,
-    read_attachments,
-    read_record,
-)
+from report.core.records.store import EDITED, Stored, read_attachments, read_record
 from report.instruments import gates
 from report.instruments.judgement import refusal
 
@@ -58,6 +52,10 @@ class RecordCheck(NamedTuple):
         return textwrap.fill(
             head + self.text, 80, subsequent_indent=" " * len(head), break_on_hyphens=False
         )
+
+    def item(self) -> str:
+        """Format the check as an item of a list in Markdown."""
+        return f"- **{self.level}**, {self.topic}: {code_text(self.text)}"
 
 
 def note_if(topic: str, ok: str, note: str | None) -> RecordCheck:
@@ -182,7 +180,7 @@ def check_records(options: Namespace) -> int:
         verdict = f"{'cannot' if problem else 'can'} be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
-            worse = [finding(*check) for check in checks if check.level != "ok"]
+            worse = [check.item() for check in checks if check.level != "ok"]
             print(*worse, *([""] if worse else []), sep="\n")
             print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
             continue
@@ -199,18 +197,15 @@ def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
     """Read a record and check it."""
     # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
-    checks: list[RecordCheck] = []
     stored: Stored | None = None
     try:
         stored = read_record(folder / path.name, folder)
-        checks = list(checks_of(stored, folder))
+        return stored, list(checks_of(stored, folder))
     except OSError as error:
         reason = f"cannot be read ({error.strerror}); give its path, and permission to read it"
-        checks.append(RecordCheck("format", reason, "problem"))
     except Exception as error:  # so that the other files are checked
         reason = reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: ")
-        checks.append(RecordCheck("format", reason, "problem"))
-    return stored, checks
+    return stored, [RecordCheck("format", reason, "problem")]
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
@@ -221,8 +216,8 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     record, environment = stored.record, stored.record.environment
     yield RecordCheck("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
-        problem = f"{EDITED}; hand in the file that the experiment wrote"
-        yield RecordCheck("content", problem, "problem")
+        remedy = "hand in the file that the experiment wrote"
+        yield RecordCheck("content", f"{EDITED}; {remedy}", "problem")
     else:
         yield RecordCheck("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
@@ -232,17 +227,21 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     yield _plan(record)
     yield _outcomes(record)
     yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
-    disturbed = gates.disturbed([record])
+    disturbed, unstable = gates.disturbed([record]), instability(record.cases, named=1)
     disturbances = "disturbances were not monitored"
     if disturbed is not None:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
-    if unstable := instability(record.cases, named=1):
-        yield RecordCheck("quiet", f"{unstable[:-1]}; {disturbances}", "note")
+    text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
+    yield RecordCheck("quiet", text, "note" if unstable or disturbed is None else "ok")
+    best = gates.best_rate(record)
+    if reason := refusal(record):  # above all, a case that is faster than the peak
+        yield RecordCheck("ceilings", reason, "problem")
+    elif best is None:
+        reason = "none was measured, so that no rate can be judged"
+        yield RecordCheck("ceilings", reason, "note")
     else:
-        yield RecordCheck(
-            "quiet", f"processes agree; {disturbances}", "note" if disturbed is None else "ok"
-        )
-    yield _plausible(record)
+        fastest = f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s"
+        yield RecordCheck("ceilings", fastest)
 
 
 def _plan(record: Record) -> RecordCheck:
@@ -266,20 +265,10 @@ def _outcomes(record: Record) -> RecordCheck:
     statuses = [case.status for case in record.cases]
     if "ok" not in statuses:
         text = "no case could be measured; the record says why"
-        return RecordCheck("outcomes", text, "problem")
-    if failures := statuses.count("failed"):
+    elif failures := statuses.count("failed"):
         case = record.cases[statuses.index("failed")]
         first = f"{factors_text(case.factors)}: {case.reason}"
         text = f"{failures} of {len(statuses)} cases failed, such as {first}"
-        return RecordCheck("outcomes", text, "problem")
-    return RecordCheck("outcomes", "no case failed")
-
-
-def _plausible(record: Record) -> RecordCheck:
-    """Check that a build can use the record: above all, that no case is faster than the peak."""
-    if reason := refusal(record):
-        return RecordCheck("ceilings", reason, "problem")
-    best = gates.best_rate(record)
-    if best is None:
-        return RecordCheck("ceilings", "none was measured, so that no rate can be judged", "note")
-    return RecordCheck("ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
+    else:
+        return RecordCheck("outcomes", "no case failed")
+    return RecordCheck("outcomes", text, "problem")

@@ -45,34 +45,24 @@ _COLUMNS: Final = (("who", 16), ("machine", 26), ("study", 16), ("usable for", 1
 
 @dataclass
 class HandedIn:
-    """A file that was handed in, with the result of its checks."""
+    """A file that was handed in, with its checks and the reason why it cannot be used, if any."""
 
     path: Path
     who: str
     checks: list[RecordCheck] = field(default_factory=list)
     stored: Stored | None = None
-
-    @property
-    def faults(self) -> list[str]:
-        """Why the file cannot be used; empty if it can."""
-        return [check.text for check in self.checks if check.level == "problem"]
-
-    def refuse(self, reason: str, topic: str = "file") -> None:
-        """Note why the file cannot be used."""
-        self.checks.append(RecordCheck(topic, reason, "problem"))
+    fault: str = ""
 
     def line(self) -> str:
-        """One line of the table: who, machine, study, use, and the first fault or note."""
+        """One line of the table: who, machine, study, use, and the fault or first note."""
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
-        cells = [self.who, "–", "–", "nothing" if self.faults else "report"]
+        cells = [self.who, "–", "–", "nothing" if self.fault else "report"]
         if self.stored:
             record = self.stored.record
             cells[1:3] = [record.environment.label, record.study]
-            if not self.faults and record.protocol.plan == "full":
+            if not self.fault and record.protocol.plan == "full":
                 cells[3] = "paper, report"
-        remark = (self.faults or notes or [""])[0]
-        if self.faults:
-            remark = f"{self.path.name}: {remark}"
+        remark = f"{self.path.name}: {self.fault}" if self.fault else (notes or [""])[0]
         return _row(cells, " ".join(remark.split()))
 
 
@@ -93,13 +83,13 @@ def collect(options: Namespace) -> int:
         _check(file)
     _compare(files)
     for file in files:
-        if not file.faults:
+        if not file.fault:
             _copy(file, options.into)
-    files.sort(key=lambda file: bool(file.faults))
+    files.sort(key=lambda file: bool(file.fault))
     print(_row([name for name, _ in _COLUMNS], "what to know or do"))
     for file in files:
         print(file.line())
-    bad = sum(bool(file.faults) for file in files)
+    bad = sum(bool(file.fault) for file in files)
     print(f"{len(files)} files: {len(files) - bad} usable, {bad} not; records in {options.into}.")
     if options.notes:
         _write_notes(files, options.notes)
@@ -130,25 +120,28 @@ def _check(file: HandedIn) -> None:
     """Read and check one file; whatever it holds, the others are read too."""
     path = file.path
     if path.is_symlink():
-        file.refuse("is a link, which is not followed; hand in the file itself")
+        file.fault = "is a link, which is not followed; hand in the file itself"
     elif path.suffix in _PACKED:
-        file.refuse("is packed; unpack it into the folder and collect again")
-    if file.faults:
-        return
-    file.stored, file.checks = check_file(path)
-    if file.stored:
-        _check_study(file, file.stored.record)
+        file.fault = "is packed; unpack it into the folder and collect again"
+    else:
+        file.stored, file.checks = check_file(path)
+        problems = [check.text for check in file.checks if check.level == "problem"]
+        if problems or not file.stored:
+            file.fault = problems[0]
+        else:
+            file.fault = _fault_of_study(path.parent.name, file.stored.record)
 
 
-def _check_study(file: HandedIn, record: Record) -> None:
-    """Refuse a record in the folder, or with the cases, of another study."""
-    folder = file.path.parent.name
-    if folder in registry.STUDIES and folder != record.study:
-        file.refuse(f"is a record of {record.study} in a folder of {folder}; move it, or measure")
-    if record.study in registry.STUDIES and not _fits(record, record.study):
-        others = [study for study in registry.STUDIES if _fits(record, study)]
-        whose = f"but of {' or '.join(others)}" if others else "nor of another study"
-        file.refuse(f"its cases are not of {record.study}, {whose}; hand in the original file")
+def _fault_of_study(folder: str, record: Record) -> str:
+    """Why a record is in the folder, or has the cases, of another study; empty if it is not."""
+    study = record.study
+    if folder in registry.STUDIES and folder != study:
+        return f"is a record of {study} in a folder of {folder}; move it, or measure"
+    if study not in registry.STUDIES or _fits(record, study):
+        return ""
+    others = [name for name in registry.STUDIES if _fits(record, name)]
+    whose = f"but of {' or '.join(others)}" if others else "nor of another study"
+    return f"its cases are not of {study}, {whose}; hand in the original file"
 
 
 def _fits(record: Record, study: str) -> bool:
@@ -166,13 +159,13 @@ def _compare(files: Sequence[HandedIn]) -> None:
     seen: dict[str, HandedIn] = {}
     machines: dict[tuple[str, str], HandedIn] = {}
     for file in files:
-        if file.faults or not file.stored:
+        if file.fault or not file.stored:
             continue
         record = file.stored.record
         first = seen.setdefault(digest(msgspec.json.encode((record.cases, record.ceilings))), file)
         if first is not file:
             named = first.stored.record.environment.label if first.stored else ""
-            file.refuse(f"has the samples of {first.path.name} ({first.who}, {named}); measure")
+            file.fault = f"has the samples of {first.path.name} ({first.who}, {named}); measure"
             continue
         earlier = machines.setdefault((record.study, record.environment.key), file)
         if earlier is not file:
@@ -195,7 +188,7 @@ def _copy(file: HandedIn, into: Path) -> None:
         else:
             write_files(target, text, contents)
     except (OSError, RecordError) as error:
-        file.refuse(str(error), "copy")
+        file.fault = str(error)
 
 
 def _refuse_links(*paths: Path) -> None:
@@ -210,7 +203,7 @@ def _write_notes(files: Sequence[HandedIn], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, list[str]] = {}
     for file in files:
-        verdict = "cannot be used" if file.faults else "can be used"
+        verdict = f"cannot be used: {file.fault}" if file.fault else "can be used"
         lines = [f"{file.path.name}: {verdict}", *(check.line() for check in file.checks), ""]
         texts.setdefault(file.who, []).extend(lines)
     for who, lines in texts.items():

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from math import ceil, prod
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -110,7 +111,7 @@ def _check_cases(
     """
     if study.subject is None:
         return
-    ordered = sorted((case for group in kinds.values() for case in group), key=_size)
+    ordered = sorted(chain.from_iterable(kinds.values()), key=_size)
     reasons = {}
     for factors in (ordered[0], ordered[-1]):
         try:
@@ -150,7 +151,7 @@ def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
 ) -> dict[Kind, list[Times]]:
     """Time the smallest and largest case of each kind, until a few seconds have passed."""
-    timed: dict[Kind, list[Times]] = {kind: [] for kind in kinds}
+    timed = defaultdict[Kind, list[Times]](list)
     end = time.monotonic() + _CALLS_S
     if study.subject is None or not worker.can_fork(session.device):
         return timed
@@ -192,11 +193,8 @@ def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors) -> Times 
         return None
     small, large = known[0], known[-1]
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
-    build, call = (
-        max(at_small + share * (at_large - at_small), 0.0)
-        for at_small, at_large in ((small.build, large.build), (small.call, large.call))
-    )
-    return Times(size, build, call)
+    build = max(small.build + share * (large.build - small.build), 0.0)
+    return Times(size, build, max(small.call + share * (large.call - small.call), 0.0))
 
 
 def _slowest(known: list[Times]) -> float:

@@ -1,29 +1,88 @@
-"""Outcome of a run for people: a table of all cases, and results that may be unstable."""
+"""A record for people: cases, warnings and use at the end of a run, and a review in Markdown."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import median
+from typing import Final
 
 from experiments.harness.progress import measured_text, outcome_text
+from experiments.machine.code import ROOT
 from experiments.machine.text import factors_text
+from report.core.errors import RidgepointError
 from report.core.missing import Missing
-from report.core.records.record import Case, Record
-from report.instruments import case_operators, gates
+from report.core.records import ENDING
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import Case, Policy, Record
+from report.core.records.store import Stored, read_attachments
+from report.core.statistics.estimates import CONFIDENCE, median_interval
+from report.instruments import case_operators, comparison, gates
+from report.instruments.judgement import judge
+
+#: Exit code of a run whose record no paper can use.
+USELESS: Final = 3
 
 
-def print_outcome(record: Record, files: Mapping[str, bytes | Missing]) -> bool:
-    """Print all cases, theory from ``files`` and warnings; return whether any was measured."""
+def print_record(record: Record, path: Path, records: Path) -> int:
+    """Print a record's cases, their theory, warnings, path and use; return the exit code."""
+    stored = Stored(record, f"{record.study}/{path.name}")
     print(case_table(record.cases))
-    for line in theory_lines(record, files):
+    for line in theory_lines(record, read_attachments(stored, (case_operators.PATTERN,), records)):
         print(line)
     measured = any(case.status == "ok" for case in record.cases)
     failure = None if measured else "No case could be measured; the record says why."
     for warning in (instability(record.cases), failure):
         if warning:
             print(warning, file=sys.stderr)
-    return measured
+    print(f"Record: {path}")
+    usable, lines = purpose(record, path, records)
+    print(*lines, sep="\n")
+    return int(not measured) if usable else USELESS
+
+
+def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
+    """Say whether and how a build uses a record, and what to run next."""
+    file = f"{record.study}/{path.name}"
+    try:
+        judgement = judge(record.study, file, records)
+    except RidgepointError as error:
+        return True, (str(error),)  # the folder is at fault, not this record
+    if not judgement.usable:
+        again = shlex.join((*record.command, "--wait-quiet", "10"))
+        return False, (f"No paper can use this record: {judgement.words}", f"Next: {again}")
+    words = f"{judgement.words[:1].upper()}{judgement.words[1:]}"
+    agreement = agreement_with_paper(record.study, path, records)
+    build = shlex.join(build_command(record.study, path, records, used=judgement.used))
+    return True, (f"{words}.", *agreement, f"Next: {build}")
+
+
+def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
+    """Return the command that builds from a record: the paper that uses it, else its report."""
+    if study == comparison.NAME:
+        return ("python", "build.py", "--comparison", os.fspath(path))
+    # A name begins with the time, so that the last one is the newest.
+    newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
+    named = () if newest else (f"{study}/{path.name}",)
+    if records.resolve() != Path("data").resolve():
+        return ("python", "build.py", study, "--replicate", *named, "--data", os.fspath(records))
+    return ("python", "build.py", study, *(() if used else ("--replicate", *named)))
+
+
+def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
+    """Ask the builder how many claims a record confirms; nothing if it has no such study."""
+    if not (ROOT / "report" / "studies" / study / "study.py").is_file():
+        return []
+    program = (sys.executable, os.fspath(ROOT / "build.py"), study, "--list")
+    record = ("--replicate", os.fspath(path.resolve()), "--data", os.fspath(records.resolve()))
+    build = subprocess.run(
+        (*program, *record), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return (build.stdout or build.stderr).splitlines()
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
@@ -93,3 +152,59 @@ def case_table(cases: Sequence[Case]) -> str:
     # Outside the frame, where the longest reason would widen every row.
     ends = ("outcome", *map(outcome_text, cases))
     return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))
+
+
+# ------------------------------------------------------------------------------- review
+
+#: Quantities of the table, in order of preference.
+_SHOWN: Final = ("time", "allocated_peak", "requested_peak", "resident_peak")
+#: Rows of the table: a comment on a forge has at most 65,536 characters.
+_MOST_CASES: Final = 250
+
+
+def review(record: Record) -> Iterator[str]:
+    """Yield the lines of a review: machine, plan and code, and a table of all cases."""
+    machine, code, protocol = record.environment, record.code, record.protocol
+    processes = ", ".join(f"{number} {policy}" for policy, number in protocol.processes.items())
+    commit = "not under git" if code.commit is None else code.commit[:12]
+    changed = "" if code.tree_clean else ", with uncommitted changes"
+    part = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
+    plan = f"{protocol.plan}{part}, {len(record.cases)} cases"
+    software = f"{machine.operating_system}; torch {machine.torch.version}"
+    rows = (
+        ("Study", code_text(f"{record.study}, {record.started} to {record.finished}")),
+        ("Machine", code_text(f"{machine.label}; {software}")),
+        ("Plan", code_text(f"{plan}; processes: {processes or 'one'}")),
+        ("Code", code_text(f"{commit}{changed}")),
+    )
+    head = ("Case", "Quantity", "Median", "95 % interval", "n")
+    cases = map(_row, record.cases[:_MOST_CASES])
+    for row in (("", ""), ("---",) * 2, *rows, (), head, ("---",) * 5, *cases):
+        yield f"| {' | '.join(row)} |" if row else ""
+    if more := record.cases[_MOST_CASES:]:
+        yield f"\nand {len(more)} more cases"
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    """Cells of a case: the median over processes, with freed memory kept if possible."""
+    name = code_text(factors_text(case.factors))
+    if case.status != "ok":
+        return name, code_text(outcome_text(case)), "–", "–", "0"
+    policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
+    quantity = next((name for name in _SHOWN if case.samples(name, policy)), None)
+    if quantity is None:
+        return name, "–", "–", "–", "0"
+    unit, processes = QUANTITIES[quantity].unit, gates.medians(case, quantity, policy)
+    if len(processes) < 2:
+        samples = case.samples(quantity, policy)
+        middle = measured_text(median_interval(samples).value, unit)
+        return name, quantity, middle, "one process", f"{len(samples)} calls"
+    estimate = median_interval(processes)
+    level = "" if estimate.confidence >= CONFIDENCE else f" ({100 * estimate.confidence:.0f} %)"
+    interval = f"{measured_text(estimate.low, unit)} to {measured_text(estimate.high, unit)}{level}"
+    return name, quantity, measured_text(estimate.value, unit), interval, f"{estimate.n} processes"
+
+
+def code_text(text: str) -> str:
+    """Format text as code, so that a forge sees no markup, address or person's name in it."""
+    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -52,6 +52,8 @@ _LEAST_TIME_S: Final = 0.05
 #: The judge's clock may differ from the system's by this share, and by some ticks of 10 ms.
 _CLOCKS: Final = 0.05
 _TICKS_S: Final = 0.05
+#: Loads a function by its name; None if there is no such function.
+Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
 #: Beginning of reasons that lie neither in the candidate nor in its results.
 _NONE: Final = "no comparison: "
 
@@ -76,14 +78,14 @@ class CourtMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass
 class Contestant:
-    """Program of a process that calls a function, ``FILE.py:FUNCTION`` in a folder."""
+    """Program of a process that calls the function of a name."""
 
     name: str
-    folder: Path
+    load: Loader
 
     def prepare(self) -> None:
-        """Import the file, and call its function ``setup_FUNCTION`` or ``setup``."""
-        self.function = load(self.name, self.folder)
+        """Load the function, and call the function ``setup_FUNCTION`` or ``setup`` beside it."""
+        self.function = loaded(self.load, self.name)
         self.call_hook("setup")
         gc.disable()
 
@@ -94,9 +96,9 @@ class Contestant:
 
     def call_hook(self, kind: str) -> None:
         """Call the function ``KIND_FUNCTION`` or ``KIND`` of the same file, if there is one."""
-        file, _, function = self.name.rpartition(":")
-        names = vars(_module(self.folder / file))
-        if hook := names.get(f"{kind}_{function}", names.get(kind)):
+        file, colon, function = self.name.rpartition(":")
+        own, shared = (f"{file}{colon}{name}" for name in (f"{kind}_{function}", kind))
+        if hook := self.load(own) or self.load(shared):
             hook()
 
 
@@ -111,7 +113,7 @@ class Clerk(Contestant):
         """Write the arguments of a seed, and the right results behind them."""
         if turn.seed is None:
             return CourtMessage()
-        values = parts(load(self.inputs, self.folder)(turn.seed))
+        values = parts(loaded(self.load, self.inputs)(turn.seed))
         arguments = arrays.write(values, memory, 0)
         results = self.function(*(map(_in_double, values) if self.double else values))
         return CourtMessage(
@@ -145,13 +147,18 @@ def _module(path: Path) -> Any:
     return module
 
 
-def load(name: str, folder: Path) -> Callable[..., Any]:
-    """Load the function ``FILE.py:FUNCTION`` of a folder; raises ``LookupError`` without one."""
+def from_file(folder: Path, name: str) -> Callable[..., Any] | None:
+    """Load the function ``FILE.py:FUNCTION`` of a folder; None if the file has none."""
     file, _, function = name.rpartition(":")
-    loaded: Callable[..., Any] | None = getattr(_module(folder / file), function, None)
-    if not callable(loaded):
-        raise LookupError(f"{file} has no function {function!r}")
-    return loaded
+    return getattr(_module(folder / file), function, None)
+
+
+def loaded(load: Loader, name: str) -> Callable[..., Any]:
+    """Load a function; raises ``LookupError`` without one."""
+    function = load(name)
+    if not callable(function):
+        raise LookupError("{} has no function {!r}".format(*name.rpartition(":")[::2]))
+    return function
 
 
 def _serve(program: Contestant, own: socket.socket, memory: Bytes) -> None:
@@ -240,8 +247,8 @@ def started(label: str, program: Contestant) -> Iterator[Party]:
 class Court:
     """One candidate and the baseline, in one process of the run."""
 
-    def __init__(self, factors: Factors, session: Session, folder: Path) -> None:
-        self._factors, self._session, self._folder = factors, session, folder
+    def __init__(self, factors: Factors, session: Session, load: Loader) -> None:
+        self._factors, self._session, self._load = factors, session, load
         self._handed_out, self._right = set[int](), set[int]()
 
     def measure(self) -> SeriesByQuantity:
@@ -256,11 +263,11 @@ class Court:
                     raise UnavailableError(f"{label}failed: it could not be prepared: {error}")
                 return party
 
-            clerk = Clerk(reference, self._folder, inputs, reference != baseline)
+            clerk = Clerk(reference, self._load, inputs, reference != baseline)
             self._clerk = begin(f"{_NONE}{inputs} or the reference {reference}: ", clerk)
             sides = [("", function), (f"{_NONE}the baseline: ", baseline)]
             in_turn = slice(None, None, 1 if self._session.process % 2 else -1)
-            parties = [begin(label, Contestant(n, self._folder)) for label, n in sides[in_turn]]
+            parties = [begin(label, Contestant(n, self._load)) for label, n in sides[in_turn]]
             candidate, other = parties[in_turn]
             empty = tuple(self._clerk.turn(CourtMessage())[0] for _ in range(_EMPTY_TURNS))
             bytes_of_call = self._take_turns(candidate, other)

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -102,9 +103,9 @@ def _no_cases(levels: Levels) -> NoReturn:
 
 
 def _times(factors: Factors, session: Session) -> SeriesByQuantity:
-    from experiments.compare.court import Court
+    from experiments.compare.court import Court, from_file
 
-    return Court(factors, session, _folder()).measure()
+    return Court(factors, session, partial(from_file, _folder())).measure()
 
 
 def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
@@ -143,7 +144,7 @@ def _captured(factors: Factors) -> Any:
         raise TypeError("theory needs a function of PyTorch's tensors")
     import torch
 
-    from experiments.compare.court import load, parts
+    from experiments.compare.court import from_file, loaded, parts
     from experiments.theory.captures import Input
     from experiments.theory.checked import checked
 
@@ -152,7 +153,8 @@ def _captured(factors: Factors) -> Any:
 
     # torch's inference mode would not decompose operators; the work is the same without it.
     vars(torch)["inference_mode"] = inference_mode
-    function, make = (load(str(factors[name]), _folder()) for name in ("function", "inputs"))
+    load = partial(from_file, _folder())
+    function, make = (loaded(load, str(factors[name])) for name in ("function", "inputs"))
     inputs = []
     for tensor in parts(make(0)):
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")

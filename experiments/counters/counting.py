@@ -8,7 +8,7 @@ the next case ends, so that an interrupted run can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from math import inf
@@ -24,7 +24,6 @@ from experiments.harness.measure import build_subject, layers_of_case
 from experiments.harness.processes import new_task
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, CounterChoice, Device, Experiment, Session
-from experiments.harness.worker import Task
 from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
 from report.core.records.quantities import QUANTITIES
@@ -123,15 +122,21 @@ def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
     """Count the selected cases; note in the journal which ones the time did not allow."""
-    header, tool = journal.header, TOOLS[session.device]
+    header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
     _leave_out(selection.omitted, "left out to save time", journal, observer)
     limit = inf if header.counters == "all" else tool.BUDGET_S
-    task = counting_task(study, session, journal, selection.new)
-    if not task.cases:
+    if not selection.new:
         return
+    session = session if gpu else replace(session, threads=1)  # a CPU counts on one thread
+    cases = {index: header.factors[index] for index in selection.new}
+    task = msgspec.structs.replace(
+        new_task(study, tool.NAME, session, cases),
+        counted=tool.QUANTITIES,
+        compute_capability=gpu.compute_capability if gpu else "",
+    )
     expected = sum(selection.new.values())
     observer.begin(
-        f"Counting the executed work of {len(task.cases)} cases by {tool.NAME}, "
+        f"Counting the executed work of {len(cases)} cases by {tool.NAME}, "
         f"about {period_text(selection.seconds(tool))}.",
         "counts",
     )
@@ -160,20 +165,6 @@ def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer:
         quantities = TOOLS[journal.header.environment.device].QUANTITIES
         journal.append(Count(case=index, missing=dict.fromkeys(quantities, reason)))
     observer.note(f"The executed work of {len(cases)} cases is {reason}.")
-
-
-def counting_task(
-    study: Experiment, session: Session, journal: Journal, numbers: Iterable[int]
-) -> Task:
-    """Describe the task of counting the cases with these numbers, on a CPU on one thread."""
-    tool, gpu = TOOLS[session.device], journal.header.environment.gpu
-    session = session if gpu else replace(session, threads=1)
-    cases = {index: journal.header.factors[index] for index in numbers}
-    return msgspec.structs.replace(
-        new_task(study, tool.NAME, session, cases),
-        counted=tool.QUANTITIES,
-        compute_capability=gpu.compute_capability if gpu else "",
-    )
 
 
 def multiply_adds(study: Experiment, factors: Factors) -> int:

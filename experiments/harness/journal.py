@@ -50,10 +50,6 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
     ceilings: tuple[Ceiling, ...] = ()
     reason: str | None = None
 
-    def joined(self, again: Ceilings) -> Ceilings:
-        """Add ceilings that were measured again."""
-        return msgspec.structs.replace(self, ceilings=(*self.ceilings, *again.ceilings))
-
 
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
     """Outcome of a case that is measured once, with its files.
@@ -150,7 +146,9 @@ class Journal:
         match entry:
             case Ceilings():
                 self.ceilings_again += self.ceilings is not None
-                self.ceilings = entry if self.ceilings is None else self.ceilings.joined(entry)
+                before = self.ceilings or Ceilings(reason=entry.reason)
+                both = (*before.ceilings, *entry.ceilings)
+                self.ceilings = msgspec.structs.replace(before, ceilings=both)
             case CaseResult(case=case):
                 self.finished[case] = entry.outcome
                 for file in entry.files:
@@ -197,11 +195,8 @@ def read_journal(path: Path) -> Journal:
     for line in lines:
         try:
             journal.apply(_decode(line, _entry_decoder))
-        except _DAMAGE:
-            journal.damaged += line not in (
-                b"",
-                lines[-1],
-            )  # an interruption may cut off the last
+        except _DAMAGE:  # an interruption may cut off the last line
+            journal.damaged += line not in (b"", lines[-1])
     return journal
 
 
@@ -224,10 +219,9 @@ def unfinished_journals(folder: Path) -> tuple[list[Journal], list[MeasurementEr
         except MeasurementError as error:
             errors.append(error)
         except OSError as error:
+            reason = f"{path.name} cannot be read ({error.strerror})"
             remedy = "give read permission, or delete the file"
-            errors.append(
-                MeasurementError(f"{path.name} cannot be read ({error.strerror}); {remedy}.")
-            )
+            errors.append(MeasurementError(f"{reason}; {remedy}."))
     return journals, errors
 
 

@@ -10,15 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness import memory, timing
-from experiments.harness.study import (
-    SEED,
-    Device,
-    Experiment,
-    Precision,
-    Session,
-    Subject,
-    UnavailableError,
-)
+from experiments.harness.study import SEED, Device, Experiment, Session, Subject, UnavailableError
 from experiments.harness.timing import Workload
 from report.core.records.layers import Layer
 from report.core.records.record import Case, Factors, SeriesByQuantity, Status
@@ -86,7 +78,7 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
     if subject.mode == "forward":
 
         def forward() -> object:
-            with torch.no_grad(), autocast(subject.precision, device):  # not inference_mode
+            with torch.no_grad(), autocast(subject, device):  # not inference_mode
                 return module(inputs)
 
         return Workload(forward)
@@ -122,13 +114,13 @@ def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
     return module, subject.inputs.contiguous(memory_format=layout)
 
 
-def autocast(precision: Precision, device: Device) -> AbstractContextManager[object]:
+def autocast(subject: Subject, device: Device) -> AbstractContextManager[object]:
     """Return ``torch.autocast`` for a precision of 16 bits, a null context for others."""
     import torch
 
-    if precision in ("float32", "tfloat32"):
+    if subject.precision in ("float32", "tfloat32"):
         return nullcontext()
-    return torch.autocast(device, dtype=getattr(torch, precision))
+    return torch.autocast(device, dtype=getattr(torch, subject.precision))
 
 
 #: Functions that say whether oneDNN, which computes torch's convolutions, has kernels of 16 bits.
@@ -177,7 +169,7 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
-        with autocast(subject.precision, device):
+        with autocast(subject, device):
             loss = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -46,17 +46,12 @@ HistoryEntry: TypeAlias = Mapping[str, Any]
 def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
     profiles = [split_events(_profile(build)) for _ in range(repeats)]
-    before, after, peaks = list[int](), list[int](), list[int]()
-    for built, call in profiles:
-        levels = list(accumulate(call, initial=sum(built)))
-        before.append(levels[0])
-        after.append(levels[-1])
-        peaks.append(max(levels))
+    levels = [tuple(accumulate(call, initial=sum(built))) for built, call in profiles]
     return {
         "memory_events": profiles[0][1],
-        "allocated_before": tuple(before),
-        "allocated_after": tuple(after),
-        "allocated_peak": tuple(peaks),
+        "allocated_before": tuple(map(itemgetter(0), levels)),
+        "allocated_after": tuple(map(itemgetter(-1), levels)),
+        "allocated_peak": tuple(map(max, levels)),
     }
 
 
@@ -179,8 +174,7 @@ def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -
     if not entries:
         return {}
     number, alive = count(), dict[int, int]()
-    before, call = list[int](), list[int]()
-    owners = list[int]()
+    before, call, owners = list[int](), list[int](), list[int]()
     complete = emptied
     for position, entry in enumerate(entries):
         match entry["action"]:

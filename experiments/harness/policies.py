@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from ctypes.util import find_library
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -52,14 +53,11 @@ _Event = ctypes.c_long * 3
 
 def variables(policy: Policy) -> Mapping[str, str]:
     """Environment variables of a process that starts under ``policy``."""
-    match policy:
-        case "jemalloc":
-            return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _NO_DECAY}
-        case "traced":
-            return {"LD_PRELOAD": tracing_library()}
-        case "default":
-            return {}
-    return {"GLIBC_TUNABLES": _TUNABLES[policy]}
+    if policy == "jemalloc":
+        return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _NO_DECAY}
+    if policy == "traced":
+        return {"LD_PRELOAD": tracing_library()}
+    return {} if policy == "default" else {"GLIBC_TUNABLES": _TUNABLES[policy]}
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:
@@ -119,8 +117,8 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
         call_times.append(_return_time(events[:events_of_call]))
         result_times.append(_return_time(events[events_of_call : count.value]))
     return {
-        "block_bytes": tuple(event[0] for event in events[: count.value]),
-        "block_changes": tuple(event[1] for event in events[: count.value]),
+        "block_bytes": tuple(map(itemgetter(0), events[: count.value])),
+        "block_changes": tuple(map(itemgetter(1), events[: count.value])),
         "return_time": tuple(call_times[_WARMUP:]),
         "result_return_time": tuple(result_times[_WARMUP:]),
         "mmap_threshold": (threshold.value,),

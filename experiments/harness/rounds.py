@@ -48,10 +48,8 @@ def plan_turns(processes: Mapping[Policy, int]) -> tuple[RoundTurn, ...]:
     """List all processes in order; policies alternate, and reverse their order every time."""
     turns: list[RoundTurn] = []
     for process in range(1, max(processes.values(), default=0) + 1):
-        turns_of_number = [
-            RoundTurn(process, policy) for policy, n in processes.items() if process <= n
-        ]
-        turns += turns_of_number if process % 2 else turns_of_number[::-1]
+        present = [RoundTurn(process, policy) for policy, n in processes.items() if process <= n]
+        turns += present if process % 2 else present[::-1]
     return tuple(turns)
 
 
@@ -133,15 +131,9 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
     for number, turn in enumerate(own):
-        eligible = [
-            case
-            for case, factors in cases.items()
-            if is_selected(study.policies(factors), turn.policy, main)
-        ]
-        turns_left = len(own) - number
-        selected = affordable_cases(
-            eligible, journal.rounds, turn.policy, turns_left, seconds_left()
-        )
+        eligible = [n for n in cases if is_selected(study.policies(cases[n]), turn.policy, main)]
+        turns_left, left = len(own) - number, seconds_left()
+        selected = affordable_cases(eligible, journal.rounds, turn.policy, turns_left, left)
         run(turn, selected, _PLANNED * number / len(own), _PLANNED / len(own))
     further = []
     for policy, count in protocol.processes.items():
@@ -180,8 +172,7 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     cases = {}
     for index, factors in enumerate(journal.header.factors):
         measured = journal.finished.get(index)  # None for a case of another shard
-        timed = study.policies(factors) != "none"
-        if timed and (measured is None or measured.status == "ok"):
+        if study.policies(factors) != "none" and (measured is None or measured.status == "ok"):
             cases[index] = factors
     return cases
 

@@ -131,11 +131,9 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
     journals, errors = unfinished_journals(folder)
     other, same = None, None  # the newest of another run on this device, and of the same run
     for journal in journals:
-        if journal.header.environment.key != key:
-            continue
-        if differences(journal.header, header):
+        if journal.header.environment.key == key and differences(journal.header, header):
             other = journal
-        else:
+        elif journal.header.environment.key == key:
             same = journal
     if same is not None and (request.resume or request.if_missing):
         _note_damage(same, observer)
@@ -162,8 +160,7 @@ def _note_damage(journal: Journal, observer: Observer) -> None:
 
 def differences(earlier: Header, new: Header) -> tuple[str, ...]:
     """List the values that differ between two runs, so that they cannot be one run."""
-    before, after = _identity(earlier), _identity(new)
-    texts = []
+    before, after, texts = _identity(earlier), _identity(new), []
     for name in {**before, **after}:
         old_value, new_value = before.get(name, "unset"), after.get(name, "unset")
         if old_value != new_value:
@@ -236,10 +233,9 @@ def _write_record(
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
     missing = dict(header.environment.missing)
-    if before.reason is not None:
-        missing["ceilings.before"] = before.reason
-    if after.reason is not None:
-        missing["ceilings.after"] = after.reason
+    for moment, measured in (("before", before), ("after", after)):
+        if measured.reason is not None:
+            missing[f"ceilings.{moment}"] = measured.reason
     missing |= {**counting.missing(study, journal, uncounted), **journal.unfiled}
     cases, event_file = events.split_events(
         assemble_case(study, journal, index) for index in range(len(header.cases))
@@ -247,12 +243,10 @@ def _write_record(
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
     if event_file:
         files.append(CaseFile(events.NAME, events.MEANING, event_file))
-    contents, attachments = {}, []
-    for file in files:
-        contents[file.name] = file.content
-        attachments.append(
-            Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
-        )
+    attachments = (
+        Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
+        for file in files
+    )
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
@@ -263,7 +257,7 @@ def _write_record(
     # Parsing first refuses a record that could not be read again.
     record: Record = parse(encode(Record(**values)), "the new record")
     records = journal.path.parents[1]  # the journal is in the study's folder
-    path = write_record(record, records, contents)
+    path = write_record(record, records, {file.name: file.content for file in files})
     journal.remove()
     return record, path
 

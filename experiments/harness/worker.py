@@ -39,27 +39,12 @@ import msgspec
 
 from experiments.harness import ceilings, measure, policies
 from experiments.harness.journal import CaseResult, Count, Message, Ready, Result, RoundResult
-from experiments.harness.study import (
-    CaseFile,
-    CeilingSize,
-    Device,
-    Experiment,
-    Session,
-    UnavailableError,
-)
+from experiments.harness.study import CeilingSize, Device, Experiment, Session, UnavailableError
 from experiments.machine import gpu_state, quiet, runtime
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
 from report.core.errors import MeasurementError
-from report.core.records.record import (
-    Case,
-    Factors,
-    Moment,
-    Policy,
-    Round,
-    SeriesByQuantity,
-    Status,
-)
+from report.core.records.record import Case, Factors, Moment, Policy, Round, Status
 from report.instruments.counters.ncu import case_range, products
 
 #: Time limit of a case in one process (s), far above any case's time.
@@ -113,11 +98,9 @@ def work(task: Task, send: Send, folder: Path) -> None:
     _prepare(study, task)
     send(Ready())
     by_role: dict[WorkerRole, Measure] = {
-        "memory": _measure_memory,
-        "time": _measure_time,
-        "lackey": partial(_count, folder),
-        "ncu": _profile,
-    }
+        "memory": _measure_memory, "time": _measure_time,
+        "lackey": partial(_count, folder), "ncu": _profile,
+    }  # fmt: skip
     attempt = partial(_attempt, study, task, by_role[task.role], send)
     if task.forks:
         _run_in_children(study, task, attempt, send)
@@ -188,9 +171,8 @@ def unmeasured(
     """Result of a case that ended without measurements after ``seconds``."""
     index, factors = case
     if task.role == "memory":
-        return CaseResult(
-            case=index, outcome=measure.unmeasured_case(study, factors, status, reason)
-        )
+        lost = measure.unmeasured_case(study, factors, status, reason)
+        return CaseResult(case=index, outcome=lost)
     if task.role == "time":
         process, policy = task.session.process, task.policy
         failed = Round(process=process, policy=policy, status=status, reason=reason, series={})
@@ -240,34 +222,31 @@ def fork(action: Callable[[], object], limit_s: int = 0) -> int:
 
 def exit_reason(code: int) -> str | None:
     """Explain the exit code of a process that measured; None if it succeeded."""
-    match code:
-        case 0:
-            return None
-        case -9:
-            return "Its process was killed, most likely for lack of memory."
-        case -14:
-            return f"Its process did not end within {LIMIT_S} s."
-    return f"Its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}."
+    if code == -9:
+        return "Its process was killed, most likely for lack of memory."
+    if code == -14:
+        return f"Its process did not end within {LIMIT_S} s."
+    end = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"Its process ended with {end}." if code else None
 
 
 def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors) -> CaseResult:
     """Measure the bytes of a case, capture its layers and write its files."""
-    session = task.session
+    session, plan = task.session, study.plan
     layers = measure.layers_of_case(study, factors)
     if study.subject:
         measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
-    series: SeriesByQuantity = {}
-    if study.plan.memory or study.subject:  # other studies measure only times
-        series = (study.plan.memory or partial(measure.measure_memory, study))(factors, session)
-    files: tuple[CaseFile, ...] = ()
-    unfiled = None
+    measure_bytes = plan.memory or partial(measure.measure_memory, study)
+    # Other studies measure only times.
+    series = measure_bytes(factors, session) if plan.memory or study.subject else {}
+    outcome = Case(factors=factors, layers=layers, series=series)
+    result = CaseResult(case=index, outcome=outcome)
     try:
-        files = study.plan.files(factors, session) if study.plan.files else ()
+        files = plan.files(factors, session) if plan.files else ()
+        return msgspec.structs.replace(result, files=files)
     except Exception as error:  # the series are valid without the files
         traceback.print_exc()
-        unfiled = classify(error)[1]
-    outcome = Case(factors=factors, layers=layers, series=series)
-    return CaseResult(case=index, outcome=outcome, files=files, unfiled=unfiled)
+        return msgspec.structs.replace(result, unfiled=classify(error)[1])
 
 
 def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -> RoundResult:
@@ -278,13 +257,9 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
         series = policies.trace_blocks(measure.build_workload(study, factors, session.device))
     else:
         series = (study.plan.times or partial(measure.measure_time, study))(factors, session)
-    round_ = Round(
-        process=session.process,
-        policy=task.policy,
-        disturbance=quiet.disturbance(before, quiet.read_counters(), session.threads)
-        or gpu_state.throttling(series),
-        series=series,
-    )
+    cause = quiet.disturbance(before, quiet.read_counters(), session.threads)
+    cause, process = cause or gpu_state.throttling(series), session.process
+    round_ = Round(process=process, policy=task.policy, disturbance=cause, series=series)
     return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from functools import cache
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Final
@@ -19,21 +19,26 @@ _WORKER: Final = "experiments/harness/worker.py"
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
     """Identify the code under ``root`` that measures ``study``, with a reason per null field."""
-    digest = _hash(measuring_sources(study, root), root)
+    digest = hashlib.sha256()
+    for path in measuring_sources(study, root):
+        content = path.read_bytes().replace(b"\r\n", b"\n")  # line ends as git stores them
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
     top = program_output("git", "rev-parse", "--show-toplevel", folder=root)
     commit = program_output("git", "rev-parse", "HEAD", folder=root)
     # The folder may lie inside another project's checkout, whose commit says nothing of this code.
     if not (top and commit and Path(top).samefile(root)):
         reason = "the code does not lie in a git checkout with a commit that git shows"
         missing = dict.fromkeys(("code.commit", "code.tree_clean"), reason)
-        return Code(commit=None, tree_clean=None, measuring_code=digest), missing
+        return Code(commit=None, tree_clean=None, measuring_code=digest.hexdigest()), missing
     # Records of earlier runs under data/ may not be committed yet, and are no code.
     changes = program_output(
         "git", "status", "--porcelain", "--", ".", ":(exclude)data", folder=root
     )
-    return Code(commit=commit, tree_clean=changes == "", measuring_code=digest), {}
+    return Code(commit=commit, tree_clean=changes == "", measuring_code=digest.hexdigest()), {}
 
 
+@cache
 def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     """List the worker, the experiment of ``study`` and all their imports from ``root``, sorted.
 
@@ -51,13 +56,3 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
             if (c_source := Path(file).with_suffix(".c")).is_file():
                 sources.add(c_source)
     return tuple(sorted(sources))
-
-
-def _hash(files: Iterable[Path], root: Path) -> str:
-    """Hash relative names and contents with SHA-256; line ends as git stores them."""
-    digest = hashlib.sha256()
-    for path in files:
-        content = path.read_bytes().replace(b"\r\n", b"\n")
-        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.hexdigest()

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from experiments.machine.runtime import usable_processors
 from experiments.machine.text import read_text
 from report.core.records.record import Head
 
@@ -32,7 +33,12 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     present = parse_list(read_text(cpus / "present"))
     if present and len(usable) < len(present):
         state["affinity"] = f"{format_list(usable)} of {len(present)}"
-    if shared := shared_cores(usable, root):
+    shared = set[int]()  # by two of the processors that may be used (SMT)
+    for number in usable:
+        siblings = parse_list(read_text(cpus / f"cpu{number}/topology/thread_siblings_list"))
+        if len(siblings.intersection(usable)) > 1:
+            shared |= siblings.intersection(usable)
+    if shared:
         state["siblings"] = f"{format_list(shared)} share cores"
     kinds = kinds_of_core(usable, root)
     if len(kinds) > 1:
@@ -53,33 +59,30 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     return state
 
 
-def shared_cores(usable: Collection[int], root: Path = _ROOT) -> set[int]:
-    """Return the processors that share a core with another usable one (SMT)."""
-    shared = set[int]()
-    for number in usable:
-        file = root / _CPUS / f"cpu{number}/topology/thread_siblings_list"
-        siblings = parse_list(read_text(file)).intersection(usable)
-        if len(siblings) > 1:
-            shared |= siblings
-    return shared
-
-
 def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[int]]:
     """Group processors by their kind of core, the fastest first; empty if the system shows none.
 
     Intel's kinds are P and E; on Arm, the kind is the capacity that Linux gives a core.
     """
-    kinds = dict[str, set[int]]()
+    kinds = {}
     for kind, file in _INTEL_KINDS.items():
         if those := parse_list(read_text(root / file)).intersection(usable):
             kinds[kind] = those
-    capacities = dict[int, set[int]]()
+    capacities = _counters(usable, "cpu_capacity", root)
+    for size in sorted(set(capacities.values()), reverse=True):
+        those = {number for number, capacity in capacities.items() if capacity == size}
+        kinds.setdefault(f"capacity {size}", those)
+    return kinds
+
+
+def _counters(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
+    """Read a file with a whole number of each processor; those without the file are left out."""
+    numbers = {}
     for number in usable:
-        text = read_text(root / _CPUS / f"cpu{number}/cpu_capacity").strip()
+        text = read_text(root / _CPUS / f"cpu{number}" / file).strip()
         if text.isdecimal():
-            capacities.setdefault(int(text), set()).add(number)
-    arm = {f"capacity {size}": capacities[size] for size in sorted(capacities, reverse=True)}
-    return kinds or arm
+            numbers[number] = int(text)
+    return numbers
 
 
 def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
@@ -87,13 +90,9 @@ def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | No
 
     By default of the processors that this process may use.
     """
-    counts = []
-    for number in usable or usable_processors():
-        folder = root / _CPUS / f"cpu{number}/thermal_throttle"
-        text = read_text(folder / "core_throttle_count").strip()
-        if text.isdecimal():
-            counts.append(int(text))
-    return sum(counts) if counts else None
+    file = "thermal_throttle/core_throttle_count"
+    counts = _counters(usable or usable_processors(), file, root)
+    return sum(counts.values()) if counts else None
 
 
 def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
@@ -104,13 +103,6 @@ def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
     state = {**head.environment.conditions, "throttled": f"{after - before} times"}
     facts = msgspec.structs.replace(head.environment, conditions=state)
     return msgspec.structs.replace(head, environment=facts)
-
-
-def usable_processors() -> set[int]:
-    """Return the numbers of the processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
 
 
 def pin_to_one_kind(root: Path = _ROOT) -> str | None:

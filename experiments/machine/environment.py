@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import conditions, gpu_state, limits, quiet
+from experiments.machine import conditions, gpu_state, limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
 from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
@@ -68,12 +68,20 @@ def gather(
             build=without_paths(" ".join(torch.__config__.show().split())),
             cpu_capability=torch.backends.cpu.get_cpu_capability(),
         ),
-        precision=_precision(torch),
+        precision=PrecisionSwitches(
+            default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
+            float32_matmul=torch.get_float32_matmul_precision(),
+            cuda_matmul_tf32=torch.backends.cuda.matmul.allow_tf32,
+            cudnn_tf32=torch.backends.cudnn.allow_tf32,
+            cudnn_benchmark=torch.backends.cudnn.benchmark,
+            cudnn_deterministic=torch.backends.cudnn.deterministic,
+            deterministic_algorithms=torch.are_deterministic_algorithms_enabled(),
+        ),
         missing={},
         name=name,
         host=machine.host(),
         variables={**variables(device), **limits.container_limits()},
-        conditions=conditions.conditions(conditions.usable_processors()),
+        conditions=conditions.conditions(runtime.usable_processors()),
     )
     missing = {}
     for field, value in flatten(facts):
@@ -84,19 +92,6 @@ def gather(
     if device == "cuda" and (reason := gpu_state.unavailable()) is not None:
         missing["device_clock"] = reason
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
-
-
-def _precision(torch: types.ModuleType) -> PrecisionSwitches:
-    """Read torch's switches of precision."""
-    return PrecisionSwitches(
-        default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
-        float32_matmul=torch.get_float32_matmul_precision(),
-        cuda_matmul_tf32=torch.backends.cuda.matmul.allow_tf32,
-        cudnn_tf32=torch.backends.cudnn.allow_tf32,
-        cudnn_benchmark=torch.backends.cudnn.benchmark,
-        cudnn_deterministic=torch.backends.cudnn.deterministic,
-        deterministic_algorithms=torch.are_deterministic_algorithms_enabled(),
-    )
 
 
 def _gpu(torch: types.ModuleType) -> Gpu:

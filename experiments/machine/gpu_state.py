@@ -43,7 +43,7 @@ def read(device: Device) -> GpuState | None:
     """Read the state of PyTorch's GPU; None on a CPU, or if the library or the GPU gives none."""
     if device == "cpu" or unavailable():
         return None
-    torch, nvml = (importlib.import_module(name) for name in ("torch", "pynvml"))
+    torch, nvml = map(importlib.import_module, ("torch", "pynvml"))
     try:
         nvml.nvmlInit()
         properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())

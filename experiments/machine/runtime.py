@@ -23,21 +23,24 @@ INSTALLS: Final = {
 }
 
 
-def cores_available() -> int:
-    """Count the cores that this process may use: its affinity if the system shows it, else all."""
+def usable_processors() -> set[int]:
+    """Return the processors that this process may use: its affinity if the system shows it."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def cores_available() -> int:
+    """Count the processors that this process may use."""
+    return len(usable_processors())
 
 
 def checked_threads(threads: int | None) -> int:
     """Return the number of threads to use, by default one per core; raises ``UsageError``."""
     cores = cores_available()
-    if threads is None:
-        return cores
-    if not 1 <= threads <= cores:
+    if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
-    return threads
+    return threads or cores
 
 
 @contextmanager

@@ -240,7 +240,7 @@ def request_of(options: Namespace) -> BuildRequest:
     """
     data, out = _resolved("--data", options.data), _resolved("--out", options.out)
     studies = tuple(dict.fromkeys(options.study))
-    if data != ROOT / "data":
+    if data != ROOT / "data" or not studies:
         studies = _studies_with_records(studies, data)
     for folder in (*(ROOT / name for name in PROJECT), data):
         inside = out.is_relative_to(folder)
@@ -288,7 +288,7 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
         if any(any(folder.glob(f"*{ENDING}")) for folder in folders):
             measured.append(study)
     missing = [study for study in studies or measured or STUDIES if study not in measured]
-    if missing:
+    if missing and data != ROOT / "data":
         raise RecordError(
             f"--data {data}: holds no record of {', '.join(missing)}; name a folder of records, "
             "which holds a folder for each study."

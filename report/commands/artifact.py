@@ -7,12 +7,10 @@ import re
 import shutil
 import tomllib
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-
-import jinja2
 
 from report.commands.arguments import request_of
 from report.commands.child import run_build
@@ -29,7 +27,7 @@ from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
 from report.render.bundle import packed
 from report.render.pandoc import TEMPLATES
-from report.render.shell import read_settings
+from report.render.shell import environment, read_settings
 from report.render.site import plain_words
 from report.render.source import read_source
 from report.studies import STUDIES
@@ -125,12 +123,14 @@ def _texts(study: str, built: BuildRequest, commit: str, folder: Path) -> dict[s
         "values": values,
         "runs": list(_runs(study, built.data, values["records"])),
     }
+    templates = environment(_FOLDER, escape=False)
+    templates.filters["md"] = markdown
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     texts: dict[str, str] = {}
-    for name in ("CITATION.cff", ".zenodo.json", "codemeta.json", "missing.txt"):
-        texts[name] = _rendered(name, facts)
-    texts["artifact-appendix.md"] = _NEEDLESS.sub("", _rendered("appendix.md", facts))
-    texts["artifact-appendix.tex"] = _in_latex(texts["artifact-appendix.md"])
-    return texts
+    for path in (TEMPLATES / _FOLDER).glob("*.j2"):
+        texts[path.stem] = templates.get_template(path.name).render(facts)
+    appendix = _NEEDLESS.sub("", texts["artifact-appendix.md"])
+    return texts | {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
 
 
 def split_name(name: str) -> dict[str, str]:
@@ -158,19 +158,6 @@ def _runs(study: str, data: Path, files: Sequence[str]) -> Iterator[dict[str, An
 
 def _size(folder: Path) -> str:
     return f"{sum(path.stat().st_size for path in folder.rglob('*')) / 1e6:.0f} MB"
-
-
-def _rendered(name: str, facts: Mapping[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / _FOLDER),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["md"] = markdown
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
-    return environment.get_template(f"{name}.j2").render(facts)
 
 
 def _in_latex(appendix: str) -> str:

@@ -25,6 +25,7 @@ from report.core.system.exchange import install
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import only_build, put_folder, stage_in
 from report.engine.steps import ROOT, Announce, BuildRequest
+from report.paper.claims import first_few
 from report.studies import STUDIES
 
 #: The folder that keeps both builds if they differ.
@@ -40,23 +41,17 @@ _VALUES: Final = "values.json"
 ONLY_BYTES: Final = "only its bytes (text, fonts or versions of programs)"
 #: Shares below this are the last digits of another processor or C library, as in the pins.
 _SAME: Final = 2e-8
-#: Differing numbers of a study that are listed.
-_LISTED: Final = 3
 #: Two environments that differ in everything that papers must not depend on: the folder, the umask,
 #: and variables.  The first turns off UTF-8, which Python would use in the locale C.
 ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
-    "first": (
-        "first",
-        0o022,
-        {"TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
-        | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    ),
-    "second": (
-        "second/a folder/très profond",
-        0o077,
-        {"TZ": "FAR-13:45", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242"},
-    ),
-}
+    "first": ("first", 0o022, {
+        "TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }),
+    "second": ("second/a folder/très profond", 0o077, {
+        "TZ": "FAR-13:45", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242",
+    }),
+}  # fmt: skip
 
 
 def verify(options: Namespace) -> int:
@@ -240,8 +235,7 @@ def _why(paper: str, differing: Collection[str], folder: Path, site: Path) -> st
     for place in sorted(old.keys() | new.keys()):
         if not math.isclose(old.get(place, math.nan), new.get(place, math.nan), rel_tol=_SAME):
             moved.append(f"{place} {old.get(place)} → {new.get(place)}")
-    more = f" and {len(moved) - _LISTED} more" if len(moved) > _LISTED else ""
-    return f"its numbers ({', '.join(moved[:_LISTED])}{more})" if moved else ONLY_BYTES
+    return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
 
 
 def _numbers(content: Any, place: str = "") -> Iterator[tuple[str, float]]:

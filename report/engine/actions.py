@@ -251,8 +251,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
         **summary_of(study, findings, paper.front, text),
         "unsupported": manuscript.unsupported,
-        **({"summary": findings.facts["summary"]} if is_report(study) else {}),
     }
+    if is_report(study):  # lists show its first line
+        values |= {"summary": findings.facts["summary"], "question": findings.facts["summary"]}
     write_json(values, folder / "values.json")
     return values, findings
 

@@ -89,17 +89,17 @@ def ratio(round_: Round) -> float:
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
     """Judge all cases; the last one compares the baseline with itself."""
-    return tuple(_verdict(record, case) for case in record.cases)
+    return tuple(judge(record, case, float(case.factors["margin"])) for case in record.cases)
 
 
-def _verdict(record: Record, case: Case) -> ComparisonVerdict:
+def judge(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     """Judge one case: a result that was wrong once is wrong, however fast the others were."""
-    function, margin = str(case.factors["function"]), float(case.factors["margin"])
+    function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
             word: Word = "wrong" if fault.startswith(_FAULTS) else "not measured"
             return ComparisonVerdict(function, word, fault)
-    rounds = case.rounds_under("retained")
+    rounds = [*filter(_is_timed, case.rounds_under("retained"))]
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
     estimate, reason = median_interval(map(ratio, rounds)), _impossible(record, rounds)
@@ -115,11 +115,16 @@ def _verdict(record: Record, case: Case) -> ComparisonVerdict:
     )
 
 
+def _is_timed(round_: Round) -> bool:
+    series = (round_.samples(name) for name in ("time", "baseline_time"))
+    return all(min(samples, default=0) > 0 for samples in series)
+
+
 def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
     """Explain why times are impossible: bytes that moved faster than any measured bandwidth."""
     rates = [rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
     for round_ in rounds:
-        moved, time = max(round_.samples("call_bytes")), median(round_.samples("time"))
+        moved, time = max(round_.samples("call_bytes"), default=0), median(round_.samples("time"))
         if rates and moved > gates.SCATTER * max(rates) * time:
             return (
                 f"impossible (process {round_.process}): its {moved:,} B of arguments and results "

@@ -175,5 +175,6 @@ def forward_rate(case: Case) -> float:
     A pass does at least its forward work, so that the case's real rate is no lower.
     """
     single = case.factors.get("precision", _FLOAT32) == _FLOAT32
+    single = single and all(layer.dtype == _FLOAT32 for layer in case.layers)
     times = case.samples("time") if case.status == "ok" and single else ()
     return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0

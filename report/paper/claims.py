@@ -103,23 +103,7 @@ def _undecided(statement: Statement | Several) -> tuple[str, ...]:
             verdict = verdict_of(part)
             reasons += [verdict] if verdict.startswith("not ") else _undecided(part)
         return tuple(dict.fromkeys(reasons)) or ("joint level too low",)
-    return (_undecided_reason(statement),)
-
-
-def _undecided_reason(statement: Statement) -> str:
-    if is_disturbed(statement):
-        return "disturbed"
-    if statement.alone:
-        return "one process"
-    result = estimate(statement.quantity)
-    if isinstance(result, Missing):
-        return "no bounded interval"
-    if result.bimodal:
-        return "processes in two groups"
-    for end in (statement.range.low, statement.range.high):
-        if result.low <= end <= result.high:
-            return f"interval spans {bound_text(end)}"
-    return f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
+    return (undecided_reason(statement)[0],)
 
 
 def _measured(comparisons: tuple[Statement, ...]) -> str:
@@ -166,7 +150,7 @@ def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: boo
             assert comparison.quantity.missing
             failing[comparison.quantity.missing.reason] = None
         elif result == "undecided":
-            named.setdefault(undecided_reason(comparison), {})[name] = None
+            named.setdefault(undecided_reason(comparison)[1], {})[name] = None
         elif result == "refuted" and every:
             failing[f"{name} is {_failure(comparison)}"] = None
     undecided = [f"{why} ({'; '.join(first_few([*group]))})" for why, group in named.items()]
@@ -211,40 +195,35 @@ def _failure(statement: Statement) -> str:
     return f"{text} ({miss} too {'low' if value < range.low else 'high'})"
 
 
-def undecided_reason(statement: Statement) -> str:
-    """Why one comparison decides nothing, and how many processes would decide it."""
+def undecided_reason(statement: Statement) -> tuple[str, str]:
+    """Why one comparison decides nothing: in a few words, and with what would decide it."""
     if is_disturbed(statement):
-        return "other programs ran meanwhile; measure again on a quiet machine"
+        return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:
-        return f"one process measured it; at least {_processes_for_level(1, 0.0)} decide"
+        enough = _processes_for_level(1, 0.0)
+        return "one process", f"one process measured it; at least {enough} decide"
     result = estimate(statement.quantity)
     if isinstance(result, Missing):
-        return result.reason
+        return "no bounded interval", result.reason
     if result.bimodal:
-        return "the processes fall into two groups, so that no median stands for them"
+        groups = "the processes fall into two groups, so that no median stands for them"
+        return "processes in two groups", groups
     count, paired = _processes(statement.quantity)
-    units = "pairs" if paired else "processes"
+    units = f"{count} {'pairs' if paired else 'processes'}"
+    needed = processes_to_decide(result, statement.range, count)
+    many = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
+    deciding = f"at this scatter {many} would decide"
+    ends = (statement.range.low, statement.range.high)
+    inside = [bound_text(end) for end in ends if result.low <= end <= result.high]
+    if not inside:
+        short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
+        level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
+        return short, f"{units} reach a level of {level} only; {deciding}"
     text = with_interval(result, str(statement.quantity.unit))
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
-    inside = [
-        end
-        for end in (statement.range.low, statement.range.high)
-        if result.low <= end <= result.high
-    ]
-    needed = processes_to_decide(result, statement.range, count)
-    deciding = (
-        f"at this scatter about {needed:,} would decide"
-        if needed
-        else f"at this scatter not even {_MOST_PROCESSES:,} would decide"
-    )
-    if inside:
-        ends = " and ".join(map(bound_text, inside))
-        bounds = "bounds" if inside[1:] else "bound"
-        return (
-            f"the interval {interval} of {count} {units} contains the {bounds} {ends}; {deciding}"
-        )
-    level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
-    return f"{count} {units} reach a level of {level} only; {deciding}"
+    bounds = f"{'bounds' if inside[1:] else 'bound'} {' and '.join(inside)}"
+    long = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
+    return f"interval spans {inside[0]}", long
 
 
 def processes_to_decide(result: Estimate, range: Range, count: int) -> int | None:

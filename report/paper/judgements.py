@@ -160,7 +160,9 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
         if not decided:
             lines.append(f"The paper decides no claim about {about} that one run can test")
             continue
-        where = f"all of {len(group)} machines that decide them" if group[1:] else group[0].label
+        where = (
+            f"every one of {len(group)} machines that decides them" if group[1:] else group[0].label
+        )
         line = (
             f"{counts['A']} of {decided} claims about {about} have the paper's verdict on {where}"
         )

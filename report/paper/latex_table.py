@@ -98,17 +98,13 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     weights = []
     for column, width, (_, *texts) in zip(table.columns, natural, lengths, strict=True):
         breaks = not column.numeric and width > _SHORT_TEXT and texts
-        weights.append(math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0)
+        weight = math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0
+        # In a page of one column roots, which leave columns of middling texts readable.
+        weights.append(math.sqrt(weight) if line == _ONE_COLUMN else weight)
     if sum(natural) <= room or not any(weights):
         return names, [0.0] * len(natural)
     room -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
     total = sum(weights)
     broken = sum(weight > 0 for weight in weights)
-    least = min(_SHORT_TEXT, room / broken)
-    shares = [max(room * weight / total, least) if weight else 0.0 for weight in weights]
-    if line != _ONE_COLUMN:
-        return names, shares
-    # Reports have many short columns: what those get beyond their part, long ones lose.
-    above = sum(shares) - broken * least
-    scale = (room - broken * least) / above if above else 1.0
-    return names, [least + scale * (share - least) if share else 0.0 for share in shares]
+    least = 0 if line == _ONE_COLUMN else min(_SHORT_TEXT, room / broken)
+    return names, [max(room * weight / total, least) if weight else 0.0 for weight in weights]

@@ -49,8 +49,11 @@ from report.paper.plots import interval_ends
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
 from report.quantity.evaluation import number
+from report.quantity.verdicts import Verdict
 
-#: Machines that are listed one by one below a claim.
+#: Letters of ``AGREEMENTS`` in the order of tables and reasons.
+_ORDER: Final = "CUADN"
+#: Reasons that are listed one by one for a claim.
 _LISTED: Final = 8
 #: Characters of a formula beside a name, and in the list of formulas.
 _DESCRIPTION: Final = 60
@@ -74,9 +77,9 @@ class Original:
 def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[str]) -> Findings:
     """All that the report of these machines prints."""
     paper, single = original.findings, len(replicas) == 1
-    rows = compare(replicas, paper)
+    compared = compare(replicas, paper).items()
+    rows = dict(sorted(compared, key=lambda item: _ORDER.index(outcome(item[1]))))
     if single:
-        rows = dict(sorted(rows.items(), key=lambda item: "CUADN".index(item[1][0].letter)))
         findings = _report_of_one(original, replicas[0], rows)
     else:
         findings = _report_of_many(original, replicas, rows)
@@ -141,7 +144,7 @@ def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judge
 
 def _findings(
     tables: Iterable[Table],
-    figures: Mapping[str, Drawing],
+    figures: dict[str, Drawing],
     claims: Mapping[str, Claim],
     facts: Mapping[str, Any],
 ) -> Findings:
@@ -151,7 +154,7 @@ def _findings(
         figures={id: Figure(id, drawing) for id, drawing in figures.items()},
         claims=claims,
         facts=facts,
-        key_figure=next(iter(figures), ""),
+        key_figure=next(reversed(figures), ""),  # the map is too wide for a list
     )
 
 
@@ -176,24 +179,18 @@ def _grouped_reasons(original: Original, rows: Judgements, *, single: bool) -> l
 
 def _reasons(judgements: Sequence[Judgement], *, single: bool) -> list[str]:
     """Why a claim does not agree on every machine, contrary machines first."""
-    texts: list[str] = []
-    for letter in "CUN":
-        group = [judgement for judgement in judgements if judgement.letter == letter]
-        lines = []
-        for judgement in group:
-            if single:
-                lines += [
-                    f"{judgement.agreement.capitalize()}: {reason}" for reason in judgement.reasons
-                ]
-            else:
-                reasons = "; ".join(first_few(judgement.reasons))
-                lines.append(f"{judgement.replica.label}: {judgement.agreement}: {reasons}")
-        if letter == "N" and group and not single:
-            shared = dict.fromkeys(reason for item in group for reason in item.reasons)
-            count = f"{len(group)} of {len(judgements)} machines"
-            lines = [f"Not measured on {count}: {'; '.join(first_few([*shared]))}"]
-        texts += first_few(lines, _LISTED)
-    return texts
+    labels: dict[tuple[str, str], list[str]] = {}
+    for judgement in sorted(judgements, key=lambda item: _ORDER.index(item.letter)):
+        if judgement.letter in "CUN":
+            own = judgement.reasons
+            for reason in own if single else ["; ".join(first_few(own))]:
+                key = judgement.agreement.capitalize(), reason
+                labels.setdefault(key, []).append(judgement.replica.label)
+    texts = []
+    for (agreement, reason), where in labels.items():
+        on = "" if single else f" on {'; '.join(first_few(where))}"
+        texts.append(f"{agreement}{on}: {reason}")
+    return first_few(texts, _LISTED)
 
 
 def _is_virtual(stored: Stored) -> bool:
@@ -228,9 +225,10 @@ def _in_one_only(own: Sequence[str], paper: Sequence[str]) -> list[str]:
 def _verdict_of_all(judgements: Sequence[Judgement]) -> Claim:
     """A claim with the verdict of all machines that decide it, undecided if they differ."""
     counts = Counter(judgement.claim.verdict for judgement in judgements)
-    decided = [verdict for verdict in counts if verdict in DECIDED]
+    verdicts: list[Verdict] = [verdict for verdict in counts if verdict in DECIDED]
+    verdicts = verdicts or list(counts)
     words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
-    verdict = decided[0] if len(decided) == 1 else "undecided"
+    verdict = verdicts[0] if len(verdicts) == 1 else "undecided"
     return replace(judgements[0].claim, verdict=verdict, because=words, compared=())
 
 
@@ -310,7 +308,7 @@ def _beside(
 ) -> tuple[dict[str, Drawing], dict[str, Any]]:
     """The study's key figure, row by row: this machine at the left, the paper's beside it.
 
-    Also returns the name of the figure, its finding, and the paper's machine if it is drawn.
+    Also returns the finding, and the names of both machines, the paper's only if it is drawn.
     """
     own, paper = replica.findings.shown_figure, original.machines.get(replica.about)
     if own is None:
@@ -340,7 +338,7 @@ def _beside(
     if compared.heading and all(effects) and effects[1:]:
         finding = f"{compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
     facts = {"paper": label_of_paper, "here": label, "finding": finding}
-    return {"fig-beside": drawing}, {"beside": facts | {"name": _in_words(own.name)}}
+    return {"fig-beside": drawing}, {"beside": facts}
 
 
 def _in_words(id: str) -> str:
@@ -379,7 +377,7 @@ def _figures(
     }
     known = [machine for machine in measured if _effect(machine)]
     if compared.heading and len(known) > 1:
-        figures["fig-effects"] = drawing_of(known, (), compared)
+        figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
         most, least = (f"{_effect(machine)} on {machine.name}" for machine in (known[0], known[-1]))
         facts["effects"] = f"{compared.heading} on each machine, from {least} to {most}"
     return figures, facts
@@ -397,7 +395,7 @@ def _numbers(one: Replica, paper: Findings) -> tuple[Table, list[str]]:
     formulas = []
     for id, value in one.findings.values.items():
         original = paper.values.get(id)
-        if not (original and value.sources):
+        if not (original and value.sources) or value.formula == "measurements":
             continue
         described = len(value.formula) <= _DESCRIPTION and not re.search("[/·−,=]", value.formula)
         known = value.formula in value.name.lower() or not described
@@ -423,7 +421,7 @@ def _difference(value: Value, paper: Value) -> tuple[float, str]:
     paper_low, other, paper_high = interval_ends(paper.number, 1)
     if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
         return 0.0, ""
-    if _other_cases([paper.formula], [value.formula]) or value.formula == "measurements":
+    if _other_cases([paper.formula], [value.formula]):
         return 0.0, "other cases"
     difference = abs(own - other) / max(abs(own), abs(other))
     return difference, plain(own / other, 3) if other else ""

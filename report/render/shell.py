@@ -91,11 +91,11 @@ def read_settings(data: Path) -> Settings:
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    """Make the Jinja environment; cached, so that each template is compiled once."""
+def environment(folder: str, *, escape: bool) -> jinja2.Environment:
+    """Make the Jinja environment of a folder; cached, so that each template is compiled once."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "html"),
-        autoescape=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES / folder),
+        autoescape=escape,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -106,7 +106,7 @@ def _environment() -> jinja2.Environment:
 def render_template(name: str, settings: Settings, **content: Any) -> str:
     """Render the template ``templates/html/<name>`` with ``content``, which is escaped."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
-    return visible(_environment().get_template(name).render(**shared, **content))
+    return visible(environment("html", escape=True).get_template(name).render(**shared, **content))
 
 
 def write_assets(target: Path) -> None:

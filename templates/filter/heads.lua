@@ -5,6 +5,8 @@ local heads = {}
 
 --- Characters of a head that are never broken.
 local shortest = 12
+--- Characters of a cell that is never broken.
+local longest_short = 22
 
 local function width_of(cell)
   return cell and utf8.len(pandoc.utils.stringify(cell.contents)) or 0
@@ -64,6 +66,27 @@ function heads.fit(tbl, line)
     end
   end
   return tbl
+end
+
+--- Columns of Typst: their number, or their shares if the table is wider than a line of so many
+--- characters. A column of short cells has its natural width; the others share the rest by the
+--- roots of their mean lengths, since equal shares would break the longest texts most.
+function heads.columns(tbl, line)
+  local widths = body_widths(tbl)
+  if fits(tbl, widths, line) then
+    return #tbl.colspecs
+  end
+  local shares = {}
+  for i = 1, #tbl.colspecs do
+    local total, count = 0, 1
+    for _, body in ipairs(tbl.bodies) do
+      for _, row in ipairs(body.body) do
+        total, count = total + width_of(row.cells[i]), count + 1
+      end
+    end
+    shares[i] = widths[i] > longest_short and string.format("%.2ffr", math.sqrt(total / count)) or "auto"
+  end
+  return "(" .. table.concat(shares, ", ") .. ")"
 end
 
 return heads

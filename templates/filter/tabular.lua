@@ -18,7 +18,7 @@ end
 --- Rows of a page that a table may fill as a float; one with more is broken over pages. A row's
 --- further lines, as part of its first. Characters of the table's type that fit into a line, and
 --- how much wider a table may be that is made smaller rather than broken within cells.
-local most_rows, further, line_width, shrunk = 30, 0.7, 99, 4 / 3
+local most_rows, further, line_width, shrunk = 20, 0.7, 99, 4 / 3
 
 local function each_row(tbl, act)
   for _, body in ipairs(tbl.bodies) do

@@ -93,12 +93,12 @@ local function foot(columns)
 end
 
 --- A table with a rule above, below and under the head.
-local function table_call(tbl, long)
+local function table_call(tbl, long, columns)
   local align = tbl.colspecs:map(function(spec)
     return alignments[spec[1]] or "left"
   end)
   local inlines = pandoc.Inlines({
-    raw("table(columns: " .. #align .. ", align: (" .. table.concat(align, ", ") .. ",), "
+    raw("table(columns: " .. (columns or #align) .. ", align: (" .. table.concat(align, ", ") .. ",), "
       .. "table.hline(stroke: 0.8pt),\n"),
   })
   if #tbl.head.rows > 0 then
@@ -119,7 +119,7 @@ end
 
 function typst.table(float)
   local inlines = pandoc.Inlines({ raw((float.long and "long-table" or "noted-table") .. "(") })
-  inlines:extend(table_call(heads.fit(float.table, float.line), float.long))
+  inlines:extend(table_call(heads.fit(float.table, float.line), float.long, heads.columns(float.table, float.line)))
   if #float.notes > 0 then
     local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
     inlines:extend(bracketed(", notes: ", notes, ""))

@@ -37,24 +37,10 @@ def subject(factors: Factors) -> Subject:
         def forward(self, values: torch.Tensor) -> torch.Tensor:
             return Doubling.apply(values @ self.weight)  # type: ignore[no-any-return]
 
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.inner = nn.LayerNorm(8), nn.Linear(8, 16)
-            self.query = nn.Linear(8, 24)
-
-        def forward(self, values: torch.Tensor) -> torch.Tensor:
-            query, key, value = self.query(self.norm(values)).chunk(3, dim=-1)
-            seen = nn.functional.scaled_dot_product_attention(query, key, value)
-            return nn.functional.gelu(self.inner(values + seen))
-
-    modules = {
-        "gru": (nn.GRU(4, 8, batch_first=True), (2, 5, 4)),
-        "conv1d": (nn.Sequential(nn.Conv1d(3, 6, 3), nn.ReLU(), nn.Conv1d(6, 2, 1)), (2, 3, 10)),
-        "block": (Block(), (2, 1, 5, 8)),
-        "own": (Own(), (2, 4)),
-    }
-    module, shape = modules[str(factors["module"])]
+    module: nn.Module = Own()
+    shape: tuple[int, ...] = (2, 4)
+    if factors["module"] == "gru":
+        module, shape = nn.GRU(4, 8, batch_first=True), (2, 5, 4)
     mode: Any = factors["pass"]
     return Subject(module.eval(), torch.randn(shape), mode=mode)
 
@@ -69,7 +55,7 @@ QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_
 STUDY = Experiment(
     subject=subject,
     factors=(
-        Factor("module", levels=("gru", "conv1d", "block", "own")),
+        Factor("module", levels=("gru", "own")),
         Factor("pass", levels=("forward", "forward_backward")),
     ),
     cases=cases,

@@ -5,22 +5,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.__main__ import parser, request_of
+from experiments.__main__ import main, parser, request_of
+from experiments.harness import ceilings as programs
 from experiments.harness import rounds
-from experiments.harness.journal import Header
+from experiments.harness import run as run_
+from experiments.harness.journal import Ceilings, Header
 from experiments.harness.progress import Observer
-from experiments.harness.run import run
-from experiments.harness.study import Experiment
-from report.core.records.record import SCHEMA_VERSION, Code, Environment, Outcome
+from experiments.harness.study import Experiment, Session
+from report.core.records.record import SCHEMA_VERSION, Code, Environment, Moment, Outcome
 from report.core.records.store import Stored, read_records
 from tests import factory
 
@@ -46,6 +46,19 @@ class Notes(Observer):
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
+
+
+#: Runs a command line in this process: its exit code, standard output and errors.
+Ask: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return main([*map(str, words)]), *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
@@ -91,29 +104,41 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     """The only record of a quick run by one process, which went well and left nothing else.
 
     Nothing is measured again that was disturbed: beside other tests all is.  ``test_samples`` is
-    about that, and about several processes.
+    about that, and about several processes.  The second ceilings are measured in this process.
     """
-    torch = pytest.importorskip("torch")
+    import torch  # not above: processes of the driver are to start at once
+
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
-    threads = torch.get_num_threads()
+    threads, load = torch.get_num_threads(), registry.load
+    measure_ceilings = run_.measure_ceilings
+
+    def small(name: str) -> Experiment:
+        plan = load(name).plan
+        few = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
+        quick = msgspec.structs.replace(plan.quick, **few)
+        plan = replace(plan, quick=quick, ceilings="small" if ceilings else "none")
+        return replace(load(name), plan=plan)
+
+    def second(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
+        if moment == "before" or not ceilings:
+            return measure_ceilings(study, session, moment, note)
+        with pytest.MonkeyPatch.context() as brief:
+            brief.setitem(programs.RUNS, "small", 2)
+            brief.setattr(programs.machine, "caches", tuple)
+            return programs.measure("cpu", session.threads, "small", moment)
+
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
-        patch.setattr(registry, "load", partial(_small, registry.load, ceilings))
-        run(request_of(options), Notes())
+        patch.setattr(registry, "load", small)
+        patch.setattr(run_, "measure_ceilings", second)
+        run_.run(request_of(options), Notes())
     torch.set_num_threads(threads)
     (stored,) = read_records(study, records)
     assert not stored.edited
     assert list((records / study).glob(".*")) == []
     return stored
-
-
-def _small(load: Callable[[str], Experiment], ceilings: bool, name: str) -> Experiment:
-    study = load(name)
-    quick = msgspec.structs.replace(study.plan.quick, processes={"retained": 1}, case_budget_s=0.02)
-    plan = replace(study.plan, quick=quick, ceilings="small" if ceilings else "none")
-    return replace(study, plan=plan)
 
 
 class Driver:

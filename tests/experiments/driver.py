@@ -6,6 +6,7 @@ Only torch and the environment are stood in for: what is tested is what signals 
 import os
 import signal
 import sys
+from types import SimpleNamespace
 
 from conftest import make_environment
 
@@ -18,6 +19,8 @@ from experiments.machine import environment, runtime
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
 environment.gather = lambda torch, device, threads, *, name: make_environment(name=name)
+pause = submit.time.sleep
+submit.time = SimpleNamespace(sleep=lambda seconds: pause(seconds / 10))
 submit.PROGRAM = (sys.executable, __file__)
 registry.STUDIES["tiny"] = os.environ.get("TINY_STUDY", "tiny_study")
 sys.exit(command())

@@ -17,17 +17,16 @@ import tiny_study
 from experiments import __main__ as program
 from experiments import registry
 from experiments.__main__ import main
-from experiments.commands import forecast
-from experiments.commands.purpose import print_record, purpose
+from experiments.commands import forecast, outcome
 from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
-from experiments.harness.study import QUICK, Experiment
+from experiments.harness.study import QUICK
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
 from tests import factory
-from tests.experiments.conftest import ROOT, make_environment, make_header
+from tests.experiments.conftest import ROOT, Ask, make_environment, make_header
 
 
 def test_listing_imports_no_torch_and_names_every_study() -> None:
@@ -73,7 +72,7 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     # Levels of factors.
     ("run conv_scaling --set size=3", 2, "no factor 'size'; its factors are subject, batch, "),
     ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-    ("run conv_scaling --set subject=x", 2, "possible are layer, network, variant, cliff, cure."),
+    ("run conv_scaling --set subject=x", 2, "layer, network, variant, cliff, edge, cure, sweep."),
     *(
         (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
         for number in ("0", "99999999999999999999", "9" * 5000)
@@ -86,51 +85,28 @@ NO_CASE = "--set layout=channels_last --set batch=1 --set subject=layer"
     ("run conv_scaling --device cuda", 1, "no CUDA device here"),
     ("run tiny --resume", 1, "tiny has no unfinished run on"),
 ])  # fmt: skip
-def test_refused_command_lines(
-    line: str, code: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    data = ["--records", str(tmp_path / "data")] if " " in line else []
-    assert main([*line.split(" "), *data] if line else []) == code
-    out, err = capsys.readouterr()
-    assert out == "" and said in err and err.count("\n") == 1
+def test_refused_command_lines(line: str, code: int, said: str, ask: Ask, tmp_path: Path) -> None:
+    data = ["--records", tmp_path / "data"] if " " in line else []
+    returned, out, err = ask(*line.split(" "), *data) if line else ask()
+    assert returned == code and out == "" and said in err and err.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
 
-def test_a_full_disk(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(options: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setitem(program._COMMANDS, "doctor", ("", full, "--records  DIR  x"))
-    assert main(["doctor", "--records", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"{tmp_path}: No space left on device.\n"
+    sentence = f"{tmp_path}: No space left on device.\n"
+    assert ask("doctor", "--records", tmp_path) == (1, "", sentence)
 
 
-def test_without_torch_a_run_ends(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    words = ["run", "conv_scaling", "--records", str(tmp_path)]
-    assert main(words) == 1
-    plain = capsys.readouterr().err
-    assert plain.count("\n") == 1 and "pip install" in plain
-    assert main([*words, "--debug"]) == 1
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_a_whole_run(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    tiny: Experiment,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.usefixtures("tiny")
+def test_a_whole_run(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["run", "tiny", "--set", "size=9,2", "--threads", "1"]) == 0
-    out, err = capsys.readouterr()
+    code, out, err = ask("run", "tiny", "--set", "size=9,2", "--threads", 1)
     (stored,) = read_records("tiny", tmp_path / "data")
-    assert f"Record: data/{stored.file}" in out and "500 µs" in out
+    assert code == 0 and f"Record: data/{stored.file}" in out and "500 µs" in out
     assert "s left] size=2: ok\n" in err and "100%" not in err
     assert not stored.edited
     assert stored.record.command == (
@@ -141,12 +117,11 @@ def test_a_whole_run(
     assert stored.record.protocol.plan == "custom"
     assert stored.record.environment.missing["ceilings.before"] == "the study asks for no ceilings"
     assert not list((tmp_path / "data" / "tiny").glob(".*"))
-
-
-def test_the_recorded_command_names_nothing_of_the_machine() -> None:
+    # No folder of this machine is in the command.
     request = Request("tiny", Path("/somewhere/data"), quick=True, images=Path("/home/me/mnist"))
-    words = ("--device", "cpu", "--threads", "2", "--quick", "--data", "mnist")
-    assert request.command(2) == ("python", "-m", "experiments", "run", "tiny", *words)
+    assert request.command(2)[5:] == (
+        *("--device", "cpu", "--threads", "2", "--quick", "--data", "mnist"),
+    )
 
 
 HEADER = make_header(tiny_study.STUDY)
@@ -172,26 +147,27 @@ def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     plan = msgspec.structs.replace(other.protocol, plan="quick")
     quick = msgspec.structs.replace(other, protocol=plan)
     older = msgspec.structs.replace(quick, started="2026-11-02T10:00:00Z")
+    machine = factory.environment("other-1t")
+    elsewhere = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
     build = "python build.py conv_scaling"
     for record, data, words, command in (
         (full, "data", "Used as cpu", build),
         (quick, "data", "Not used", f"{build} --replicate"),
         (older, "data", "Not used", f"{build} --replicate conv_scaling/{record_name(older)}"),
         (quick, "my data", "Used as cpu", f"{build} --replicate --data 'my data'"),
+        (elsewhere, "data", "Not used, data/editions.yaml names other", f"{build} --replicate"),
     ):
         path = write_record(record, Path(data))
-        usable, (first, *_, last) = purpose(record, path, Path(data))
+        if record is elsewhere:
+            Path("data/editions.yaml").write_text("conv_scaling: {roles: {cpu: example-2t}}")
+        usable, (first, *agreement, last) = outcome.purpose(record, path, Path(data))
         assert usable and first.startswith(words) and last == f"Next: {command}"
-    machine = factory.environment("other-1t")
-    elsewhere = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
-    path = write_record(elsewhere, Path("data"))
-    (tmp_path / "data/editions.yaml").write_text("conv_scaling: {roles: {cpu: example-2t}}")
-    _, (first, *_) = purpose(elsewhere, path, Path("data"))
-    assert first.startswith("Not used, data/editions.yaml names other")
+        assert not agreement or record is full
+        monkeypatch.setattr(outcome, "agreement_with_paper", lambda *_: [])
 
 
 def test_a_record_that_no_build_can_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The run ends with 3, the cause and what to do, and no build; ``check`` says the same."""
     monkeypatch.chdir(tmp_path)
@@ -200,40 +176,42 @@ def test_a_record_that_no_build_can_use(
     ceilings = (msgspec.structs.replace(slow, disturbance=busy),)
     record = factory.measurement(times=((1e-3,) * 3,) * 2, ceilings=ceilings)
     path = write_record(record, Path("data"))
-    assert print_record(record, path, Path("data")) == 3
+    assert outcome.print_record(record, path, Path("data")) == 3
     *_, reason, following = capsys.readouterr().out.splitlines()
     assert f"peak of 10 GFLOP/s; {busy} while the peak was measured; measure again with" in reason
     assert following.endswith("--wait-quiet 10") and "build.py" not in following
-    assert main(["check", str(path)]) == 1
-    assert busy in " ".join(capsys.readouterr().out.split())
+    code, out, _ = ask("check", path)
+    assert code == 1 and busy in " ".join(out.split())
     good = write_record(factory.measurement("2026-10-01T10:00:00Z"), Path("data"))
     # The build passes over the newer record, and so does what is said of the older one.
     assert judge("conv_scaling", f"conv_scaling/{good.name}", Path("data")).used
 
 
 def test_what_a_run_needs_is_said_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    words = ["run", "conv_scaling", "--quick", "--threads", "1", "--dry-run"]
-    assert main(words) == 0
-    out, err = capsys.readouterr()
+    words = ("run", "conv_scaling", "--quick", "--threads", 1, "--dry-run")
+    code, out, err = ask(*words)
     first, *_, last = err.splitlines()
-    assert out == "" and not list(tmp_path.iterdir())
+    assert (code, out) == (0, "") and not list(tmp_path.iterdir())
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
     assert re.fullmatch(r"About .* (s|min): 11 cases; processes: 6 retained and 6 default.", last)
-    monkeypatch.setattr(forecast.limits, "available_memory", lambda: 10)
-    assert main(words) == 0
-    assert "are free; the case will end as out of memory." in capsys.readouterr().err
-    with monkeypatch.context() as full:
-        full.setattr(forecast.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10))
-        assert main(words) == 1
-        assert "0 MB are free and the record needs about" in capsys.readouterr().err
+    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
-    monkeypatch.setattr(registry, "load", lambda name: broken)
-    assert main(words) == 1
-    assert "neither the smallest nor the largest case can be built" in capsys.readouterr().err
+    for place, name, value, code, said in (
+        (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
+        (forecast.shutil, "disk_usage", lambda _: SimpleNamespace(free=10), 1, "0 MB are free and"),
+        (registry, "load", lambda _: broken, 1, "neither the smallest nor the largest case can be"),
+        (sys.modules, "torch", None, 1, "pip install"),
+    ):
+        with monkeypatch.context() as patch:
+            (patch.setitem if place is sys.modules else patch.setattr)(place, name, value)
+            returned, _, err = ask(*words)
+            assert returned == code and said in err and "Traceback" not in err
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        assert "Traceback" in ask(*words, "--debug")[2]
 
 
 def test_the_time_of_cases_between_two_is_interpolated() -> None:
@@ -248,45 +226,36 @@ def test_the_time_of_cases_between_two_is_interpolated() -> None:
     assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
 
 
+@pytest.mark.usefixtures("tiny")
 def test_theory_stands_beside_modules_that_records_do_not_describe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    """Multiply-adds by hand.
+    """By hand: a GRU has 3 gates of (4 + 8) × 8 for 5 steps of 2, the own function 2 × 4 × 3.
 
-    GRU: 3 gates of (4 + 8) × 8 for 5 steps of 2.  Conv1d: 2 images of 8 positions, 6 × 3 × 3 and
-    2 × 6.  Block: 10 tokens of 8 × 24 and 8 × 16, and 2 × 5 × 5 × 8 twice for attention.  Own
-    function: 2 × 4 × 3.  With both gradients there are three times as many; attention computes its
-    scores once more.
+    Its two gradients need as many again, each.
     """
-    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setattr(rounds, "REPEATS", 0)
-    assert main(["run", "any_module", "--quick", "--threads", "1"]) == 0
-    out = capsys.readouterr().out
-    conv1d, linear, scores = 2 * 8 * (6 * 9 + 2 * 6), 10 * (8 * 24 + 8 * 16), 2 * 5 * 5 * 8
+    monkeypatch.setattr(program, "forecast", lambda *_: {"memory": 1.0, "times": 1.0})
+    code, out, _ = ask("run", "any_module", "--quick", "--threads", 1)
+    assert code == 0
     for case, macs in {
         "module=gru, pass=forward": 10 * 3 * 12 * 8,
-        "module=conv1d, pass=forward": conv1d,
-        "module=conv1d, pass=forward_backward": 3 * conv1d,
-        "module=block, pass=forward": linear + 2 * scores,
-        "module=block, pass=forward_backward": 3 * linear + 7 * scores,
         "module=own, pass=forward": 24,
         "module=own, pass=forward_backward": 3 * 24,
     }.items():
         assert f"theory of {case}: {macs:,} multiply-adds, " in out
     (stored,) = read_records("any_module", Path("data"))
-    assert [case.status for case in stored.record.cases] == ["ok"] * 7
+    assert [case.status for case in stored.record.cases] == ["ok"] * 3
     (gru, *_) = read_attachments(stored, ("operators-0.json.gz",), Path("data")).values()
     assert isinstance(gru, bytes)
     network = case_operators.unpack(gru, "here").network
     assert network is not None
-    names = Counter(operator.name for operator in network.operators)
-    file = json.loads(gzip.decompress(gru))
-    distinct = Counter[str]()
-    for row in file["operators"]:
-        distinct[row["operator"]["name"]] += row["calls"]
-    assert distinct == names and len(file["operators"]) < 0.6 * len(network.operators)
+    rows, calls = json.loads(gzip.decompress(gru))["operators"], Counter[str]()
+    for row in rows:
+        calls[row["operator"]["name"]] += row["calls"]
+    assert calls == Counter(operator.name for operator in network.operators)
+    assert len(rows) < 0.6 * len(network.operators)
     assert all(case.samples("time") and not case.layers for case in stored.record.cases)
     assert main(["check", f"data/{stored.file}"]) == 0

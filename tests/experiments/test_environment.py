@@ -1,8 +1,12 @@
-"""The environment: what is read, how the device is called, and what never gets into a record."""
+"""The machine: its facts, its key, what never gets into a record, and disturbances by others."""
 
 import getpass
+import os
 import platform
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,16 +14,18 @@ from typing import Any
 import msgspec
 import pytest
 import tiny_study
+import torch
 
-from experiments.machine import code, conditions, environment, limits, runtime
+from experiments.machine import code, conditions, environment, limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
+from experiments.machine.quiet import Reading, disturbance
 from experiments.machine.text import flatten, without_paths
 from report.core.records.record import Cache
 from report.core.records.store import read_record
 from report.instruments import gates
 from tests import factory
-from tests.experiments.conftest import HOST, ROOT, make_environment, make_header
+from tests.experiments.conftest import HOST, ROOT, Notes, make_environment, make_header
 
 
 def write(folder: Path, **files: str) -> None:
@@ -174,36 +180,30 @@ def test_the_state_of_processors(
     throttled: int | None,
     tmp_path: Path,
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    factory.write_files(tmp_path, {name: text.encode() for name, text in files.items()})
     assert conditions.conditions(usable, tmp_path) == state
     assert conditions.throttle_count(usable, tmp_path) == throttled
 
 
-def test_heat_during_a_run_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "throttle_count", lambda: 7)
-    head = make_header(tiny_study.STUDY)
-    assert conditions.with_throttling(head, 7) is conditions.with_throttling(head, None) is head
-    state = conditions.with_throttling(head, 4).environment.conditions
-    assert state == {"throttled": "3 times"}
-
-
-def test_threads_stay_on_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heat_is_recorded_and_threads_stay_on_one_kind_of_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pinned: list[set[int]] = []
+    monkeypatch.setattr(conditions, "throttle_count", lambda: 7)
     monkeypatch.setattr(conditions, "kinds_of_core", lambda *_: {"P": {0, 1}, "E": {2}})
     monkeypatch.setattr(conditions.platform, "system", lambda: "Linux")
     monkeypatch.setattr(
         conditions.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
+    head = make_header(tiny_study.STUDY)
+    assert conditions.with_throttling(head, 7) is conditions.with_throttling(head, None) is head
+    state = conditions.with_throttling(head, 4).environment.conditions
+    assert state == {"throttled": "3 times"}
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
     assert conditions.pin_to_one_kind() == message and pinned == [{0, 1}]
-
-
-def test_what_slows_processors_is_named_by_the_gates() -> None:
-    state = {"throttled": "3 times", "siblings": "0-7 share cores", "governor": "powersave"}
-    busy = make_environment(conditions=state, threads=2)
-    assert [*gates.state_notes(busy)] == [
+    # What slows processors is named by the gates.
+    state |= {"siblings": "0-7 share cores", "governor": "powersave"}
+    assert [*gates.state_notes(make_environment(conditions=state, threads=2))] == [
         "heat slowed the processors 3 times during the run",
         "threads may have shared cores (0-7 share cores)",
         "the governor powersave lowers the clock between calls",
@@ -216,7 +216,7 @@ def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     return device_key(make_environment(host=changed, **changes))
 
 
-def test_what_makes_another_device_and_what_an_update_changes() -> None:
+def test_the_key_names_the_device_whatever_an_update_changes() -> None:
     another: tuple[dict[str, Any], ...] = (
         {"vendor": "GenuineIntel"}, {"family": 26}, {"model": 17}, {"stepping": 2}, {"sockets": 2},
         {"flags": ("avx2", "avx512f", "fma")}, {"caches": ()}, {"virtualisation": "none"},
@@ -227,9 +227,6 @@ def test_what_makes_another_device_and_what_an_update_changes() -> None:
     )  # fmt: skip
     assert key() not in {*map(key, another), key(memory_bytes=2**35)}
     assert {key(), *map(key, same)} == {key()}
-
-
-def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
     assert key(gpu=factory.GPU) == key(gpu=factory.GPU, threads=1) != key()
     assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
     assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
@@ -241,7 +238,6 @@ def test_the_key_names_the_device_and_that_of_a_gpu_has_no_threads() -> None:
 
 
 def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
     monkeypatch.setattr(machine, "_CPUS", Path("nowhere"))
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
     gathered = environment.gather(torch, "cpu", 1, name="lab 3")
@@ -255,10 +251,7 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
     assert not [name for name in (node, user) if len(name) > 4 and name in everything]
-
-
-def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
+    # On a GPU its name and its driver, which each GPU prints.
     h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
@@ -270,7 +263,7 @@ def test_a_run_on_a_gpu_names_it_and_the_driver_of_all(monkeypatch: pytest.Monke
         assert ("gpu.driver" in gathered.missing) == (driver is None)
 
 
-def test_what_changes_a_measurement_on_the_device_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_kept_by_device_and_without_names(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, on_cpu, on_gpu in (
         ("OMP_NUM_THREADS GLIBC_TUNABLES MALLOC_CONF", True, True),
         ("CUBLAS_WORKSPACE_CONFIG NVIDIA_TF32_OVERRIDE", False, True),
@@ -281,9 +274,6 @@ def test_what_changes_a_measurement_on_the_device_is_kept(monkeypatch: pytest.Mo
         for name in names.split():
             monkeypatch.setenv(name, "a:b=1")
             assert (name in variables("cpu"), name in variables("cuda")) == (on_cpu, on_gpu)
-
-
-def test_no_folder_or_user_name_stays_in_a_value() -> None:
     for value, without in (
         ("/home/me/lib/a.so:/opt/b.so", "a.so:b.so"),
         ("/opt/a.so /opt/b.so", "a.so b.so"),
@@ -330,3 +320,108 @@ def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: 
     assert dos.tree_clean is other.tree_clean is False
     assert alone.measuring_code == clean.measuring_code == dos.measuring_code
     assert other.measuring_code != dos.measuring_code
+
+
+# ----------------------------------------------------------------------- disturbances
+
+
+def reading_after(
+    wall: float = 10.0, used: float = 0.0, own: float = 0.0, stolen: float = 0.0, wait: float = 0.0
+) -> Reading:
+    """Reading ``wall`` s after ``START``; the other arguments are processor seconds since then."""
+    busy = 1000.0 + used + own
+    return Reading(100.0 + wall, 2, busy, 10.0 + stolen, 50.0 + own, {1: 1.0 + wait, 2: 2.0})
+
+
+START = reading_after(wall=0.0)
+
+
+@pytest.mark.parametrize(("end", "threads", "cause"), [
+    (reading_after(own=20.0), 1, None),
+    (reading_after(own=20.0), 2, None),
+    (reading_after(own=20.0), 4, None),
+    (START, 2, None),
+    # A full machine: other programs may use up to a tenth of a processor.
+    (reading_after(used=0.99, own=20.0), 2, None),
+    (reading_after(used=8.0, own=12.0), 2, "used 0.8 of 2"),
+    # Threads may wait for 2 % of their time for other programs, and longer for each other.
+    (reading_after(used=0.9, wait=0.39), 2, None),
+    (reading_after(used=0.9, wait=0.41), 2, ""),
+    (reading_after(used=0.9, wait=0.21), 1, ""),
+    (reading_after(own=10.0, wait=8.0), 1, None),
+    (reading_after(own=10.0, used=0.1, wait=8.0), 1, None),
+    (reading_after(own=10.0, stolen=0.3, wait=8.0), 1, ""),
+    # The hypervisor takes time, even beside spare processors, alone or with other programs.
+    (reading_after(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
+    (reading_after(stolen=2.8), 2, ""),
+    (reading_after(stolen=0.9), 1, None),
+    (reading_after(used=0.6, stolen=0.6), 1, None),
+    (reading_after(used=0.7, stolen=0.6), 2, ""),
+    (reading_after(used=5.0, stolen=4.0), 2, "used 0.5 and the hypervisor took 0.4 of 2"),
+    # Other programs cannot use more processors than the machine has.
+    (reading_after(wall=0.006, used=0.03), 2, None),
+    (reading_after(wall=0.1, used=0.5), 2, "used 2.0 of 2"),
+    # Each clock is rounded down to its tick: four deviations of their sum are 0.04 s.
+    (reading_after(wall=0.1, used=0.039), 2, None),
+    (reading_after(wall=0.1, used=0.041), 2, "used 0.4 of 2"),
+])  # fmt: skip
+def test_disturbances_above_the_limits(end: Reading, threads: int, cause: str | None) -> None:
+    message = disturbance(START, end, threads)
+    assert (message is None) == (cause is None) and (cause or "") in str(message)
+
+
+def test_counters_of_linux_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
+) -> None:
+    """Processor 1 is offline, so that ``stat`` has no line for it; at first there is no file."""
+    monkeypatch.setattr(quiet, "_PROC", tmp_path)
+    quiet.wait_quiet(5.0, notes.note, 1)
+    assert len(notes.notes) == 1
+    before, after = quiet.read_counters(), quiet.read_counters()
+    assert disturbance(before, after, 1) is None and before.processors >= 1
+    rows = ("cpu  9 9 9 9", "cpu0 100 10 20 2500 5 2 3 4 1 0", "cpu2 200 20 40 2500 5 4 6 8 2 0")
+    write(tmp_path / "self/task/7", schedstat="35203162 1500000000 7")
+    write(tmp_path, stat="\n".join((*rows, "intr 2")))
+    for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, usable=processors: usable)
+        reading = quiet.read_counters()
+        assert (reading.busy_s, reading.steal_s) == pytest.approx((busy, stolen))
+        assert reading.processors == len(processors) and reading.waits_s == {7: pytest.approx(1.5)}
+    assert os.sysconf("SC_CLK_TCK") == pytest.approx(1 / quiet.TICK_S)
+
+
+@pytest.mark.parametrize(
+    ("loads", "seconds", "used"),
+    # Five quiet seconds in a row end the wait; so do two minutes.
+    [((1.5, 0, 0, 0, 0, 0.5, 0), 11, "1.5 of 2"), ((2.0,), 120, "2.0 of 2")],
+)
+def test_a_wait_ends_after_five_quiet_seconds(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, used: str
+) -> None:
+    """Other programs use ``loads[n]`` processors in second n, and the last load from then on."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", lambda _: slept.append(loads[: len(slept) + 1][-1]))
+    monkeypatch.setattr(time, "monotonic", lambda: float(len(slept)))
+    monkeypatch.setattr(quiet, "unavailable", lambda: None)
+    monkeypatch.setattr(
+        quiet, "read_counters", lambda: reading_after(wall=float(len(slept)), used=sum(slept))
+    )
+    monkeypatch.setattr(quiet, "busiest_programs", lambda: ("cc1",))
+    quiet.wait_quiet(2.0, notes.note, 2)
+    assert len(slept) == seconds
+    if seconds == 120:
+        assert used in (last := notes.notes.pop()) and last.endswith("Measuring all the same.")
+    assert len(notes.notes) == seconds // 10, "a line every ten seconds"
+    assert f"at most 2.0 min: other processes used {used} processors (cc1)." in notes.notes[0]
+
+
+@pytest.mark.skipif(quiet.unavailable() is not None, reason="this system counts no other programs")
+def test_busy_loops_on_this_machine_are_seen() -> None:
+    program = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(program) for _ in range(2 * len(os.sched_getaffinity(0)))]
+    try:
+        assert "python" in str(quiet.watch(seconds=0.3))
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()

@@ -111,13 +111,10 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
 BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
-def test_a_file_of_any_name_is_kept(tmp_path: Path) -> None:
+def test_names_and_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
     for name, stored in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
         record = imported(tmp_path / stored, name, BLANK, *TIDY)
         assert (record.origin.file, [file.name for file in record.attachments]) == (name, [stored])
-
-
-def test_the_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
     table = edited("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
     cases = imported(tmp_path, "tidy.csv", table.replace(b"batch", b" version "), *TIDY).cases
     # A number that also stands without a point is whole, but not a version 12.0.
@@ -247,16 +244,9 @@ def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float,
         assert str(error).startswith(name) and "\n" not in str(error)
 
 
-def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:
-    (tmp_path / TIMM).write_bytes(TABLE)
-    (tmp_path / "x.json").write_bytes(b"{}")
-    files = map(str, (tmp_path / TIMM, tmp_path / "x.json"))
-    given = ("--study", "s", "--origin", "X", "--licence", "MIT")
-    assert main(["import", *files, *given, "--records", str(tmp_path / "data")]) == 1
-    assert not (tmp_path / "data").exists()
-
-
-def test_impossible_origins_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_origins_and_one_unusable_file_leave_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words in (
         ("--address", "javascript:alert(1)"),
         ("--commit", "main"),
@@ -266,4 +256,8 @@ def test_impossible_origins_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     ):
         assert run(tmp_path, TIMM, TABLE, *words) == 2
         assert words[0] in capsys.readouterr().err
+    (tmp_path / "x.json").write_bytes(b"{}")
+    files = (str(tmp_path / TIMM), str(tmp_path / "x.json"))
+    given = ("--study", "s", "--origin", "X", "--licence", "MIT")
+    assert main(["import", *files, *given, "--records", str(tmp_path / "data")]) == 1
     assert not (tmp_path / "data").exists()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_failing
@@ -18,22 +19,15 @@ from tiny_failing import FILES, LAYER, REASONS
 
 from experiments import registry
 from experiments.__main__ import main
+from experiments.harness import journal as journals
 from experiments.harness import worker
-from experiments.harness.journal import (
-    CaseResult,
-    Ceilings,
-    Journal,
-    is_in_use,
-    new_journal,
-    read_journal,
-    unfinished_journals,
-)
+from experiments.harness.journal import CaseResult, Ceilings, Journal, new_journal, read_journal
 from experiments.harness.progress import Observer, Stage
 from experiments.harness.run import close
 from experiments.machine import environment, runtime
 from report.core.errors import MeasurementError
 from report.core.records.pooling import missing_shards, runs_of
-from report.core.records.record import Case, Record
+from report.core.records.record import Case, Environment, Record
 from report.core.records.store import read_attachments, read_records
 from tests import factory
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment, make_header
@@ -73,12 +67,11 @@ class Stopping(Observer):
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
+    def gather(torch: Any, device: str, threads: int, name: str | None) -> Environment:
+        return make_environment(name=name, threads=threads)
+
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
-    monkeypatch.setattr(
-        environment,
-        "gather",
-        lambda torch, device, threads, name: make_environment(name=name, threads=threads),
-    )
+    monkeypatch.setattr(environment, "gather", gather)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 
@@ -89,16 +82,6 @@ def command(
         return code, "".join(capsys.readouterr())
 
     return do
-
-
-def test_a_study_that_ends_the_program_is_no_run(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    for name, ending in {"leaving": "import os; os._exit(0)", "ending": "exit(0)"}.items():
-        (tmp_path / f"{name}.py").write_text(ending, "utf-8")
-        code, said = command("run tiny --threads 1", name)
-        assert code == 1 and "tiny: its code ended in SystemExit: " in said
 
 
 @pytest.mark.parametrize(
@@ -132,13 +115,18 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
     }
 
 
-def test_what_ends_a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ends_a_run(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
-    clash = "trace: way=clashing file again writes another file of this name"
+    ends, clash = "tiny: its code ended in SystemExit: ", "'way=clashing file,clashing file again'"
     for study, words, said in (
-        ("tiny_failing", "--set 'way=clashing file,clashing file again'", clash),
+        ("leaving", "", ends),
+        ("ending", "", ends),
+        ("tiny_failing", f"--set {clash}", "trace: way=clashing file again writes another file of"),
         ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
     ):
+        (tmp_path / "leaving.py").write_text("import os; os._exit(0)", "utf-8")
+        (tmp_path / "ending.py").write_text("exit(0)", "utf-8")
         code, messages = command(f"run tiny --threads 1 {words}", study)
         assert code == 1 and said in messages
 
@@ -247,7 +235,7 @@ def written(tmp_path: Path) -> Journal:
     return journal
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(cut=st.integers(min_value=0, max_value=10_000))
 def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None:
     content = written.path.read_bytes()
@@ -281,28 +269,26 @@ def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal) -> No
     written.path.with_name(".y.journal.jsonl").mkdir()
     header = written.path.read_bytes().splitlines(keepends=True)[0]
     unknown = header.replace(b'"kind":"run"', b'"kind":"run","colour":4')
+    foreign = ".x.journal.jsonl: the first line is not the header of a run"
     for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n', unknown):
         path.write_bytes(begins)
-        found, (foreign, unreadable) = unfinished_journals(path.parent)
-        assert [journal.path for journal in found] == [written.path]
-        assert str(foreign).startswith(
-            ".x.journal.jsonl: the first line is not the header of a run"
-        )
-        assert str(unreadable).startswith(".y.journal.jsonl cannot be read (")
+        unfinished, errors = journals.unfinished_journals(path.parent)
+        assert [journal.path for journal in unfinished] == [written.path]
+        for error, reason in zip(
+            errors, (foreign, ".y.journal.jsonl cannot be read ("), strict=True
+        ):
+            assert str(error).startswith(reason)
         assert path.read_bytes() == begins
 
 
 def test_only_one_process_writes(written: Journal) -> None:
     content = written.path.read_bytes()
-    assert not is_in_use(written.path)
-    with (
-        read_journal(written.path),
-        pytest.raises(MeasurementError, match="another run is writing"),
-        read_journal(written.path),
-    ):
+    assert not journals.is_in_use(written.path)
+    busy = pytest.raises(MeasurementError, match="another run is writing")
+    with read_journal(written.path), busy, read_journal(written.path):
         pass
     assert written.path.read_bytes() == content + b"\n"
     written.path.unlink()
-    assert is_in_use(written.path), "a run that ends while others look is at its journal"
+    assert journals.is_in_use(written.path), "a run that ends while others look is at its journal"
     with new_journal(written.path.parent, HEADER) as other:
         assert other.path != written.path, "runs of the same second"

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
 import pytest
+import torch
 
 from experiments import image_loader, inference_memory, registry, training_roofline
 from experiments.commands.checks import checks_of
@@ -49,7 +50,6 @@ def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> t
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) -> None:
-    pytest.importorskip("torch")
     study, full = STUDIES[name].on(device), plan(name, device)
     assert len({frozenset(case.items()) for case in full}) == len(full)
     assert len(plan(name, device, quick=True)) < len(full)
@@ -66,7 +66,6 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
 
 @pytest.mark.parametrize("name", ["conv_profiling", "conv_scaling"])
 def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
-    pytest.importorskip("torch")
     meta: Any = "meta"  # tensors without memory
     for case in plan(name, "cuda"):
         workload = measure.build_workload(STUDIES[name], case, meta)
@@ -77,28 +76,27 @@ def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
 
 
 def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
-    pytest.importorskip("torch")
+    study = STUDIES["conv_profiling"]
     for case in plan("conv_profiling"):
         into, out = map(int, str(case["channels"]).split("-"))
         kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
-        (layer,) = layers_of_case(STUDIES["conv_profiling"], case)
+        (layer,) = layers_of_case(study, case)
         assert layer.input_shape == (batch, into, extent - 2, extent - 2)
         taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
         passes = 3 if case["pass"] == "forward_backward" else 1
-        assert counting.multiply_adds(STUDIES["conv_profiling"], case) == passes * taps
+        assert counting.multiply_adds(study, case) == passes * taps
     listed = [shape for shapes in SHAPES.values() for shape in shapes]
     assert len(listed) == len(set(listed)), "a shape of the rules' derivation is not held out"
-    planned = STUDIES["conv_profiling"].plan.full.processes
-    assert planned == {"retained": 8, "default": 6, "jemalloc": 2}
+    assert study.plan.full.processes == {"retained": 8, "default": 6, "jemalloc": 2}
 
 
 def test_the_log_of_onednn_names_the_code_and_formats_of_each_convolution() -> None:
     shape = "mb8_ic9oc16_ih19oh17kh3sh1dh0ph0_iw19ow17kw3sw1dw0pw0"
-    log = f"""onednn_verbose,v1,info,cpu,isa:Intel AVX2
-onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32 dst:f32,,,8x9x19x19,0.4
-onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2,forward_training,src:aBcd8b wei:A,\
-attr-scratchpad:user,alg:convolution_direct,{shape},4.8
-""".replace("\\\n", "")
+    formats, verbose = "src:aBcd8b wei:A,attr-scratchpad:user", "onednn_verbose,v1"
+    log = f"""{verbose},info,cpu,isa:Intel AVX2
+{verbose},primitive,exec,cpu,reorder,jit:uni,undef,src:f32 dst:f32,,,8x9x19x19,0.4
+{verbose},primitive,exec,cpu,convolution,jit:avx2,forward,{formats},alg:direct,{shape},4.8
+"""
     assert implementations_of(log) == {shape: "jit:avx2 src:aBcd8b wei:A"}
 
 
@@ -230,7 +228,6 @@ def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> Non
 
 
 def test_steps_wait_for_images_that_four_workers_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
     pytest.importorskip("PIL")
     monkeypatch.setattr(training_roofline, "LOADED_STEPS", 2)
     monkeypatch.setattr(training_roofline, "LOADED_WARMUP", 1)
@@ -266,7 +263,6 @@ def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
 
 
 def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     reduced = Subject(torch.nn.ReLU(), torch.empty(1), precision="bfloat16")
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
@@ -278,7 +274,6 @@ def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.Monke
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
 def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
     """In a process of its own, since the limit's preparation changes the C library's heap."""
-    torch = pytest.importorskip("torch")
     from multiprocessing import get_context
 
     with get_context("spawn").Pool(1) as pool:
@@ -307,11 +302,8 @@ def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.M
 
 
 def _searched() -> tuple[Any, Any]:
-    import torch
-
-    from experiments.inference_memory import largest_batch
-
     torch.set_num_threads(1)
     case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
-    found = largest_batch(inference_memory.subject({**case, "layout": "contiguous"}), 16 * 2**20)
-    return found["batch_tried"], found["batch_ran"]
+    subject = inference_memory.subject({**case, "layout": "contiguous"})
+    tried = inference_memory.largest_batch(subject, 16 * 2**20)
+    return tried["batch_tried"], tried["batch_ran"]

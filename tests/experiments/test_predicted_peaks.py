@@ -8,26 +8,24 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
+from torch import nn
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from experiments.harness import memory  # noqa: E402
-from experiments.harness.timing import Workload  # noqa: E402
-from experiments.networks import catalogue  # noqa: E402
-from experiments.theory.checked import checked  # noqa: E402
-from experiments.theory.command import prepared  # noqa: E402
-from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture  # noqa: E402
-from report.instruments.memory_timeline import highest_bytes  # noqa: E402
-from report.theory import networks, peaks  # noqa: E402
-from report.theory.allocator import DEFAULT  # noqa: E402
-from report.theory.conditions import Conditions, Layout, vector_block  # noqa: E402
-from report.theory.network import Theory  # noqa: E402
-from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
-from tests.experiments.functions import Function  # noqa: E402
+from experiments.harness import memory
+from experiments.harness.timing import Workload
+from experiments.networks import catalogue
+from experiments.theory.checked import checked
+from experiments.theory.command import prepared
+from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
+from report.instruments.memory_timeline import highest_bytes
+from report.theory import networks, peaks
+from report.theory.allocator import DEFAULT
+from report.theory.conditions import Conditions, Layout, vector_block
+from report.theory.network import Theory
+from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING
+from tests.experiments.functions import Function
 
 Shape = tuple[int, ...]
 PLAIN = networks.Variant()

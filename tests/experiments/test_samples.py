@@ -17,19 +17,14 @@ from typing import Any
 import msgspec
 import pytest
 import tiny_study
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
 from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
-from experiments.harness.journal import (
-    CaseResult,
-    Ceilings,
-    Journal,
-    RoundResult,
-    read_journal,
-)
+from experiments.harness.journal import CaseResult, Ceilings, Journal, RoundResult, read_journal
 from experiments.harness.measure import training_step
 from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_turns, shuffle_cases
 from experiments.harness.run import assemble_case
@@ -85,25 +80,24 @@ def test_calls_start_alike_and_free_their_result_later(monkeypatch: pytest.Monke
 def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fake torch: the order of events and synchronisations, and milliseconds to seconds."""
     order: list[str] = []
-
     names = iter(("start", "end"))
 
     def event(enable_timing: bool) -> Any:
-        assert enable_timing
         name = next(names)
-        elapsed = {"start": lambda other: 2.5}.get(name)  # of the end none is asked for
-        return SimpleNamespace(record=lambda: order.append(name), elapsed_time=elapsed)
+        # Of the end no time is asked for.
+        return SimpleNamespace(
+            record=lambda: order.append(name),
+            elapsed_time={"start": lambda end: 2.5 if enable_timing else None}.get(name),
+        )
 
     cuda = SimpleNamespace(Event=event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    duration = timing.cuda_clock(Workload(call=lambda: order.append("call")))
-    assert duration == CallTime(0.0025)
+    assert timing.cuda_clock(Workload(lambda: order.append("call"))) == CallTime(0.0025)
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
 
 
 def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
     """Momentum 0.9, weight decay 1e-4, rate 0.1, twice, by hand."""
-    torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     parts = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
     images = torch.randn(4, 3, 8, 8)
@@ -126,10 +120,11 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
     assert steady == [False, True], "one of the last is faster by more than 2 %"
 
 
+POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
+
+
 @given(
-    planned=st.dictionaries(
-        st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)
-    ),
+    planned=st.dictionaries(st.sampled_from(POLICIES), st.integers(1, 9)),
     cases=st.sets(st.integers(0, 50)),
     seed=st.integers(0, 5),
 )
@@ -171,21 +166,22 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
     return spent, Counter(e.case for e in log)
 
 
-def test_a_long_case_is_measured_by_fewer_processes() -> None:
+def test_long_cases_have_fewer_processes_and_disturbed_ones_more() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
     # Of two that were tried, the one that has taken less comes first and leaves no room.
     log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
     assert affordable_cases((0, 1), log, "retained", 1, 3.5) == {0}
-
-
-def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
+    # A disturbed case is repeated until a quiet process has made up for it.
     log = [ended(0, 1.0), ended(0, 1.0, 2, disturbance="somebody"), ended(1, 1.0)]
-    assert disturbed_cases((0, 1), log, "retained", planned=2) == (0,)
     again = [*log, ended(0, 1.0, 3, disturbance="still")]
-    assert disturbed_cases((0, 1), again, "retained", planned=2) == (0,)
     made_up = [*again, ended(0, 1.0, 4)]
-    assert disturbed_cases((0, 1), made_up, "retained", planned=2) == ()
+    for results, repeated in ((log, (0,)), (again, (0,)), (made_up, ())):
+        assert disturbed_cases((0, 1), results, "retained", planned=2) == repeated
     assert disturbed_cases((0, 1), log, "default", planned=2) == ()
+    # A case is lost where every process lost it, and for the first reason.
+    lost = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
+    assert outcome(lost) == ("failed", "It broke 1.")
+    assert outcome([*lost, ended(0, 1.0, 3).round]) == ("ok", None)
 
 
 def test_ceilings_are_measured_again_when_a_case_beats_them(
@@ -216,12 +212,6 @@ def test_ceilings_are_measured_again_when_a_case_beats_them(
     assert len(both.samples) == 2 * len(before.ceilings[0].samples)
     resumed = read_journal(journal.path)
     assert (resumed.ceilings, resumed.ceilings_again) == (journal.ceilings, 2)
-
-
-def test_a_case_is_lost_where_every_process_lost_it_and_for_the_first_reason() -> None:
-    lost = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
-    assert outcome(lost) == ("failed", "It broke 1.")
-    assert outcome([*lost, ended(0, 1.0, 3).round]) == ("ok", None)
 
 
 @pytest.mark.parametrize("forks", [worker.can_fork("cpu"), False])
@@ -350,17 +340,14 @@ def test_a_throttled_series_is_disturbed(
     monkeypatch.setitem(timing.CLOCKS, "cuda", timing.cpu_clock)
     protocol = msgspec.structs.replace(FULL, minimum_samples=2, maximum_samples=2)
     series = timing.sample_times(Workload(lambda: order.append("call")), protocol, "cuda")
-    assert [*dict.fromkeys(order[:2])] == ["read", "call"] and order[-3:] == [
-        "call",
-        "call",
-        "read",
-    ]
-    assert series["device_clock"] == (1_980_000_000,) * 3 and series["device_power"] == (700.5,) * 3
-    assert series["device_temperature"] == (61,) * 3 and series["throttle_reasons"] == reasons
+    assert order[0] == "read" != order[1] and order[-3:] == ["call", "call", "read"]
+    assert {name: series[name] for name in gpu_state.GpuState._fields} == {
+        "device_clock": (1_980_000_000,) * 3, "device_power": (700.5,) * 3,
+        "device_temperature": (61,) * 3, "throttle_reasons": reasons,
+    }  # fmt: skip
     assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
-    assert (
-        (cause in str(gpu_state.throttling(series))) if cause else not gpu_state.throttling(series)
-    )
+    throttling = gpu_state.throttling(series)
+    assert (throttling is None) == (cause is None) and (cause or "") in str(throttling)
     monkeypatch.setattr(gpu_state, "unavailable", lambda: "not installed")
     assert "device_clock" not in timing.sample_times(Workload(list), protocol, "cuda")
 
@@ -380,13 +367,11 @@ sys.stdout.buffer.write(msgspec.json.encode(traces))
 """
 
 
-def test_policies_are_told_to_the_allocator() -> None:
+def test_policies_are_told_to_the_allocator_which_returns_large_heaps() -> None:
+    """The heap is returned beyond twice the largest block."""
     assert policies.variables("jemalloc")["MALLOC_CONF"].startswith("dirty_decay_ms:-1")
     large = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
     assert large == f"glibc.malloc.mmap_threshold={2**32}"
-
-
-def test_the_heap_is_returned_beyond_twice_the_largest_block() -> None:
     if reason := policies.unavailable("traced", "cpu"):
         pytest.skip(reason)
     environment = {**os.environ, **policies.variables("traced")}
@@ -416,12 +401,9 @@ def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
         bytearray(4 * limits.available_memory())
 
 
-def test_the_working_sets_show_every_cache_and_memory() -> None:
+def test_ceilings_reach_every_cache_and_map_every_page() -> None:
     assert working_sets(factory.CACHES, 2, 8, 2**40) == (32 * 2**10, MIB, 16 * MIB, 128 * MIB)
     assert working_sets((), 2, 8, MIB) == (MIB,)
-
-
-def test_pages_that_did_not_fault_are_no_measurement() -> None:
     pages = 64 * MIB // mmap.PAGESIZE
     assert page_problem([pages, pages + 1, pages + 2]) is None
     for faults in ([3, 3, 3], [2 * pages] * 2):

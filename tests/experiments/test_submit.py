@@ -26,14 +26,12 @@ from report.core.records.pooling import missing_shards, runs_of
 from report.core.records.record import Case, Protocol, Shard
 from report.core.records.store import read_records
 from tests import factory
-from tests.experiments.conftest import Driver, Notes, finished, make_header
+from tests.experiments.conftest import Ask, Driver, Notes, finished, make_header
 
 LOCAL = ("--cluster", "local", "--nodes", "2")
 
 
-def test_a_killed_job_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_job_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     pytest.importorskip("submitit")
     held, driver = tmp_path / "held", Driver(tmp_path)
     monkeypatch.setenv("TINY_STUDY", "tiny_timed")
@@ -51,17 +49,18 @@ def test_a_killed_job_goes_on(
     (run,) = runs_of(read_records("tiny", driver.data))
     assert len(run.parts) == 2 and missing_shards(run) == ()
     for size, case in enumerate(run.record.cases, 1):
-        processes = Counter((r.policy, r.process, r.samples("time")[0]) for r in case.rounds)
-        time_s = size / 1000
-        turns = (("retained", 1, time_s), ("retained", 2, time_s), ("default", 1, time_s))
-        assert (case.status, processes) == ("ok", Counter(turns))
+        processes = Counter((r.policy, r.process, r.samples("time")) for r in case.rounds)
+        turns = (("retained", 1), ("retained", 2), ("default", 1))
+        assert (case.status, processes) == (
+            "ok",
+            Counter((*turn, (size / 1000,)) for turn in turns),
+        )
         assert case.samples("allocated_peak") == (size,)
     assert driver.journals() == []
     assert sorted(driver.measured()) == ["1", "2", "3", "3", "4", "5", "6"]
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
-    assert main(["status", "tiny", "--records", str(driver.data)]) == 0
-    assert capsys.readouterr().out.count("measured  ") == 2
-    assert main(["submit", "tiny", *LOCAL, "--records", str(driver.data)]) == 0, "nothing is left"
+    assert ask("status", "tiny", "--records", driver.data)[1].count("measured  ") == 2
+    assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "nothing is left"
     ((head, _),) = sweeps("tiny", driver.data)
     usual = head.environment.threads
     asked = ((None, None), (usual, None), (usual + 1, None), (None, "another kind of node"))
@@ -87,15 +86,13 @@ def test_jobs_without_progress(
         first = ShardState("missing" if number == 6 else "measured", "a")
         return {1: first, 2: ShardState("unfinished", str(number), count)}
 
+    request = SimpleNamespace(study="tiny", records=Path())
+    options = SimpleNamespace(cluster="local", nodes=1, time=1)
+    job = SimpleNamespace(paths=SimpleNamespace(stderr=log))
     jobs: Any = SimpleNamespace(
-        request=SimpleNamespace(study="tiny", records=Path()),
-        options=SimpleNamespace(cluster="local", nodes=1, time=1),
-        sweep="",
-        of=2,
-        active=dict,
+        request=request, options=options, submitted={2: job}, sweep="", of=2, active=dict,
         start=started.extend,
-        submitted={2: SimpleNamespace(paths=SimpleNamespace(stderr=log))},
-    )
+    )  # fmt: skip
     monkeypatch.setattr(submit.status, "shards", shards)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
     reason = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
@@ -152,16 +149,13 @@ def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]
 
 
 @pytest.mark.usefixtures("tiny")
-def test_refusals_of_sbatch(
-    tmp_path: Path, slurm: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask: Ask) -> None:
     pytest.importorskip("submitit")
     slurm("srun", "exit 0")
     slurm("squeue", "exit 0")
     slurm("sbatch", f'cp "$1" {tmp_path}/script; echo "sbatch: error: no partition" >&2; exit 1')
-    assert main(["submit", "tiny", "--partition", "nowhere", "--records", str(tmp_path)]) == 1
-    messages = capsys.readouterr().err
-    assert "The jobs cannot be submitted: sbatch: error: no partition; " in messages
+    code, _, err = ask("submit", "tiny", "--partition", "nowhere", "--records", tmp_path)
+    assert code == 1 and "The jobs cannot be submitted: sbatch: error: no partition; " in err
     script = (tmp_path / "script").read_text()
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive", "nodes=1"):
         assert f"\n#SBATCH --{flag}" in script

@@ -8,21 +8,22 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils._pytree import tree_map_only
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from experiments.theory import theory_of  # noqa: E402
-from experiments.theory.checked import _counted, checked  # noqa: E402
-from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture  # noqa: E402
-from report.core.errors import MeasurementError  # noqa: E402
-from report.theory.network import Theory  # noqa: E402
-from tests.experiments.functions import First, Function  # noqa: E402
+from experiments.theory import theory_of
+from experiments.theory.checked import _counted, checked
+from experiments.theory.fake_tensors import FakeMode, tensors_in
+from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
+from report.core.errors import MeasurementError
+from report.theory.network import Theory
+from tests.experiments.functions import First, Function
 
 attention = functional.scaled_dot_product_attention
-put = torch.ops.aten.index_put_
+aten = torch.ops.aten
+put = aten.index_put_
 
 
 class Cache(nn.Module):
@@ -55,11 +56,7 @@ LOOKED_UP = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: torch.mul(*x.chunk(2, 1)), ((2, 8, 4, 4),), 1_536),
     (lambda x: attention(*x.unbind(0)), ((3, 2, 4, 16, 8),), 16_896),
-    (
-        lambda x: torch.cat([x[..., i::2, j::2] for i in (0, 1) for j in (0, 1)], 1),
-        ((2, 3, 8, 8),),
-        3_072,
-    ),
+    (lambda x: torch.cat([x[..., ::2, j::2] for j in (0, 1)], 1), ((2, 3, 8, 8),), 1_536),
     (lambda x: x + x.t(), ((8, 8),), 512),
     (lambda x: x[1:] - x[:-1], ((9, 5),), 4 * (45 + 40)),
     (lambda x: x[:, 1:] - x[:, :-1], ((9, 5),), 4 * (45 + 36)),
@@ -191,13 +188,10 @@ def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
     assert all(flops in _counted(operator, counted) for counted in (flops, 8 * flops))
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)),
-        lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True),
-    ],
-)
+@pytest.mark.parametrize("build", [
+    lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)),
+    lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True),
+])  # fmt: skip
 def test_a_peak_needs_no_gpu(build: Callable[[], nn.Module]) -> None:
     theory = theory_of(build, (2, 4, 8), train=True, device="cuda")
     assert theory.peak is not None and not theory.unlike_gpu
@@ -318,3 +312,65 @@ def test_policies_change_what_is_alive() -> None:
         for update in ("single", "foreach")
     )
     assert lists > single + WEIGHTS / 2, "a list of all square roots is alive at once"
+
+
+# ------------------------------------------- operators on fake tensors, and on real ones
+
+CPU = torch.device("cpu")
+
+
+def faked(func: Any, args: Any) -> Any:
+    """Call an operator on fake tensors in place of real ones."""
+    mode = FakeMode()
+    fake = tree_map_only(torch.Tensor, lambda tensor: mode.like(tensor, CPU), args)
+    with mode:
+        return func(*fake)
+
+
+def layouts(result: Any) -> list[object]:
+    """Shape, strides and type of all tensors of a result."""
+    return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors_in(result)]
+
+
+zeros, image = torch.zeros, torch.zeros(1, 3, 8, 8)
+REFUSED = {
+    "product of two types": (aten.mm.default, zeros(2, 3), zeros(3, 4).double()),
+    "bias of another type": (aten.addmm.default, zeros(4).double(), zeros(2, 3), zeros(3, 4)),
+    "linear of ints": (aten.addmm.default, zeros(4), zeros(2, 3).long(), zeros(3, 4)),
+    "convolution of ints": (
+        aten.convolution.default, image.long(), zeros(6, 3, 3, 3), None, [1, 1], [0, 0], [1, 1],
+        False, [0, 0], 1,
+    ),
+    "normalised ints": (
+        aten.native_batch_norm.default, image.long(), *[zeros(3)] * 4, True, 0.1, 1e-5,
+    ),
+    "softmax of ints": (aten._log_softmax.default, zeros(2, 3).long(), 1, False),
+    "relu of bool": (aten.relu_.default, zeros(4).bool()),
+    "relu of complex": (aten.relu_.default, zeros(4, dtype=torch.complex64)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_types_that_a_kernel_refuses_are_refused(name: str) -> None:
+    func, *args = REFUSED[name]
+    for call in (lambda: func(*args), lambda: faked(func, args)):
+        with pytest.raises((RuntimeError, IndexError, ValueError)):
+            call()
+
+
+SOURCES = {
+    "permuted": zeros(5, 8, 2, 5).permute(2, 1, 0, 3),
+    "sequence": zeros(2, 5, 8).transpose(1, 2),
+    "transposed": zeros(8, 4).t(),
+    "last": zeros(2, 8, 5, 5).to(memory_format=torch.channels_last),
+    "slice": zeros(2, 8, 5, 5)[:, :4],
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_batch_norm_writes_in_the_order_of_the_kernel(source: Any) -> None:
+    ones = torch.ones(source.shape[1])
+    for training in (True, False):
+        args = (source, ones, ones, ones, ones, training, 0.1, 1e-5)
+        func = aten.native_batch_norm.default
+        assert layouts(faked(func, args)) == layouts(func(*args))

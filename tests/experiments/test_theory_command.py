@@ -10,19 +10,14 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
-from experiments.__main__ import main
 from experiments.theory import capture_cache, operators
 from report.theory.fits import MOST
-
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
+from tests.experiments.conftest import Ask
 
 NETWORK = """
 import os
@@ -90,17 +85,12 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(file: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Asks about a network of the file: exit code, standard output and errors."""
-
-    def called(network: str, *words: str) -> tuple[int, str, str]:
-        code = main(["theory", network.format(file=file), *words])
-        return code, *capsys.readouterr()
-
-    return called
+def run(file: Path, ask: Ask) -> Ask:
+    """Asks about a network of the file."""
+    return lambda network, *words: ask("theory", network.format(file=file), *words)
 
 
-def test_json_holds_what_follows_from_shapes(run: Run) -> None:
+def test_json_holds_what_follows_from_shapes(run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--json")
     found = json.loads(out)
     assert code == 0
@@ -119,51 +109,54 @@ def test_json_holds_what_follows_from_shapes(run: Run) -> None:
     assert found["multiply_adds"] is None and found["peak_bytes"]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("nothing",), "There is no network 'nothing'"),
-        (("study:ResNet-21",), "ResNet-21"),
-        (("missing.py:build",), "there is no such file"),
-        (("{file}:other",), "there is no function 'other'"),
-        (("{file}:broken", *INPUT), "no network here"),
-        (("{file}:silent", *INPUT), "cannot be built: Silent"),
-        (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
-        (("{file}:leaves", *INPUT), ":leaves: its code ended in SystemExit: os._exit(0)."),
-        (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
-        (("{file}:build",), "does not say its input; give its shape, such as --input N,3,224,224"),
-        (("{file}:build", "--image", "8", "--batch", "9" * 20), "more bytes than 64 bits tell"),
-        (
-            ("{file}:build", "--image", "8", "--batch", "-5"),
-            "'-5' is not a whole number of 1 or more",
-        ),
-        (("{file}:build", *INPUT, "--accumulate", "0"), "from 1 to 1000"),
-        (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
-        (("{file}:build", "--input", "fp16:2,8"), "float16"),
-        (("{file}:build", "--input", "tensor:2,8"), "float16"),
-        (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
-        (("{file}:empty", *INPUT, "--fits", "8GB"), "it runs no operator"),
-        (("{file}:build", *INPUT, "--device-peaks", "A99"), "its peaks in float32; give one"),
-        (("{file}:build", *INPUT, "--device-peaks", "a.json"), "no such file"),
-        (("{file}:build", *INPUT, "--allocator", ""), "add --device cuda"),
-        (("{file}:build", "--fits", "A99"), "gives its memory; give a size"),
-        (("{file}:build", "--fits", "8 parsecs"), "16GB"),
-        (("{file}:build", "--fits", "record:none.json"), "no such file"),
-        (("{file}:build", *INPUT, "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
-        (("{file}:build", "--image", "8", "--train", "--checkpoint", "layer9"), "layer9"),
-        (("{file}:build", "--image", "8", "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
-    ],
-)
+BUILD = ("{file}:build",)
+GIVEN, SMALL = (*BUILD, *INPUT), (*BUILD, "--image", "8")
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("nothing",), "There is no network 'nothing'"),
+    (("study:ResNet-21",), "ResNet-21"),
+    (("missing.py:build",), "there is no such file"),
+    (("{file}:other",), "there is no function 'other'"),
+    (("{file}:broken", *INPUT), "no network here"),
+    (("{file}:silent", *INPUT), "cannot be built: Silent"),
+    (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
+    (("{file}:leaves", *INPUT), ":leaves: its code ended in SystemExit: os._exit(0)."),
+    (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
+    (BUILD, "does not say its input; give its shape, such as --input N,3,224,224"),
+    ((*SMALL, "--batch", "9" * 20), "more bytes than 64 bits tell"),
+    ((*SMALL, "--batch", "-5"), "'-5' is not a whole number of 1 or more"),
+    ((*GIVEN, "--accumulate", "0"), "from 1 to 1000"),
+    ((*BUILD, "--input", "2x3"), "'2x3' is not possible"),
+    ((*BUILD, "--input", "fp16:2,8"), "float16"),
+    ((*BUILD, "--input", "tensor:2,8"), "float16"),
+    ((*BUILD, "--input", "2,3,8,9"), "cannot be captured"),
+    (("{file}:empty", *INPUT, "--fits", "8GB"), "it runs no operator"),
+    ((*GIVEN, "--device-peaks", "A99"), "its peaks in float32; give one"),
+    ((*GIVEN, "--device-peaks", "a.json"), "no such file"),
+    ((*GIVEN, "--allocator", ""), "add --device cuda"),
+    ((*BUILD, "--fits", "A99"), "gives its memory; give a size"),
+    ((*BUILD, "--fits", "8 parsecs"), "16GB"),
+    ((*BUILD, "--fits", "record:none.json"), "no such file"),
+    ((*GIVEN, "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
+    ((*SMALL, "--train", "--checkpoint", "layer9"), "layer9"),
+    ((*SMALL, "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
+])  # fmt: skip
 def test_what_cannot_be_told_is_one_sentence(
-    words: tuple[str, ...], sentence: str, run: Run
+    words: tuple[str, ...], sentence: str, run: Ask
 ) -> None:
     code, out, err = run(*words)
     assert code in (1, 2) and not out
     assert sentence in err and err.count("\n") == 1
 
 
-def test_a_network_prints_beside_its_theory(run: Run) -> None:
-    assert run("{file}:closing", *INPUT, "--json") == run("{file}:build", *INPUT, "--json")
+def test_a_network_prints_beside_its_theory(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("{file}:closing", *INPUT, "--json") == run(*GIVEN, "--json")
+    # A missing package is told before torch is imported.
+    for name in ("torchvision", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    code, out, err = run("torchvision:resnet50")
+    assert code == 1 and not out and err.startswith("torchvision is not installed")
 
 
 HELPED = {
@@ -181,7 +174,7 @@ def layer():
 
 
 def test_a_capture_on_disk_holds_while_its_files_are_the_same(
-    tmp_path: Path, captures: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in HELPED.items():
         (tmp_path / name).write_text(text)
@@ -223,40 +216,23 @@ def test_a_capture_on_disk_holds_while_its_files_are_the_same(
     assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
-TORCHES = ("raise RuntimeError", "def f(:", "raise SystemExit(0)", "")
-
-
-@pytest.mark.parametrize("torch", TORCHES)
+@pytest.mark.parametrize("torch", ["raise RuntimeError", "def f(:", "raise SystemExit(0)", ""])
 @pytest.mark.parametrize("command", ["doctor", "theory study:LeNet-5", "run conv_scaling --quick"])
 def test_a_broken_torch_is_one_sentence(
-    command: str,
-    torch: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, torch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "torch.py").write_text(torch)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch")
-    assert main(command.split()) == 1
-    said = "".join(capsys.readouterr()).splitlines()
-    assert sum("PyTorch cannot be imported (" in line for line in said) == 1
-
-
-def test_a_missing_package_is_told_before_torch_is_imported(
-    monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    for name in ("torchvision", "torch"):
-        monkeypatch.setitem(sys.modules, name, None)
-    code, out, err = run("torchvision:resnet50")
-    assert code == 1 and not out and err.startswith("torchvision is not installed")
+    code, *said = ask(*command.split())
+    assert code == 1 and "".join(said).count("PyTorch cannot be imported (") == 1
 
 
 H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
 
 
 @pytest.mark.parametrize("peaks", ["H100", H100])
-def test_a_roof_is_that_of_a_data_sheet_or_of_a_record(peaks: str, run: Run) -> None:
+def test_a_roof_is_that_of_a_data_sheet_or_of_a_record(peaks: str, run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--json", "--device-peaks", peaks)
     found = json.loads(out)
     roof = found["roof"]
@@ -267,7 +243,7 @@ def test_a_roof_is_that_of_a_data_sheet_or_of_a_record(peaks: str, run: Run) -> 
 
 
 def test_the_memory_of_a_gpu_comes_from_its_allocator(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("{file}:build", *INPUT, "--device", "cuda")
     code, out, _ = run(*words, "--json")
@@ -288,7 +264,7 @@ def test_the_memory_of_a_gpu_comes_from_its_allocator(
 @pytest.mark.parametrize(
     ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (f"record:{H100}", 85_017_493_504)]
 )
-def test_the_largest_batch_that_fits(limit: str, size: int, run: Run) -> None:
+def test_the_largest_batch_that_fits(limit: str, size: int, run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--fits", limit, "--json")
     found = json.loads(out)
     first, *rest = found["batches"]
@@ -309,18 +285,14 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     "command", [*BLOCKS[0].splitlines(), *BLOCKS[1].splitlines()], ids=lambda line: line[28:]
 )
 def test_the_commands_of_the_page_run(
-    command: str,
-    file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, file: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     if importlib.util.find_spec("torchvision") is None:
         command = command.replace("torchvision:resnet50", "study:ResNet-20")
     monkeypatch.chdir(file.parent)
     command = command.replace("2,3,64,64", "2,3,8,8 --device-peaks A100")
-    assert main(shlex.split(command)[3:]) == 0
-    out = capsys.readouterr().out
-    assert ("undecided" if "--fits" in command else "peak") in out.lower()
+    code, out, _ = ask(*shlex.split(command)[3:])
+    assert code == 0 and ("undecided" if "--fits" in command else "peak") in out.lower()
     drawn = {path.stem for path in file.parent.glob("figures-of-mine/*.svg")}
     figures = {"fits"} if "--fits" in command else {"memory", "roofline"}
     assert drawn == (figures if "--figures" in command else set())

@@ -27,10 +27,8 @@ from report.render.quarto import (
 )
 from report.render.source import read_source
 from tests.render.conftest import LACKING
-from tests.test_builds import built, project
 from tests.tiny import STUDY
 
-__all__ = ["built", "project"]
 Write = Callable[..., Path]
 
 #: Prints its version, then does what a line of shell says.

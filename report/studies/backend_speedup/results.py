@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, product
 from statistics import median
 from typing import Final, TypeAlias
 
@@ -16,7 +17,7 @@ from report.quantity.expression import Quantity, absent, exact, recorded
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.changes import LESS_WIDE
 from report.studies.backend_speedup.runs import Run, Spread
-from report.studies.backend_speedup.subject import LARGE, NAMES, SMALL, SOURCE, WIDEST, Size
+from report.studies.backend_speedup.subject import NAMES, SHARED, SMALL, SOURCE, Size
 
 #: Libraries that compute on a GPU.
 ON_GPU: Final = ("cupy", "torch_cuda")
@@ -71,13 +72,6 @@ def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> st
 # ------------------------------------------------------------------------------------- one GPU
 
 
-def flat_work(run: Run) -> Quantity:
-    """The largest work (FLOP) at which CuPy's iteration is at its floor."""
-    if not run.at_floor:
-        return absent("work", "FLOP", "no time of CuPy")
-    return to_digits(theory.work([*run.at_floor][-1]), 2)
-
-
 def floor_excess(run: Run) -> Quantity:
     """The share by which the floor's longest time exceeds that of the least work."""
     longest = max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
@@ -86,19 +80,14 @@ def floor_excess(run: Run) -> Quantity:
 
 def flat_growth(run: Run) -> Quantity:
     """How many times the least work the largest work on the floor is."""
-    return flat_work(run) / theory.work(SMALL)
+    if not run.at_floor:
+        return absent("work", "1", "no time of CuPy")
+    return theory.work([*run.at_floor][-1]) / theory.work(SMALL)
 
 
 def narrow_over_wide(run: Run) -> Quantity:
     """NumPy's time at the source's size over that of a wide network with about as much work."""
     return run.time(SOURCE, "numpy") / run.time(LESS_WIDE, "numpy")
-
-
-def range_of(run: Run, choose: Callable[..., float], of: tuple[str, Size, str]) -> Quantity:
-    """Choose among the medians of the processes of a case: quantity, size, library."""
-    medians = run.medians(*of)
-    chosen = choose(medians) if medians else Missing("not timed in this session")
-    return recorded(f"{choose.__name__} of {of[0]}", "s", chosen, run.file)
 
 
 def largest_ratio(run: Run, libraries: Sequence[str]) -> Quantity:
@@ -125,45 +114,6 @@ def allocated(run: Run, row: str, library: str) -> Quantity:
         return run.repeated(_ALLOCATED[row], run.factors(SOURCE, library))
     after, before = (run.measured(f"resident_{m}", SOURCE, library) for m in ("first_use", "start"))
     return to_digits(after - before, 2)
-
-
-def memory_bound_images(run: Run, library: str) -> Quantity:
-    """Images from which the source's network outlasts its calls, by measured rates."""
-    images = SOURCE.images * run.floor_time(library) / run.shortest_time(SOURCE)
-    return to_digits(images, 2)
-
-
-def model_error(run: Run, library: str) -> Quantity:
-    """The share by which an iteration takes longer than its work at the widest size's rate."""
-    modeled = theory.work(LARGE) / run.rate(library)
-    return to_digits(run.time(LARGE, library) / modeled - 1, 2)
-
-
-def products_in_error(run: Run, library: str) -> Quantity:
-    """The share of the model's error that products account for, by their own times."""
-    shrunk = theory.work(LARGE) / theory.work(WIDEST)
-    products = run.products_time(LARGE, library) - shrunk * run.products_time(WIDEST, library)
-    missed = run.time(LARGE, library) - shrunk * run.time(WIDEST, library)
-    return to_digits(products / missed, 2)
-
-
-def rate_of_products(run: Run, size: Size, library: str) -> Quantity:
-    """FLOP/s of the products of an iteration, less a call of each."""
-    return theory.work(size) / run.products_time(size, library)
-
-
-def read_rate(run: Run) -> Quantity:
-    """Share of the memory bandwidth at which CuPy's first product reads the source's images."""
-    time = run.measured("product_alone_time", SOURCE, "cupy") - run.measured(
-        "call_time", SMALL, "cupy"
-    )
-    return theory.image_bytes(SOURCE) / time / run.limit(1)
-
-
-def speedup_at_rate_of(run: Run, size: Size, fewer: Size) -> Quantity:
-    """The speed-up if NumPy kept the rate of the same width with fewer images."""
-    time = run.time(fewer, "numpy") * theory.work(size) / theory.work(fewer)
-    return to_digits(time / run.time(size, "cupy"), 1)
 
 
 def page_faults(run: Run, size: Size) -> Quantity:
@@ -199,37 +149,57 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     return to_digits(exact(name, "1", apart, run.file), 2)
 
 
-def gain_there(run: Run, library: str) -> Quantity:
-    """A library's speed-up at the source's size in the earlier session."""
+def relu_share(run: Run) -> Quantity:
+    """The share of CuPy's slowdown in the earlier session that its ReLU explains.
+
+    Each of its processes is compared with the medians of ours.
+    """
     if not run.sessions:
-        return absent("speed-up", "1", "no other session is in the data")
-    return run.gain_in(run.sessions[0], library)
+        return absent("share of ReLU", "1", "no other session is in the data")
+    times, relus = (run.sessions[0].medians(q, SOURCE, "cupy") for q in ("time", "relu_time"))
+    own = [run.medians(quantity, SOURCE, "cupy") for quantity in ("time", "relu_time")]
+    if not (times and relus and all(own)):
+        return absent("share of ReLU", "1", "CuPy's ReLU was not timed in both sessions")
+    time, relu = map(median, own)
+    shares = [(b - relu) / (a - time) for a, b in zip(times, relus, strict=True)]
+    return run.spanning(recorded("share of ReLU", "1", median(shares), run.file), shares)
 
 
-def library_and_session(run: Run) -> Quantity:
-    """Largest over smallest speed-up at the source's size, by library and session."""
-    name = "largest over smallest speed-up"
-    sessions = (run, *run.sessions)
-    gains = [*filter(None, (s.gains(SOURCE, name) for s in sessions for name in ON_GPU))]
-    if not gains:
-        return absent(name, "1", f"no speed-up on {run.label}")
-    low, high = min(gains, key=median), max(gains, key=median)
-    ratio = recorded(name, "1", median(high) / median(low), run.file)
-    return run.spanning(ratio, (min(high) / max(low), max(high) / min(low)))
+def copied(run: Run, doubled: bool = False) -> Quantity:
+    """The time (s) of copying the source's images to the GPU at the rate of our training's."""
+    factors = run.factors(None, "cupy", subject="training")
+    images = theory.image_bytes(SOURCE) / theory.image_bytes(SHARED)
+    return (2 if doubled else 1) * images * run.series("to_device_time", factors)
 
 
 # --------------------------------------------------------------------------------------- two CPUs
 
 
 def host_shifts(pair: Pair) -> list[Quantity]:
-    """NumPy's time on the CPU over that on the GPU's host, at each size that both timed."""
+    """NumPy's time on the CPU over that on the GPU's host, at each size that both timed.
+
+    The interval is that of ``Run.gain``.
+    """
     cpu, gpu = pair
     spread = gpu.spread()
     shifts: list[Quantity] = []
     for size in gpu.sizes:
-        if size in cpu.sizes:
-            shifts.append(gpu.bounded(cpu.time(size, "numpy") / gpu.time(size, "numpy"), spread))
+        if size not in cpu.sizes:
+            continue
+        ratio = cpu.time(size, "numpy") / gpu.time(size, "numpy")
+        timed = [session.medians("time", size, "numpy") for session in (gpu, *gpu.sessions)]
+        pairs = [a / b for a, b in product(cpu.medians("time", size, "numpy"), chain(*timed))]
+        several = sum(map(bool, timed)) > 1
+        shifts.append(gpu.spanning(ratio, pairs) if several else gpu.bounded(ratio, spread))
     return shifts or [absent("time over the host's", "1", "no size was timed on both CPUs")]
+
+
+def other_shift(pair: Pair, session: int, size: Size) -> Quantity:
+    """NumPy's time on the CPU over that on the GPU's host in another session."""
+    cpu, gpu = pair
+    if len(gpu.sessions) <= session:
+        return absent("time over the host's", "1", "no other session is in the data")
+    return cpu.time(size, "numpy") / gpu.sessions[session].time(size, "numpy")
 
 
 def extreme_shift(pair: Pair, choose: Callable[..., Quantity]) -> Quantity:

@@ -14,9 +14,8 @@ from report.core.statistics.estimates import Estimate
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import point
-from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
-from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.subject import CALLS, NAMES, SMALL, SOURCE, WIDEST, Size
+from report.quantity.expression import Inferred, Quantity, absent, exact
+from report.studies.backend_speedup.subject import CALLS, NAMES, SMALL, SOURCE, Size
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
@@ -105,10 +104,34 @@ class Run(any_study.Run):
             return self.spanning(self.speedup(size, library), [g for s in sessions for g in s])
         return self.bounded(self.speedup(size, library), self.spread_of_gains)
 
-    def gain_in(self, session: Run, library: str) -> Quantity:
-        """A library's speed-up at the source's size in one session, over pairs of processes."""
-        gains = session.gains(SOURCE, library)
-        return self.spanning(session.speedup(SOURCE, library), gains)
+    def gain_in(self, library: str, session: int = 0) -> Quantity:
+        """A library's speed-up at the source's size in this session or another one.
+
+        It is the median over processes of one number, with the range over all pairs of processes.
+        """
+        run = (self, *self.sessions)[session : session + 1]
+        if not run:
+            return absent("speed-up", "1", "no other session is in the data")
+        return self.spanning(run[0].speedup(SOURCE, library), run[0].gains(SOURCE, library))
+
+    def over_earlier(self, library: str) -> Quantity:
+        """Divide a library's speed-up at the source's size in the earlier session by ours."""
+        ratio = self.gain_in(library, session=1) / self.gain_in(library)
+        gains = [session.gains(SOURCE, library) for session in (*self.sessions[:1], self)]
+        return self.spanning(ratio, [a / b for a, b in product(*gains)] if gains[1:] else ())
+
+    def longer_in_earlier(self, library: str, quantity: str = "time") -> Quantity:
+        """Divide a time at the source's size in the earlier session by ours."""
+        if not self.sessions:
+            return absent("time over ours", "1", "no other session is in the data")
+        earlier = self.sessions[0].measured(quantity, SOURCE, library)
+        return earlier / self.measured(quantity, SOURCE, library)
+
+    def between_libraries(self) -> Quantity:
+        """Divide CuPy's time at the source's size by PyTorch's, in this session."""
+        slow, fast = (self.medians("time", SOURCE, name) for name in ("cupy", "torch_cuda"))
+        ratio = self.time(SOURCE, "cupy") / self.time(SOURCE, "torch_cuda")
+        return self.spanning(ratio, [a / b for a, b in product(slow, fast)])
 
     def gains(self, size: Size, library: str) -> list[float]:
         """The speed-ups of all pairs of processes of this session; empty if none was timed."""
@@ -170,10 +193,6 @@ class Run(any_study.Run):
         file, *further = quantity.sources
         return Inferred(unit, name, file, interval=interval, further=tuple(further))
 
-    def rate(self, library: str) -> Quantity:
-        """The rate of whole iterations at the widest size (FLOP/s)."""
-        return theory.work(WIDEST) / self.time(WIDEST, library)
-
     def floor_time(self, library: str = "cupy") -> Quantity:
         """The time (s) of an iteration with the least work."""
         return self.time(SMALL, library)
@@ -182,6 +201,20 @@ class Run(any_study.Run):
         """Added time (s) from the least work to the source's size."""
         more, less = (self.measured(quantity, size, library) for size in (SOURCE, SMALL))
         return more - less
+
+    def busy(self, library: str) -> Quantity:
+        """Least share of the source's iteration in which the GPU computes its products.
+
+        It is the growth of their time since the least work, so that no cost of a call is in it.
+        """
+        grown = self.growth(PRODUCTS, library) / self.time(SOURCE, library)
+        products = (self.medians(PRODUCTS, size, library) for size in (SOURCE, SMALL))
+        times = self.medians("time", SOURCE, library)
+        return self.spanning(grown, [(a - b) / t for a, b, t in product(*products, times)])
+
+    def busy_most(self, library: str) -> Quantity:
+        """Divide the time of the products, less a wait for each, by the source's iteration."""
+        return self.products_time(SOURCE, library) / self.time(SOURCE, library)
 
     def idle(self, library: str) -> Quantity:
         """Least share of the smallest iteration in which the GPU has nothing to do.
@@ -207,41 +240,10 @@ class Run(any_study.Run):
                 times[size] = time
         return times
 
-    # --------------------------------------------------------------------------- measured rates
-
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        """The GPU's measured rates of products (FLOP/s) and of memory (B/s)."""
-        rate, bandwidth = (self.best_rate(name) for name in ("matrix_product", "copy"))
-        if isinstance(rate, Missing) or isinstance(bandwidth, Missing):
-            return None
-        return rate, bandwidth
-
-    def limit(self, place: int) -> Quantity:
-        """One of both limits, the rate or the bandwidth."""
-        name, unit = (("rate of products", "FLOP/s"), ("bandwidth", "B/s"))[place]
-        limit = self.limits[place] if self.limits else Missing(f"not measured on {self.label}")
-        return recorded(name, unit, limit, self.file)
-
-    def call_cost(self, library: str) -> Quantity:
-        """Time (s) of a call of the smallest iteration."""
-        return self.floor_time(library) / theory.ALL_CALLS
-
-    def shortest_time(self, size: Size) -> Quantity:
-        """Time (s) of an iteration on this GPU if each call runs at a measured rate."""
-        name = f"shortest time({size.hidden:,} neurons, {size.images:,} images)"
-        if self.limits is None:
-            return absent(name, "s", f"no rates were measured on {self.label}")
-        return exact(name, "s", theory.shortest_time(size, *self.limits), self.file)
-
     def products_time(self, size: Size, library: str) -> Quantity:
         """Time (s) of the products of an iteration, less a call that is waited for of each."""
         calls = CALLS["matrix_product"] * self.measured("call_time", SMALL, library)
         return self.measured(PRODUCTS, size, library) - calls
-
-    def product_rate(self, size: Size, library: str) -> Quantity:
-        """FLOP/s of the first layer's product alone."""
-        return theory.first_product(size) / self.measured("product_alone_time", size, library)
 
     def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
         """Samples of a training; empty without one."""

@@ -57,6 +57,10 @@ class Size(NamedTuple):
 SOURCE: Final = Size(HIDDEN, 60_000)
 #: The same on the images of Kaggle's file of MNIST, but for the thousand that validate.
 KAGGLE: Final = Size(HIDDEN, 41_000)
+#: The digits of scikit-learn that a training has.
+SHARED: Final = Size(HIDDEN, 1_438)
+#: The most neurons, which the earlier session alone timed.
+WIDER: Final = Size(4_096, 1_438)
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 

@@ -8,12 +8,19 @@ from fractions import Fraction
 
 from report.core.missing import Missing
 from report.core.records.reported import Reported
-from report.evidence import executed as evidence
+from report.evidence import executed as counted_work
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.studies.conv_profiling import theory
-from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
+from report.studies.conv_profiling.runs import (
+    UNNAMED,
+    UNNAMED_TILE,
+    ProfiledCall,
+    Run,
+    kernels_of,
+    tile_of,
+)
 from report.studies.conv_profiling.source import CONVOLUTION, MB, operator_bytes
 from report.studies.conv_profiling.subject import BASE
 from report.theory.conditions import conditions_of
@@ -25,6 +32,7 @@ from report.theory.terms import (
     as_flops,
     bias_kernel,
     executed_terms,
+    for_each_output,
     theory_macs,
     theory_output,
     tile_epilogue,
@@ -99,11 +107,11 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
-    counted = evidence.counts(run, {name: call.factors for name, call in calls.items()})
+    counted = counted_work.counts(run, {name: call.factors for name, call in calls.items()})
     results: dict[ProfiledCall, Reconciliation] = {}
     for name, count in counted.items():
         call = calls[name]
-        results[call] = evidence.executed(
+        results[call] = counted_work.executed(
             f"executed-{run.key}-{call.shape.key}-{call.batch}",
             f"Executed multiply-adds of {name} on {run.label}",
             theory_macs(call.layer),
@@ -116,9 +124,9 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
 def backward(run: Run) -> Iterator[Reconciliation]:
     """Reconcile the example's calls with backward pass; theory alone predicts their counts."""
     cases = {batch: BASE.factors(batch, "forward_backward") for batch in run.batches}
-    for batch, count in evidence.counts(run, cases).items():
+    for batch, count in counted_work.counts(run, cases).items():
         theory = theory_macs(BASE.layer(batch))
-        yield evidence.executed(
+        yield counted_work.executed(
             f"executed-{run.key}-backward-{batch}",
             f"Executed multiply-adds with the backward pass on {run.label} at batch {batch}",
             replace(theory, amount=BASE.multiply_adds(batch, "forward_backward")),
@@ -147,26 +155,35 @@ def peaks(run: Run) -> dict[ProfiledCall, Reconciliation]:
 # -------------------------------------------------------------------------------- on a GPU
 
 
-def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """The forward calls whose kernel names the tile that it computes at once."""
+def tiled(inputs: Inputs, run: Run, named: bool = True) -> dict[ProfiledCall, Reconciliation]:
+    """The forward calls whose kernel names its tile, or those of the one kernel that names none.
+
+    The grid in which that kernel is launched shows its tile; it scales an output by one operation,
+    and does not scale the padding.
+    """
     results: dict[ProfiledCall, Reconciliation] = {}
     for call in run.calls:
         kernels = kernels_of(inputs, run, call.factors)
         if isinstance(kernels, Missing):
             continue
         tiles = [tile for kernel in kernels if (tile := tile_of(kernel))]
+        if not named:
+            unnamed = not tiles and any(UNNAMED in kernel for kernel in kernels)
+            tiles = [UNNAMED_TILE] if unnamed else []
         counted = number(run.on_cuda_cores(call.factors))
         if len(tiles) != 1 or isinstance(counted, Missing):
             continue
-        layer, named = call.layer, "the tile in the kernel's name"
+        layer = call.layer
+        evidence = "the tile in the kernel's name" if named else "the grid of the launch"
+        scaling = tile_epilogue(layer, tiles[0], evidence)
         results[call] = Reconciliation(
             f"tiled-{run.key}-{call.shape.key}-{call.batch}",
             f"Operations of {call.name} on {run.label}",
             "FLOP",
             as_flops(theory_macs(layer)),
             (
-                as_flops(tile_padding(layer, tiles[0], named)),
-                tile_epilogue(layer, tiles[0], named),
+                as_flops(tile_padding(layer, tiles[0], evidence)),
+                scaling if named else for_each_output("scaling", layer),
                 bias_kernel(layer, "the kernel that adds the bias"),
             ),
             Term(

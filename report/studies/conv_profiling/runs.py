@@ -31,6 +31,11 @@ ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
 DISPATCH: Final = "onednn.json"
 NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 
+#: A kernel that names no tile, and the tile by which its grid covers the outputs of two calls:
+#: 22 × 2 blocks compute 676 × 64 outputs, and 169 × 2 compute 5,408 × 64.  Its step along the
+#: products is 8 or 16, which these calls do not tell apart.
+UNNAMED: Final = "implicit_convolve_sgemm"
+UNNAMED_TILE: Final[Tile] = (32, 32, 8)
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
@@ -120,18 +125,22 @@ class Run(any_study.Run):
         """Return the ``smallest`` or ``largest`` of ``shares``."""
         return choose(*self.shares(pass_))
 
-    def fused(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
+    def fused(
+        self, shape: Dimensions, batch: int, pass_: Pass = "forward", subject: str = "layer"
+    ) -> Quantity:
         """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""
-        counted = self.repeated("ncu_fp32_multiply_adds", shape.factors(batch, pass_))
+        counted = self.repeated("ncu_fp32_multiply_adds", shape.factors(batch, pass_, subject))
         expected = exact("theory", "MAC", shape.multiply_adds(batch, pass_))
         return named("fused ÷ theory", counted_in("MAC", counted) / expected)
 
-    def executed(self, shape: Dimensions, batch: int, pass_: Pass = "forward") -> Quantity:
+    def executed(
+        self, shape: Dimensions, batch: int, pass_: Pass = "forward", subject: str = "layer"
+    ) -> Quantity:
         """The source's metric: additions + multiplications + 2 · fused, over theory.
 
         What tensor cores did counts too.
         """
-        factors = shape.factors(batch, pass_)
+        factors = shape.factors(batch, pass_, subject)
         tensor = self.repeated("ncu_tensor_core_flops", factors)
         expected = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
         return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / expected)

@@ -1,18 +1,20 @@
-"""Whole networks after one tensor was freed: pages, time, and the memory that stays in use."""
+"""Layers and networks after one tensor was freed: pages, time, and memory that stays in use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
+from figures.panels import Scaling
 from report.core.missing import Missing
 from report.core.records.record import Level, Policy
+from report.paper.plots import points
 from report.paper.study import Content
-from report.quantity.expression import Quantity, Statement, absent, exact, named
-from report.quantity.operations import largest
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.moved import FEW
 from report.studies.conv_scaling.runs import Run
 from report.theory import heap
 
@@ -37,31 +39,17 @@ class Cure:
 
     @property
     def fits(self) -> bool:
-        """Tell if glibc should keep all that a call allocates, by its peak and the threshold."""
+        """Tell if the peak of a call, by PyTorch's allocator, is below the raised threshold."""
         peak = self.run.grown("allocated_peak", self.plain, since="allocated_before")
         trimming = heap.raised_trimming(self.elements)
         return not isinstance(peak, Missing) and heap.keeps_freed(peak, trimming)
 
     def pages(self, factors: Mapping[str, Level]) -> Quantity:
-        """Pages that a call maps."""
-        return self.run.under("default").series("page_faults", factors)
-
-    def median_pages(self, factors: Mapping[str, Level]) -> Quantity:
         """Median of the pages of processes, without its interval."""
-        return self._chosen_pages(factors, median)
-
-    def top(self) -> Quantity:
-        """Free memory at the top of the heap, in the process that maps the fewest pages (B)."""
-        pages = self._chosen_pages(self.after, min)
-        return named("free top", pages * theory.PAGE + theory.RESERVE)
-
-    def _chosen_pages(
-        self, factors: Mapping[str, Level], choose: Callable[[Sequence[float]], float]
-    ) -> Quantity:
         processes = self.run.under("default").by_process("page_faults", factors)
         if isinstance(processes, Missing):
             return absent("pages", "1", processes.reason)
-        pages = choose([process.median for process in processes])
+        pages = median([process.median for process in processes])
         return exact("pages", "1", round(pages), self.run.file)
 
     def gain(self) -> Quantity:
@@ -87,14 +75,14 @@ class Cure:
         return {
             "Network": str(self.plain["network"]),
             "Mode": str(self.plain["mode"]),
-            "Fits": "yes" if self.fits else "no",
-            "Pages": self.median_pages(self.plain),
-            "Pages, freed": self.median_pages(self.after),
+            "Peak below threshold": "yes" if self.fits else "no",
+            "Pages": self.pages(self.plain),
+            "Pages after": self.pages(self.after),
             "Tensor freed": self.gain(),
             "Memory kept": self.baseline("retained"),
             "jemalloc": self.baseline("jemalloc"),
-            "Held (MB)": self.held(),
-            "Held, kept (MB)": self.held("retained"),
+            "More held, freed (MB)": self.held(),
+            "More held, kept (MB)": self.held("retained"),
         }
 
 
@@ -110,16 +98,13 @@ def cures(run: Run) -> tuple[Cure, ...]:
 
 def values(networks: tuple[Cure, ...]) -> dict[str, Quantity]:
     """Return the numbers of the text."""
-    names = ("small_gain", "small_trained", "large_gain", "large_kept", "large_jemalloc")
+    names = ("small_gain", "small_held", "large_gain", "large_kept", "large_jemalloc")
     if not networks:
-        nothing = absent("gain", "1", "no run freed a tensor before networks")
-        return dict.fromkeys((*names, "large_top", "held"), nothing)
-    small, trained = select(networks, SMALL, "inference"), select(networks, SMALL, "training")
-    large = select(networks, LARGE, "inference")
+        return dict.fromkeys(names, absent("gain", "1", "no run freed a tensor before networks"))
+    small, large = select(networks, SMALL, "inference"), select(networks, LARGE, "inference")
     baselines = [large.baseline(policy) for policy in KEEPING]
-    gains = dict(zip(names, (small.gain(), trained.gain(), large.gain(), *baselines), strict=True))
-    held = largest(*(network.held() for network in networks))
-    return {**gains, "large_top": large.top(), "held": held}
+    quantities = (small.gain(), small.held(), large.gain(), *baselines)
+    return dict(zip(names, quantities, strict=True))
 
 
 def select(networks: tuple[Cure, ...], name: str, mode: str) -> Cure:
@@ -128,38 +113,103 @@ def select(networks: tuple[Cure, ...], name: str, mode: str) -> Cure:
     return next(network for network in networks if sought.items() <= network.plain.items())
 
 
-def without_pages(networks: tuple[Cure, ...], few: int) -> Iterator[Statement]:
-    """State that no call maps more than a ``few`` pages after a tensor was freed, if calls fit."""
-    for network in networks:
-        if network.fits:
-            yield network.pages(network.after) < few
-
-
-def faster(networks: tuple[Cure, ...], margin: float) -> Iterator[Statement]:
-    """State that a freed tensor speeds up each network whose calls fit."""
-    for network in networks:
-        if network.fits:
-            yield network.gain() > 1 + margin
-
-
-def cured_small(networks: tuple[Cure, ...], few: int, margin: float) -> Iterator[Statement]:
+def cured_small(networks: tuple[Cure, ...], margin: float) -> Iterator[Statement]:
     """State that the small network maps no pages, and its inference gains more than ``margin``."""
     for mode in ("inference", "training"):
         small = select(networks, SMALL, mode)
-        yield small.pages(small.after) < few
+        yield small.pages(small.after) < FEW
     yield select(networks, SMALL, "inference").gain() > 1 + margin
 
 
 def uncured_large(networks: tuple[Cure, ...], margin: float) -> Iterator[Statement]:
     """State that the large network gains from usual remedies, but not from a freed tensor."""
     large = select(networks, LARGE, "inference")
+    yield large.pages(large.after) > FEW
     yield large.gain().near(1, within=margin)
     for policy in KEEPING:
         yield large.baseline(policy) > 1 + margin
 
 
-def four_outputs(networks: tuple[Cure, ...]) -> Iterator[Statement]:
-    """State that the large network's free top is four outputs, more than the threshold."""
-    top = select(networks, LARGE, "inference").top()
-    yield (top / theory.FOUR_OUTPUTS).exactly(1)
-    yield top / theory.RAISED > 1
+# ------------------------------------------------------------------------------ over batch sizes
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The layer and ResNet-18 over batch sizes, with and without a freed tensor, in one ``run``."""
+
+    run: Run
+
+    def cases(self, network: str) -> Iterator[tuple[int, int]]:
+        """Yield elements of the freed tensor (0: none) and batch size of each case."""
+        for case in self.run.stored.record.cases:
+            levels = case.factors
+            if levels.get("subject") == "sweep" and levels["network"] == network:
+                yield int(levels.get("freed", 0)), int(levels["batch"])
+
+    def series(self, quantity: str, network: str, batch: int, elements: int) -> Quantity:
+        """A series of a case."""
+        return self.run.series(quantity, _factors(network, batch, elements))
+
+    def share(self, network: str, batch: int, elements: int) -> Quantity:
+        """Share of the processes whose calls map pages."""
+        share = self.run.share_mapping(_factors(network, batch, elements), FEW)
+        name = f"processes that map pages at {batch} images"
+        if isinstance(share, Missing):
+            return absent(name, "1", share.reason)
+        return exact(name, "1", share, self.run.file)
+
+    def gain(self, batch: int) -> Quantity:
+        """Divide the time of the layer's call by that after a tensor was freed."""
+        before, after = (self.series("time", "layer", batch, n) for n in (0, theory.FREED))
+        return before / after
+
+
+def _factors(network: str, batch: int, elements: int) -> dict[str, Any]:
+    freed = {"freed": elements} if elements else {}
+    return {"subject": "sweep", "network": network, "batch": batch, **freed}
+
+
+def sweep(run: Run) -> Sweep | None:
+    """Return the sweep of a run, if it has one."""
+    swept = Sweep(run.under("default"))
+    return swept if [*swept.cases("layer")] else None
+
+
+def layer_as_predicted(swept: Sweep, margin: float) -> Iterator[Statement]:
+    """State where the layer maps pages before and after a tensor was freed, and that calls gain."""
+    for elements, batch in swept.cases("layer"):
+        share = swept.share("layer", batch, elements)
+        if elements and batch <= theory.CURED:
+            yield share.exactly(0)
+            if batch > theory.LAST_WITHOUT:
+                yield swept.gain(batch) > 1 + margin
+        elif batch > theory.ALL_AFTER or (not elements and batch > theory.LAST_WITHOUT):
+            yield share.exactly(1)
+
+
+def network_as_predicted(swept: Sweep) -> Iterator[Statement]:
+    """State that ResNet-18 maps pages from the predicted batch on, after tensors were freed."""
+    for elements, batch in swept.cases(LARGE):
+        share = swept.share(LARGE, batch, elements)
+        if elements == 0:
+            yield share.exactly(1)
+        else:
+            yield share.exactly(int(batch > theory.network_start(elements)))
+
+
+def effect(swept: Sweep) -> Iterator[Scaling]:
+    """Draw time and pages of an image of the layer, before and after a tensor was freed."""
+    for quantity, label, unit in (
+        ("time", "Time of an image (µs)", "µs"),
+        ("page_faults", "Pages an image", "1"),
+    ):
+        drawn: tuple[Any, ...] = ()
+        for number, (name, elements) in enumerate(
+            {"As it is": 0, "Tensor freed": theory.FREED}.items()
+        ):
+            batches = sorted(batch for n, batch in swept.cases("layer") if n == elements)
+            over = {b: swept.series(quantity, "layer", b, elements) / b for b in batches}
+            drawn += points(name, over, unit, series=1 - number, joined=True)
+        ticks = (4.0, 16.0, 64.0, 256.0)
+        axes = ("Batch size (images)", label)
+        yield Scaling(*axes, drawn, x_ticks=ticks, y_scale="linear", y_from_zero=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from report.core.missing import Missing
-from report.core.records.quantities import quantity_of
 from report.core.records.record import Level, Pass, Policy
 from report.evidence import runs as any_study
 from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.intervals import Process
-from report.quantity.operations import constant, geometric_mean
+from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.theory.conditions import Layout
@@ -82,13 +82,20 @@ class Run(any_study.Run):
         run = self.under(policy) if policy else self
         return theory.work(batch) / run.time(batch) / run.peak_rate("matrix_product")
 
-    def per_output(self, quantity: str) -> Quantity:
-        """A count of a forward call for each output element, the same at every batch size."""
-        counts = {b: self.repeated(quantity, self.factors(b)) for b in self.batches}
-        ratios = [n / (theory.OUTPUTS * b) for b, n in counts.items() if not n.missing]
-        if not ratios:
-            return absent(quantity, quantity_of(quantity).unit, "nothing was counted")
-        return constant(*ratios)
+    def trained_counts(self, choose: Callable[..., Quantity]) -> Quantity:
+        """Extreme count of fused multiply-adds an output element, forward and backward."""
+        counts = []
+        for batch in self.batches:
+            count = self.repeated("ncu_fp32_multiply_adds", self.factors(batch, "forward_backward"))
+            if not count.missing:
+                counts.append(count / (theory.OUTPUTS * batch))
+        return choose(*counts) if counts else absent("multiply-adds", "1", "nothing was counted")
+
+    def late_gain(self) -> Quantity:
+        """Divide the time of an image at the smallest compared batch by that at the largest."""
+        if not self.doubled:
+            return absent("gain", "1", f"no call mapped pages on {self.label}")
+        return self.image_time(self.doubled[0]) / self.image_time(self.doubled[-1])
 
     def chosen(self, name: str, number: int) -> Quantity:
         """A number that the study chose for all runs."""
@@ -117,14 +124,14 @@ class Run(any_study.Run):
         """Powers of two whose calls map pages where freed memory is returned.
 
         The largest ones, which fewer processes had time for, are left out of a full run: five
-        processes bound a median at 94 % only.
+        processes bound a median at 94 % only.  A slow machine's quick run may have no more.
         """
-        count = {batch: len(self._timing(batch)) for batch in self.powers}
+        count = {batch: len(self.timing(batch)) for batch in self.powers if batch in self.mapping}
         enough = min(ENOUGH_RUNS, max(count.values(), default=0))
-        own = tuple(b for b, n in count.items() if b in self.mapping and n >= enough)
+        own = tuple(batch for batch, n in count.items() if n >= enough)
         return own if self.shared is None else tuple(b for b in own if b in self.shared)
 
-    def _timing(self, batch: int) -> tuple[Process, ...]:
+    def timing(self, batch: int) -> tuple[Process, ...]:
         """The processes that timed a forward call."""
         processes = self.by_process("time", self.factors(batch))
         return () if isinstance(processes, Missing) else processes
@@ -169,11 +176,17 @@ class Run(any_study.Run):
 
     def mapping_share(self, batch: int) -> Quantity:
         """The share of the processes whose calls map pages where freed memory is returned."""
-        processes = self.under("default").by_process("page_faults", self.factors(batch))
-        if isinstance(processes, Missing):
-            return absent("processes", "1", processes.reason)
-        share = sum(process.median > 0 for process in processes) / len(processes)
+        share = self.share_mapping(self.factors(batch))
+        if isinstance(share, Missing):
+            return absent("processes", "1", share.reason)
         return exact(f"processes that map pages at {batch} images", "1", share, self.file)
+
+    def share_mapping(self, factors: Mapping[str, Level], few: int = 0) -> float | Missing:
+        """The share of the processes whose calls map more than a ``few`` pages by default."""
+        processes = self.under("default").by_process("page_faults", factors)
+        if isinstance(processes, Missing):
+            return processes
+        return sum(process.median > few for process in processes) / len(processes)
 
     def blocks(self, batch: int) -> tuple[Block, ...]:
         """The large blocks of one call in order, and of freeing its result; none if not traced.

@@ -12,14 +12,14 @@ from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence import allocator_replay
 from report.paper.findings import Inputs
-from report.paper.machines import MachineComparison, setup, short_name
+from report.paper.machines import MachineComparison, setup
 from report.paper.reconciliations import series_table
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import counted_in, largest, smallest
+from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import cure, figures, moved, results, theory
-from report.studies.conv_scaling.cure import Cure
+from report.studies.conv_scaling.cure import Cure, Sweep
 from report.studies.conv_scaling.moved import Start
 from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.source import Source
@@ -29,8 +29,6 @@ from report.theory.reconciliation import Reconciliation, without_idle_terms
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: Observed starts of the cliff are the predicted ones within this share.
-NEAR: Final = 0.02
 #: A batch size whose call no longer fits the cache; the prose also describes a smaller one.
 LARGE_BATCH: Final = 512
 #: The largest batch size of a GPU.
@@ -72,8 +70,13 @@ class Paper:
                 self.cpu = replace(self.cpu, shared=shared)
                 self.second = replace(self.second, shared=shared)
         self.both = [run for run in (self.cpu, self.second) if run]
-        self.moved = next(filter(None, map(moved.starts, self.runs)), None)
+        #: The GPU's times, of the run with most processes.
+        gpus = [run for run in self.runs if run.on_gpu]
+        self.timed_gpu = max(gpus, key=lambda run: len(run.timing(1)), default=None)
+        self.moved = moved.starts(self.runs, "cliff") or None
+        self.edges = moved.starts(self.runs, "edge")
         self.cured = next(filter(None, map(cure.cures, self.runs)), None)
+        self.swept = next(filter(None, map(cure.sweep, self.runs)), None)
         self.work = results.source_work(self.source)
         self.reserved = results.source_reserved(inputs, self.source)
         self.replays = list(allocator_replay.replays(self.gpu).values()) if self.gpu else []
@@ -113,6 +116,8 @@ second: Part[Run] = study.part("second", "pair")
 drawn: Part[list[Run]] = study.part("both", "cpu")
 starts: Part[tuple[Start, ...]] = study.part("moved", "cpu")
 cured: Part[tuple[Cure, ...]] = study.part("cured", "cpu")
+swept: Part[Sweep] = study.part("swept", "cpu")
+timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
 pair: Part[list[Run]] = study.part("both", "pair")
 
 
@@ -129,21 +134,27 @@ def source_software(p: Paper) -> str:
     return markdown(p.inputs.reported.software)
 
 
-gpu.texts(gpu=short_name)
-counted.texts(cpu=short_name)
-second.texts(second=short_name)
+def device(run: Run) -> str:
+    """Name the device of a run, which further runs of the paper may share."""
+    environment = run.stored.record.environment
+    return markdown(environment.label.removesuffix(environment.threads_text))
+
+
+gpu.texts(gpu=device)
+counted.texts(cpu=device)
+second.texts(second=device)
 
 
 @study.text()
 def moved_on(p: Paper) -> str:
     """Name the CPU on which the cliff was moved."""
-    return next((short_name(run) for run in p.runs if moved.starts(run)), "")
+    return next((device(run) for run in p.runs if run.levels("threshold", subject="cliff")), "")
 
 
 @study.text()
 def cured_on(p: Paper) -> str:
     """Name the CPU on which a tensor was freed before networks."""
-    return next((short_name(run) for run in p.runs if cure.cures(run)), "")
+    return next((device(run) for run in p.runs if cure.cures(run)), "")
 
 
 @counted.text()
@@ -179,6 +190,8 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "parameters": theory.PARAMETERS,
         "outputs": theory.OUTPUTS,
         "element": theory.ELEMENT,
+        "alignment": exact("alignment, B", "1", moved.ALIGNMENT),
+        "least_set": exact("least threshold that is set, MiB", "1", 2),
         "heap_limit": exact("largest block of the heap", "1", heap.LARGEST_MAPPING >> 20),
         "adds": source.per_output(source.column("III", "add", "FLOP")),
         "multiplies": source.per_output(source.column("III", "multiply", "FLOP")),
@@ -189,6 +202,7 @@ def _layer(source: Source) -> dict[str, Quantity]:
         "freed": exact("freed tensor, MB", "1", 4 * theory.FREED // 10**6),
         "reserve": exact("reserve", "1", heap.RESERVE // 2**10),
         "reserve_pages": theory.RESERVE / theory.PAGE,
+        "network_to": exact("images of ResNet-18", "1", theory.network_start(theory.FREED)),
         "weight_pages": exact("pages of the weights", "1", theory.WEIGHT_PAGES),
         "many": exact("images", "1", results.MANY),
         "large": exact("images", "1", LARGE_BATCH),
@@ -204,7 +218,6 @@ def replays(p: Paper) -> Quantity:
 def _shares(source: Source) -> dict[str, Quantity]:
     return {
         "confidence": exact("confidence, chosen", "1", CONFIDENCE),
-        "near": exact("bound, chosen", "1", NEAR),
     }
 
 
@@ -263,16 +276,23 @@ cpu.values(
 cpu.values(
     jemalloc=partial(Run.gain, policy="jemalloc"),
     slows=Run.slows,
+    late_gain=Run.late_gain,
     trained=partial(Run.trained, batch=SHOWN_BATCH),
     trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
-study.show("second", "trained", "trained_large", "slows")
+study.show("second", "trained", "trained_large", "slows", "late_gain")
 study.show("second", "gain", "jemalloc", "page_price", "priced_least", "priced_most")
 
 
 gpu.values(
+    gpu_earlier=partial(Run.image_time, batch=1),
+    back_least=partial(Run.trained_counts, choose=smallest),
+    back_most=partial(Run.trained_counts, choose=largest),
+)
+timed_gpu.values(
     gpu_single=partial(Run.image_time, batch=1),
     gpu_image=partial(Run.image_time, batch=LARGEST_BATCH),
+    gpu_processes=lambda run: run.chosen("processes", len(run.timing(1))),
     gpu_largest=partial(Run.chosen, name="largest batch", number=LARGEST_BATCH),
     gpu_gain=partial(Run.batch_gain, largest=LARGEST_BATCH),
 )
@@ -280,37 +300,40 @@ gpu.values(
 
 @study.mapping()
 def _moved(p: Paper) -> dict[str, Quantity]:
-    return moved.values(p.moved or ()) | cure.values(p.cured or ())
+    return moved.values(p.moved or (), p.edges) | cure.values(p.cured or ())
 
 
 # -------------------------------------------------------------------------------------- claims
 
 
-@starts.claim(
-    "The cliff of four layers begins at the predicted batch under six settings, within 2 %"
-)
+@starts.claim("The cliff of three convolutions begins at the predicted image or one before")
 def start_predicted(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
-    return moved.within(moved_starts, NEAR)
+    return moved.within_an_image(moved_starts)
 
 
-@starts.claim("After one freed tensor no call below the predicted batch maps pages")
-def cliff_removed(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
-    return moved.removed(moved_starts)
+@starts.claim("No process maps pages at the measured batches further below the predicted start")
+def none_below(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
+    return moved.below(moved_starts)
 
 
-@cured.claim("After one freed tensor no network whose calls fit maps pages")
-def cured_pages(networks: tuple[Cure, ...]) -> Iterator[Statement]:
-    return cure.without_pages(networks, moved.FEW)
+@study.claim("A linear layer maps no pages where its output is a multiple of 64 bytes")
+def aligned_linear(p: Paper) -> Iterator[Statement]:
+    return moved.without_pages((*(p.moved or ()), *p.edges))
 
 
-@cured.claim("One freed tensor speeds up each network whose calls fit by more than a tenth")
-def cured_faster(networks: tuple[Cure, ...]) -> Iterator[Statement]:
-    return cure.faster(networks, MARGIN)
+@swept.claim("One freed tensor ends the layer's pages up to the predicted batch, and speeds it up")
+def layer_cured(sweep: Sweep) -> Iterator[Statement]:
+    return cure.layer_as_predicted(sweep, MARGIN)
+
+
+@swept.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
+def network_predicted(sweep: Sweep) -> Iterator[Statement]:
+    return cure.network_as_predicted(sweep)
 
 
 @cured.claim("One freed tensor ends the pages of the MNIST CNN and speeds up its inference")
 def cured_small(networks: tuple[Cure, ...]) -> Iterator[Statement]:
-    return cure.cured_small(networks, moved.FEW, MARGIN)
+    return cure.cured_small(networks, MARGIN)
 
 
 @cured.claim(
@@ -318,11 +341,6 @@ def cured_small(networks: tuple[Cure, ...]) -> Iterator[Statement]:
 )
 def uncured_large(networks: tuple[Cure, ...]) -> Iterator[Statement]:
     return cure.uncured_large(networks, MARGIN)
-
-
-@cured.claim("The free top of ResNet-18's inference is four outputs, more than the threshold")
-def four_outputs(networks: tuple[Cure, ...]) -> Iterator[Statement]:
-    return cure.four_outputs(networks)
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")
@@ -430,33 +448,13 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 
 # ------------------------------------------------------------------------------------- figures
 
-starts.figure(key=True, height=3.0)(moved.diagonal)
+starts.figure(height=2.6)(moved.diagonal)
+swept.figure(key=True, height=3.6, rows=2)(cure.effect)
 drawn.figure(height=3.4, rows=2, wide=True, same_axes=True)(figures.cliff)
 cpu.figure(height=2.0, wide=True)(figures.thresholds)
 
 
 # -------------------------------------------------------------------------------------- tables
-
-
-@study.table()
-def work(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Operations an output element, the same at every batch size."""
-    none = exact("no operation", "1", 0)
-    alone = [p.source.per_output(p.source.column("III", key, "1")) for key in ("add", "multiply")]
-    rows = {
-        "Theory": (theory.multiply_adds(1) / theory.OUTPUTS, none, none),
-        "Source": (p.source.per_output(p.source.fused), *alone),
-    }
-    if p.gpu:
-        kinds = ("multiply_adds", "additions", "multiplications")
-        fused, *alone = (p.gpu.per_output(f"ncu_fp32_{kind}") for kind in kinds)
-        rows["Own GPU"] = (counted_in("MAC", fused), *alone)
-    if p.counted:
-        unseen = absent("operations", "1", "lackey does not tell them from logic")
-        rows["Own CPU"] = (p.counted.per_output("lackey_multiply_adds"), unseen, unseen)
-    headings = ("Fused multiply-adds", "Additions", "Multiplications")
-    for name, cells in rows.items():
-        yield {"Counted by": name, **dict(zip(headings, cells, strict=True))}
 
 
 @cpu.table(digits={"Block (MB)": 3, "Change (MB)": 3})
@@ -483,7 +481,9 @@ def source_items(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    return setup(p.runs)
+    """Describe the first run of each machine."""
+    first_runs = {run.stored.record.environment.label: run for run in reversed(p.runs)}
+    return setup([run for run in p.runs if run in first_runs.values()])
 
 
 @study.shared_table()

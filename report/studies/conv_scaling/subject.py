@@ -23,6 +23,8 @@ _LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
     "avx2": {},
     "variant": {"variant": str, "batch": int},
     "cliff": {"layer": str, "batch": int},
+    "edge": {"layer": str, "batch": int},
+    "sweep": {"network": str, "batch": int},
     "cure": {"network": str, "mode": str, "batch": int},
 }
 

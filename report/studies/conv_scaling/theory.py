@@ -99,18 +99,17 @@ def pages(batch: int) -> Quantity:
 
 #: Elements of the freed tensor, and the images of a call up to which no process maps pages after.
 FREED: Final = 8_000_000
-CURED_TO = exact(
-    "(threshold − reserve) ÷ free bytes of an image, whole images",
-    "1",
-    math.floor(heap.start_of_cliff(subject(1), heap.raised_trimming(FREED))),
-)
+CURED: Final = math.floor(heap.start_of_cliff(subject(1), heap.raised_trimming(FREED)))
+CURED_TO = exact("(threshold − reserve) ÷ free bytes of an image, whole images", "1", CURED)
+#: Images up to which no process maps pages without a freed tensor, and beyond which all do with it.
+LAST_WITHOUT: Final = 4
+ALL_AFTER: Final = math.floor(heap.end_of_start(subject(1), heap.raised_trimming(FREED)))
 RAISED = exact("raised threshold", "B", heap.raised_trimming(FREED))
 
-#: Two outputs of ResNet-18's first convolution and two of its first stage, on eight images.
-_FIRST = square_convolution("conv", (8, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
-_STAGE = square_convolution("conv1", (8, 64, 56, 56), 64, kernel=3, padding=1)
-FOUR_OUTPUTS = exact(
-    "two outputs of each convolution",
-    "B",
-    2 * (work_of.output_bytes(_FIRST) + work_of.output_bytes(_STAGE)),
-)
+#: The first convolution of ResNet-18 on one image.
+STEM: Final = square_convolution("conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
+
+
+def network_start(elements: int) -> int:
+    """Largest batch size of ResNet-18 without pages after a tensor of ``elements`` was freed."""
+    return math.floor(heap.start_of_network(STEM, heap.raised_trimming(elements)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -113,9 +114,10 @@ def layers(run: Run) -> Iterator[Roofline]:
     if isinstance(run.roof, Missing):
         return
     roof = roof_line(run.roof, "", GIGA)
+    caches = [replace(roof, label=n, bandwidth=(r / GIGA,) * 3) for n, r in run.caches.items()]
     for network, layers in run.profiles.items():
-        axes = "Arithmetic intensity (FLOP/B)", "Rate (GFLOP/s)"
-        yield Roofline(*axes, (roof,), tuple(_marks(layers)), network)
+        axes = "Intensity (FLOP/B)", "Rate (GFLOP/s)"
+        yield Roofline(*axes, (roof, *caches), tuple(_marks(layers)), network)
 
 
 def _marks(layers: Sequence[Timed]) -> Iterator[Points]:

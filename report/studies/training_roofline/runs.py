@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from statistics import fmean, median
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -73,14 +74,18 @@ class Run(any_study.Run):
         network: str,
         batch: int = theory.SOURCE_BATCH,
         precision: TrainingPrecision = "float32",
+        image: int = IMAGE,
         quantity: str = "time",
     ) -> Quantity:
-        """A quantity of a training step on images of the source's size, its time (s) by default."""
-        return self.series(quantity, self._of(Step(network, IMAGE, batch, precision)))
+        """A quantity of a training step, its time (s) by default."""
+        return self.series(quantity, self._of(Step(network, image, batch, precision)))
 
-    def narrow_gain(self, network: str) -> Quantity:
+    def narrow_gain(
+        self, network: str, batch: int = theory.SOURCE_BATCH, image: int = IMAGE
+    ) -> Quantity:
         """Divide the time of a step in float32 by that in bfloat16."""
-        return self.step(network) / self.step(network, precision="bfloat16")
+        float32 = self.step(network, batch, "float32", image)
+        return float32 / self.step(network, batch, "bfloat16", image)
 
     def _loading(
         self,
@@ -125,6 +130,24 @@ class Run(any_study.Run):
         if isinstance(peak, Missing):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
+
+    @cached_property
+    def caches(self) -> dict[str, float]:
+        """Best rate (B/s) of copies within a cache, by its name; without L1.
+
+        Copies within L1 are so short that the calls bound them.
+        """
+        host = self.stored.record.environment.host
+        rates, smaller = {}, 0
+        copies = [c for c in self.stored.record.ceilings if c.operation == "copy" and c.samples]
+        data = [c for c in (host.caches if host else ()) if c.kind != "instruction"]
+        for cache in sorted(data, key=attrgetter("level")):
+            sizes = range(smaller + 1, cache.size_bytes // 2 + 1)
+            inside = [c.work / min(c.samples) for c in copies if c.working_set in sizes]
+            if inside and cache.level > 1:
+                rates[f"L{cache.level}"] = max(inside)
+            smaller = cache.size_bytes
+        return rates
 
     @cached_property
     def profiles(self) -> dict[str, tuple[Timed, ...]]:

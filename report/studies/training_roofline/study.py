@@ -314,6 +314,8 @@ beside_source.values(
     gpu_light_roof=partial(_of_our_roof, network=LIGHT),
 )
 cpu.values(
+    cpu_narrow_heavy=partial(Run.narrow_gain, network=HEAVY, image=64, batch=32),
+    cpu_narrow_light=partial(Run.narrow_gain, network=LIGHT, image=64, batch=32),
     layers_batch=partial(Run.of_profiles, factor="batch"),
     layers_image=partial(Run.of_profiles, factor="image"),
 )

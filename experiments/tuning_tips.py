@@ -1,0 +1,316 @@
+"""Which CPU tuning tips of PyTorch survive?
+
+A case is a tip of PyTorch's performance tuning guide on a network and a batch size.  The judge of
+``experiments compare`` times the network with the tip beside the network without it.  The tip
+``control`` changes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from experiments.harness.study import (
+    FULL,
+    SEED,
+    Experiment,
+    Factor,
+    Levels,
+    Plan,
+    Session,
+    UnavailableError,
+    all_combinations,
+)
+from report.core.records.layers import Layer
+from report.core.records.record import FEWEST_PROCESSES, Factors, SeriesByQuantity
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    Call: TypeAlias = Callable[[Tensor], Any]
+
+#: Channels, height and width of an image by network.
+IMAGES: Final = {"MNIST CNN": (1, 28, 28), "ResNet-20": (3, 32, 32), "MobileNetV2": (3, 64, 64)}
+TIPS: Final = (
+    "control", "no_grad", "inference_mode", "channels_last", "allocator", "threads", "fused",
+    "compiled", "bfloat16", "set_to_none", "in_place", "preallocated", "workers", "flush_denormal",
+)  # fmt: skip
+#: Tips that save allocations; they are measured where both sides keep freed memory, too.
+MEMORY_TIPS: Final = ("no_grad", "set_to_none", "in_place", "preallocated")
+#: Largest relative error of a right result, and of products of bfloat16.
+TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
+#: Mean and deviation by which images are normalised.
+_MEAN, _DEVIATION = 0.1307, 0.3081
+#: Images that prepare a network, and parts of a batch that a loader loads one after the other.
+_IMAGES, _PARTS = 16, 4
+#: glibc's numbers of its thresholds (malloc.h), and the largest values that it takes.
+_THRESHOLDS: Final = {-3: 32 * 2**20, -1: 2**31 - 1}
+
+
+def network(name: str) -> nn.Module:
+    """Build a network without random layers, so that equal seeds give equal results."""
+    from torch import nn
+
+    from experiments.networks import catalogue, chains
+
+    module: nn.Module = chains.mnist_cnn() if name == "MNIST CNN" else catalogue.network(name)
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+    return module
+
+
+def images(name: str, batch: int, seed: int) -> Tensor:
+    """Make images for a network."""
+    import torch
+
+    return torch.randn(batch, *IMAGES[name], generator=torch.Generator().manual_seed(seed))
+
+
+def _prepared(name: str) -> nn.Module:
+    """Build a network for inference whose batch norms know their inputs.
+
+    New batch norms would change nothing, and the signal would vanish on its way.
+    """
+    import torch
+    from torch import nn
+
+    torch.manual_seed(SEED)
+    module = network(name)
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.momentum = 1.0
+    with torch.no_grad():
+        module(images(name, _IMAGES, SEED))
+    return module.eval()
+
+
+def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
+    """Return the call of a network with a tip, or the call that it is compared with."""
+    import torch
+
+    if applied:
+        _change(tip, module)
+    call = plain = _in_mode(torch.inference_mode, module)
+    match tip, applied:
+        case "no_grad", False:
+            call = _in_mode(torch.enable_grad, module)
+        case ("no_grad", True) | ("inference_mode", False):
+            call = _in_mode(torch.no_grad, module)
+        case "threads", False:
+            torch.set_num_threads(1)
+        case "set_to_none", _:
+            call = _training(module, to_none=applied)
+        case "workers", _:
+            call = _loading(plain, workers=int(applied))
+        case "preallocated", False:
+            return lambda images: plain((images - _MEAN) / _DEVIATION)
+        case "preallocated", True:
+            buffer = torch.empty(0)  # the first call gives it its size
+            return lambda images: plain(torch.sub(images, _MEAN, out=buffer).div_(_DEVIATION))
+        case "channels_last", True:
+            return lambda images: plain(images.contiguous(memory_format=torch.channels_last))
+        case "bfloat16", True:
+            return lambda images: plain(images.bfloat16()).float()
+        case "compiled", True:
+            os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+            call = _in_mode(torch.inference_mode, torch.compile(module))
+    return call
+
+
+def _change(tip: str, module: Any) -> None:
+    """Change a network, or settings of its process."""
+    import torch
+
+    match tip:
+        case "channels_last":
+            module.to(memory_format=torch.channels_last)
+        case "allocator":
+            _keep_freed_memory()
+        case "fused":
+            _fuse_batch_norms(module)
+        case "bfloat16":
+            module.bfloat16()
+        case "in_place":
+            for part in module.modules():
+                if isinstance(part, torch.nn.ReLU | torch.nn.ReLU6):
+                    part.inplace = True
+        case "flush_denormal":
+            torch.set_flush_denormal(True)
+
+
+def _keep_freed_memory() -> None:
+    for threshold, largest in _THRESHOLDS.items():
+        ctypes.CDLL(None).mallopt(threshold, largest)
+
+
+def _in_mode(mode: Callable[[], Any], module: Callable[..., Any]) -> Call:
+    def call(images: Tensor) -> Any:
+        with mode():
+            return module(images)
+
+    return call
+
+
+def _fuse_batch_norms(module: nn.Module) -> None:
+    from torch import nn
+    from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+    leaves = [named for named in module.named_modules() if not [*named[1].children()]]
+    for (name, layer), (norm_name, norm) in pairwise(leaves):
+        if isinstance(layer, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+            module.set_submodule(name, fuse_conv_bn_eval(layer, norm))
+            module.set_submodule(norm_name, nn.Identity())
+
+
+def _training(module: nn.Module, *, to_none: bool) -> Call:
+    """Return a training step that leaves the parameters as they are, since its rate is zero."""
+    import torch
+
+    optimiser = torch.optim.SGD(module.train().parameters(), lr=0.0)
+    *_, last = module.parameters()
+
+    def call(images: Tensor) -> Any:
+        optimiser.zero_grad(set_to_none=to_none)
+        outputs = module(images)
+        labels = torch.arange(len(outputs)) % 10
+        loss: Any = torch.nn.functional.cross_entropy(outputs, labels)
+        loss.backward()
+        optimiser.step()
+        return loss, last.grad
+
+    return call
+
+
+def _loading(plain: Call, workers: int) -> Call:
+    """Return a call that loads a batch in parts; one thread computes, which leaves a core free."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.set_num_threads(1)
+    loaders = list[Any]()
+
+    def normalised(samples: list[tuple[Tensor]]) -> Tensor:
+        return (torch.stack([image for (image,) in samples]) - _MEAN) / _DEVIATION
+
+    def call(images: Any) -> Any:
+        if not loaders:
+            data = TensorDataset(images.clone().share_memory_())
+            options: Any = {"num_workers": workers, "persistent_workers": workers > 0}
+            size = len(images) // _PARTS
+            loaders.append(DataLoader(data, size, collate_fn=normalised, **options))
+        loaders[0].dataset.tensors[0].copy_(images)
+        return torch.cat([plain(part) for part in loaders[0]])
+
+    return call
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """Return the combinations that compare something.
+
+    A network is compiled at one batch size, since that takes long.
+    """
+    selected = []
+    for case in all_combinations(levels):
+        unfused = case["tip"] == "fused" and case["network"] == "MNIST CNN"
+        uncompiled = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
+        unkept = case["memory"] == "kept" and case["tip"] not in MEMORY_TIPS
+        if not (unfused or uncompiled or unkept):
+            selected.append(case)
+    return tuple(selected)
+
+
+def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Compile once before the times, so that later processes read the code from the disk."""
+    if factors["tip"] == "compiled":
+        if shutil.which("g++") is None:
+            raise UnavailableError("torch.compile needs a C++ compiler, but g++ is not installed")
+        name = str(factors["network"])
+        call = call_of("compiled", _prepared(name), applied=True)
+        call(images(name, int(factors["batch"]), SEED))
+    return {}
+
+
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Let the judge time a network with and without the tip."""
+    from experiments.compare.court import Court
+
+    tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
+    if tip in ("threads", "workers") and session.threads < 2:
+        raise UnavailableError("this tip needs two processors")
+
+    def load(function: str) -> Callable[..., Any] | None:
+        """Return the maker of images, or a new network without or with the tip."""
+        if function == "images":
+            return lambda seed: images(name, batch, seed)
+        if function not in ("without", "with"):
+            return None
+        if factors["memory"] == "kept":
+            _keep_freed_memory()
+        call = call_of(tip, _prepared(name), applied=function == "with")
+        call(images(name, batch, SEED))  # compiles, or starts workers
+        return call
+
+    names = {"function": "with", "against": "without", "reference": "without", "inputs": "images"}
+    tolerance = TOLERANCE_BFLOAT16 if tip == "bfloat16" else TOLERANCE
+    return Court({**names, "tolerance": tolerance, "cold": False}, session, load).measure()
+
+
+def layers(factors: Factors) -> tuple[Layer, ...]:
+    """Describe the layers of the network, without memory."""
+    import torch
+
+    from experiments.harness.capture import capture_layers
+
+    name, batch = str(factors["network"]), int(factors["batch"])
+    with torch.device("meta"):
+        module, source = network(name).eval(), torch.empty(batch, *IMAGES[name])
+        if factors["tip"] == "bfloat16":
+            module, source = module.bfloat16(), source.bfloat16()
+        return capture_layers(module, source)
+
+
+_FULL: Final = msgspec.structs.replace(
+    FULL,
+    warmup_calls=1,
+    minimum_samples=3,
+    maximum_samples=20,
+    case_budget_s=0.25,
+    timer="one call a sample: the judge's time.perf_counter_ns, from its message to the answer",
+    processes={"default": 8},
+    budget_s=900.0,
+)
+_QUICK: Final = msgspec.structs.replace(
+    _FULL,
+    plan="quick",
+    case_budget_s=0.1,
+    processes={"default": FEWEST_PROCESSES},
+    budget_s=120.0,
+)
+STUDY = Experiment(
+    subject=None,
+    factors=(
+        Factor("tip", levels=TIPS),
+        Factor("network", levels=tuple(IMAGES), quick=("MNIST CNN",)),
+        Factor("batch", levels=(4, 32), quick=(4,)),
+        Factor("memory", levels=("returned", "kept")),
+    ),
+    cases=cases,
+    name="tuning_tips",
+    question="Which CPU tuning tips of PyTorch survive?",
+    plan=Plan(
+        full=_FULL,
+        quick=_QUICK,
+        is_counted=False,
+        memory=fill_cache,
+        times=times,
+        layers=layers,
+        imports=("torch", "experiments.compare.court"),
+    ),
+)

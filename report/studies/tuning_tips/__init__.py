@@ -1,0 +1,1 @@
+"""Which CPU tuning tips of PyTorch survive?"""

@@ -1,0 +1,382 @@
+"""All that the paper of tuning_tips prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from typing import Final, NamedTuple
+
+from figures.panels import Dots, DotSeries
+from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.layers import Activation, Addition, BatchNorm, Convolution, Layer
+from report.core.records.record import Case
+from report.core.records.store import Stored
+from report.evidence import runs as any_study
+from report.evidence.case_checks import check_factors
+from report.instruments.comparison import Word, judge
+from report.paper.findings import Inputs
+from report.paper.machines import setup, short_name
+from report.paper.plots import dot_series
+from report.paper.study import Content, Part, Study
+from report.paper.tables import Table
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.operations import largest, smallest
+from report.theory import heap, work
+from report.theory.roofline import load, sheet_roof
+
+#: Speed-ups that differ from one by less than this share are no difference.
+MARGIN: Final = 0.02
+#: Names of tips in tables, and the subjects of their claims.
+TIPS: Final = {
+    "control": ("nothing (control)", ""),
+    "no_grad": ("no gradients", "Switching gradients off"),
+    "inference_mode": ("inference mode", "Inference mode instead of no_grad"),
+    "channels_last": ("channels last", "Storing channels last"),
+    "allocator": ("kept memory", "Keeping freed memory"),
+    "threads": ("second thread", "A second thread"),
+    "fused": ("fused batch norms", "Fusing batch norms into convolutions"),
+    "compiled": ("torch.compile", "Compiling with torch.compile"),
+    "bfloat16": ("bfloat16", "Computing in bfloat16"),
+    "set_to_none": ("dropped gradients", "Dropping gradients instead of zeroing them"),
+    "in_place": ("in-place activations", "Overwriting the inputs of activations"),
+    "preallocated": ("preallocated buffer", "Normalising images in a preallocated buffer"),
+    "workers": ("loader worker", "A worker that loads images"),
+    "flush_denormal": ("flushed denormals", "Flushing denormals"),
+}
+NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
+LEVELS: Final = {"tip": TIPS, "network": NETWORKS, "memory": ("returned", "kept")}
+#: Verdicts with their letters in tables.
+LETTERS: Final[dict[Word, str]] = {
+    "faster": "F", "no difference": "N", "slower": "S", "undecided": "U", "wrong": "W",
+    "impossible": "I", "not measured": "–",
+}  # fmt: skip
+
+
+def reordered(layers: Iterable[Layer]) -> int:
+    """Return the bytes of copies into and out of blocks of channels (B), without channels last.
+
+    The images are copied once with the tip, too.
+    """
+    saved = 0
+    for place, layer in enumerate(layers):
+        if isinstance(layer, Convolution):
+            saved += 2 * (work.input_bytes(layer) * (place > 0) + work.output_bytes(layer))
+    return saved
+
+
+def of_batch_norms(layers: Iterable[Layer]) -> int:
+    """Return the traffic of batch norms (B)."""
+    return sum(work.compulsory_traffic(layer) for layer in layers if isinstance(layer, BatchNorm))
+
+
+def of_chains(layers: Iterable[Layer]) -> int:
+    """Return the traffic between batch norms, activations and additions in a row (B)."""
+    saved, in_a_row = 0, 0
+    for layer in layers:
+        elementwise = isinstance(layer, BatchNorm | Activation | Addition)
+        in_a_row = in_a_row + 1 if elementwise else 0
+        saved += 2 * work.input_bytes(layer) * (in_a_row > 1)
+    return saved
+
+
+def of_gradients(layers: Iterable[Layer]) -> int:
+    """Return the traffic of zeroed gradients (B): zeros, two tensors read, their sum written."""
+    return 4 * sum(map(work.parameter_bytes, layers))
+
+
+def of_loader(layers: tuple[Layer, ...]) -> int:
+    """Return the traffic of loading (B): a copy, difference and quotient, read and written."""
+    return 6 * work.input_bytes(layers[0])
+
+
+def returned_pages(layers: tuple[Layer, ...]) -> int:
+    """Return the pages that glibc returns and maps again in each call.
+
+    The largest output sets the trimming threshold; a layer that frees more at once is returned.
+    """
+    trimming = heap.raised_trimming(max(map(work.output_bytes, layers)) // 4)
+    freed = map(heap.freed_blocks, layers)
+    return sum(size // heap.PAGE for size in freed if not heap.keeps_freed(size, trimming))
+
+
+#: Amounts that a tip saves or hides, and the ceiling that prices them; other tips save nothing.
+SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] = {
+    "channels_last": ("B", "copy", reordered),
+    "allocator": ("1", "page_mapping", returned_pages),
+    "fused": ("B", "copy", of_batch_norms),
+    "compiled": ("B", "copy", of_chains),
+    "set_to_none": ("B", "copy", of_gradients),
+    "workers": ("B", "copy", of_loader),
+}
+
+
+class Trial(NamedTuple):
+    """A tip on a network and a batch size."""
+
+    tip: str
+    network: str
+    batch: int
+    memory: str = "returned"
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def trials(self) -> dict[Trial, Case]:
+        """The cases of the record."""
+        cases = {}
+        for case in self.stored.record.cases:
+            tip, network, batch, memory = (case.factors[name] for name in Trial._fields)
+            cases[Trial(str(tip), str(network), int(batch), str(memory))] = case
+        return cases
+
+    def of(self, tip: str, memory: str = "returned") -> list[Trial]:
+        """Return the comparisons of a tip."""
+        return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
+
+    def speedup(self, trial: Trial) -> Quantity:
+        """Divide the time without the tip by the time with it, pair by pair."""
+        factors = trial._asdict()
+        return self.series("baseline_time", factors) / self.series("time", factors)
+
+    def word(self, trial: Trial) -> Word:
+        """Return the judge's verdict on a comparison."""
+        if trial not in self.trials:
+            return "not measured"
+        return judge(self.stored.record, self.trials[trial], MARGIN).word
+
+    def words(self, tip: str) -> set[Word]:
+        """Return the verdicts on a tip, without comparisons that were not measured."""
+        return {*map(self.word, self.of(tip))} - {"not measured"}
+
+    def predicted(self, trial: Trial) -> Quantity:
+        """Predict the speed-up from theory, the machine's ceilings and the time without the tip."""
+        base = self.series("baseline_time", trial._asdict())
+        if trial not in self.trials:
+            return base / base
+        layers = self.trials[trial].layers
+        if trial.tip == "bfloat16":
+            return self._at_both_roofs(layers)
+        if trial.tip not in SAVED:
+            return exact("theory", "1", 2 if trial.tip == "threads" else 1, self.file)
+        unit, ceiling, amount = SAVED[trial.tip]
+        saved = exact("saved by theory", unit, amount(layers), self.file) / self.peak_rate(ceiling)
+        part = point(saved / base)
+        if not isinstance(part, Missing) and part >= 1:
+            return absent("prediction", "1", "theory saves more than the call takes")
+        return base / (base - saved)
+
+    def _at_both_roofs(self, layers: Iterable[Layer]) -> Quantity:
+        """Divide the least time of layers in float32, twice as wide, by that in bfloat16."""
+        bandwidth, loads, times = self.best_rate("copy"), [*map(load, layers)], list[float]()
+        for dtype, factor in (("float32", 2), ("bfloat16", 1)):
+            peak = self.best_rate("matrix_product", dtype)
+            if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
+                return absent("prediction", "1", f"no ceilings in {dtype} on {self.label}")
+            roof = sheet_roof(peak, bandwidth)
+            times.append(sum(roof.least(item.flops, factor * item.bytes) for item in loads))
+        return exact("theory", "1", times[0] / times[1], self.file)
+
+    def predicted_word(self, trial: Trial) -> Word:
+        """Return the verdict that theory predicts."""
+        speedup = point(self.predicted(trial))
+        if isinstance(speedup, Missing):
+            return "not measured"
+        return "faster" if speedup > 1 + MARGIN else "no difference"
+
+    def extreme(self, tip: str, choose: Callable[..., Quantity]) -> Quantity:
+        """Return the smallest or largest measured speed-up of a tip."""
+        speedups = [*map(self.speedup, self.of(tip))]
+        known = [speedup for speedup in speedups if not speedup.missing]
+        nothing = absent("speed-up", "1", f"not measured on {self.label}")
+        return choose(*known or speedups or [nothing])
+
+
+def check_subject(stored: Stored) -> None:
+    """Raise ``StudyError`` for a case with other factors, or with layers of another batch."""
+    check_factors(stored, {"": {**LEVELS, "batch": int}}, closed={""})
+    for index, case in enumerate(stored.record.cases):
+        if {layer.input_shape[0] for layer in case.layers} != {case.factors["batch"]}:
+            raise StudyError(
+                f"data/{stored.file}: cases[{index}].layers: another batch than the case's; run "
+                "the experiment of this version again."
+            )
+
+
+class Paper:
+    """The paper's data: all runs, and the one that its sentences are about."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        runs = inputs.runs(Run)
+        self.runs, chosen = [*runs.values()], runs.get("cpu")
+        self.cpu = chosen if chosen and chosen.trials else None
+
+
+study = Study(Paper, check_subject)
+findings = study.findings
+cpu: Part[Run] = study.part("cpu")
+cpu.texts(cpu=short_name)
+
+
+def _fates(words: Collection[Word]) -> set[str]:
+    """Say where a tip with these verdicts pays, and whether it harms."""
+    place = "everywhere" if {*words} == {"faster"} else "somewhere"
+    harm = {"harmful"} if "slower" in words or "wrong" in words else set[str]()
+    return {place if "faster" in words else "nowhere"} | harm
+
+
+def _tips(run: Run, fate: str) -> list[str]:
+    """List the tips of a fate."""
+    tips = (tip for tip in TIPS if tip != "control" and run.words(tip))
+    return [TIPS[tip][0] for tip in tips if fate in _fates(run.words(tip))]
+
+
+def _listed(run: Run, fate: str) -> str:
+    return ", ".join(_tips(run, fate)) or "none"
+
+
+def _number_of_tips(run: Run, fate: str) -> Quantity:
+    return exact(f"tips that pay {fate}", "1", len(_tips(run, fate)), run.file)
+
+
+for _fate in ("everywhere", "somewhere", "nowhere", "harmful"):
+    cpu.texts(**{f"tips_{_fate}": partial(_listed, fate=_fate)})
+    cpu.values(**{_fate: partial(_number_of_tips, fate=_fate)})
+for _tip in TIPS:
+    for _end, _choose in (("least", smallest), ("most", largest)):
+        cpu.values("measured", **{f"{_tip}_{_end}": partial(Run.extreme, tip=_tip, choose=_choose)})
+
+
+def _of_tips(run: Run) -> list[Trial]:
+    """Return the comparisons that were measured, without the control."""
+    trials = [trial for tip in TIPS if tip != "control" for trial in run.of(tip)]
+    return [trial for trial in trials if run.word(trial) != "not measured"]
+
+
+def _counted(run: Run, name: str, number: int) -> Quantity:
+    """Return a number of comparisons; missing if none was measured."""
+    if not _of_tips(run):
+        return absent(name, "1", f"no comparison was measured on {run.label}")
+    return exact(name, "1", number, run.file)
+
+
+def _judged(run: Run, word: Word) -> Quantity:
+    number = [*map(run.word, _of_tips(run))].count(word)
+    return _counted(run, f"comparisons judged {word}", number)
+
+
+cpu.values(
+    faster=partial(_judged, word="faster"),
+    slower=partial(_judged, word="slower"),
+    same=partial(_judged, word="no difference"),
+    undecided=partial(_judged, word="undecided"),
+)
+
+
+@cpu.value()
+def comparisons(run: Run) -> Quantity:
+    return _counted(run, "comparisons", len(_of_tips(run)))
+
+
+@cpu.value()
+def foreseen(run: Run) -> Quantity:
+    right = [trial for trial in _of_tips(run) if run.word(trial) == run.predicted_word(trial)]
+    return _counted(run, "verdicts foreseen by theory", len(right))
+
+
+@cpu.value("percent")
+def round_trip(run: Run) -> Quantity:
+    shares = []
+    for factors in map(Trial._asdict, run.of("control")):
+        empty = run.series("round_trip_time", factors)
+        shares.append(empty / run.series("baseline_time", factors))
+    return largest(*shares) if shares else absent("share", "1", "the control was not measured")
+
+
+study.constants(tips=exact("tips", "1", len(TIPS) - 1))
+study.constants("percent", margin=exact("margin", "1", MARGIN))
+
+
+def _claim_that_pays(tip: str, subject: str) -> None:
+    def pays(run: Run) -> Iterator[Statement]:
+        for trial in run.of(tip):
+            is_wrong = run.word(trial) == "wrong"
+            yield (exact("no right result", "1", 0) if is_wrong else run.speedup(trial)) > 1
+
+    pays.__name__ = f"{tip}_pays"
+    cpu.claim(f"{subject} speeds up every network at both batch sizes")(pays)
+
+
+for _tip, (_, _subject) in TIPS.items():
+    if _subject:
+        _claim_that_pays(_tip, _subject)
+
+
+@cpu.claim("Where freed memory is kept, tips that save allocations gain less than a twentieth")
+def kept_memory_suffices(run: Run) -> Iterator[Statement]:
+    for tip in TIPS:
+        for trial in run.of(tip, "kept"):
+            yield run.speedup(trial) < 1 + 1 / 20
+
+
+@cpu.claim("In bfloat16 every network returns right results")
+def right_in_bfloat16(run: Run) -> Statement:
+    words = [*map(run.word, run.of("bfloat16"))]
+    return _counted(run, "wrong comparisons in bfloat16", words.count("wrong")).exactly(0)
+
+
+@cpu.figure(key=True, wide=True, height=5.2, same_axes=True)
+def speedups(run: Run) -> Iterator[Dots]:
+    rows = [*dict.fromkeys((trial.tip, trial.batch) for trial in run.trials)]
+    names = tuple(f"{TIPS[tip][0]}, {batch}" for tip, batch in rows)
+    nothing = absent("speed-up", "1", "judged otherwise")
+    judged = {*map(run.word, run.trials)}
+    for network in NETWORKS:
+        first = network == NETWORKS[0]  # which has the legend of all panels
+        trials = [Trial(tip, network, batch) for tip, batch in rows]
+        places = [*map(point, map(run.predicted, trials))]
+        values = tuple(None if isinstance(place, Missing) else place for place in places)
+        series = [DotSeries("predicted" * first, values, 6, hollow=True, shift=-0.2)]
+        for place, (word, letter) in enumerate(LETTERS.items()):
+            if word in judged and letter != "–":
+                drawn = [run.speedup(t) if run.word(t) == word else nothing for t in trials]
+                label = f"{word} ({letter})" * first
+                series.append(dot_series(label, drawn, "1", series=place, shift=0.15))
+        yield Dots(names, tuple(series), f"Speed-up, {network}", 1.0, log=True, named=first)
+
+
+@cpu.table(wide=True)
+def verdicts(run: Run) -> Iterator[Mapping[str, Content]]:
+    batches = dict.fromkeys(trial.batch for trial in run.trials)
+    for tip, (name, _) in TIPS.items():
+        row: dict[str, Content] = {"Tip": name}
+        for network, batch in product(NETWORKS, batches):
+            trial = Trial(tip, network, batch)
+            letters = LETTERS[run.word(trial)], LETTERS[run.predicted_word(trial)]
+            row[f"{network}, {batch}"] = "{} ({})".format(*letters) if trial in run.trials else ""
+        yield row
+
+
+@cpu.table("numbers", wide=True)
+def all_numbers(run: Run) -> Iterator[Mapping[str, Content]]:
+    for trial in run.trials:
+        yield {
+            "Tip": TIPS[trial.tip][0],
+            "Network": trial.network,
+            "Batch": trial.batch,
+            "Freed memory": trial.memory,
+            "Predicted": run.predicted(trial),
+            "Measured": run.speedup(trial),
+            "Verdict": run.word(trial),
+        }
+
+
+@study.shared_table()
+def machines(p: Paper) -> Table:
+    return setup(p.runs)
