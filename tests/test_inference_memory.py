@@ -26,7 +26,7 @@ from report.studies.inference_memory.subject import CHANGES, Call, Limit, call_o
 from report.theory.conditions import Conditions
 from report.theory.networks import CapturedNetwork
 from tests import papers
-from tests.degraded import change_series, committed, of_cases
+from tests.degraded import altered, change_series, committed, of_cases
 from tests.papers import inputs_of, reported, rows
 
 STUDY = "inference_memory"
@@ -173,18 +173,6 @@ def with_half_histories(place: int, old: Case) -> Case:
     return msgspec.structs.replace(old, series={**old.series, **shortened})
 
 
-def other(name: str, of: Callable[[float], float], **factors: Any) -> Inputs:
-    """Published records with another series of the cases with ``factors``."""
-
-    def multiplied(series: str, samples: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(map(of, samples)) if series == name else samples
-
-    def change(place: int, old: Case) -> Case:
-        return change_series(old, multiplied) if factors.items() <= old.factors.items() else old
-
-    return changed(change)
-
-
 def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
     """Published records with other times, which grow with the tile, and peaks of tiled calls."""
 
@@ -205,7 +193,7 @@ def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of published records, which are pinned."""
     rising, enlarged = changed(with_rising_peaks), changed(with_larger_workspaces)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50]})), "refuted")
-    peak, batch = partial(other, "allocated_peak"), partial(other, "batch_tried")
+    peak, batch = partial(altered, STUDY, "allocated_peak"), partial(altered, STUDY, "batch_tried")
     for inputs, verdict, *claims in (
         (good, bad, "rules-ours", "rules-line", "rules-sum", "rules-estimator", "rules-gpu"),
         (peak(lambda size: size + 4), bad, "peaks-exact", "layout-predicted"),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import msgspec
 from pytest import approx
 
 from report.core.records.devices import Devices
 from report.core.records.layers import Convolution
-from report.core.records.record import Cache, Case, Record
+from report.core.records.record import Cache, Record
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.studies.training_roofline.runs import Run
@@ -24,7 +23,7 @@ from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
 from report.theory.shapes import parameter_count
 from tests import factory, papers
-from tests.degraded import change_series, committed, of_cases, of_records
+from tests.degraded import altered, committed, of_records
 
 STUDY = "training_roofline"
 SMALL, HEAVY, LIGHT = NETWORKS
@@ -119,18 +118,6 @@ def on(t4_bandwidth: int = 320, **source: float) -> Inputs:
 Samples = tuple[float, ...]
 
 
-def measured(name: str, change: Callable[[Samples], Samples], **factors: Any) -> Inputs:
-    """Published records with another series of the cases with ``factors``."""
-
-    def changed(series: str, samples: Samples) -> Samples:
-        return change(samples) if series == name else samples
-
-    def of_case(place: int, case: Case) -> Case:
-        return change_series(case, changed) if factors.items() <= case.factors.items() else case
-
-    return of_cases(of_case)(committed(STUDY))
-
-
 def even(samples: Samples) -> Samples:
     return (sum(samples) / len(samples),) * len(samples)
 
@@ -177,10 +164,11 @@ def test_each_claim_has_two_sides() -> None:
         ("hardware", on(_1107=720), "supported"),
         ("library-multiplies-less", of_records(with_slow_convolutions)(committed(STUDY)),
          "refuted"),
-        ("needs-most", measured("allocated_peak", tenfold, network=LIGHT), "refuted"),
-        ("averages-overstate", measured("time", even, subject="loading"), "refuted"),
-        ("averages-agree", measured("time", uneven, subject="loading"), "refuted"),
-        ("bunches-predict", measured("time", tenfold, network=SMALL, **loading), "refuted"),
+        ("needs-most", altered(STUDY, "allocated_peak", whole=tenfold, network=LIGHT), "refuted"),
+        ("averages-overstate", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
+        ("averages-agree", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
+        ("bunches-predict", altered(STUDY, "time", whole=tenfold, network=SMALL, **loading),
+         "refuted"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
