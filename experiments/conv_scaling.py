@@ -104,7 +104,7 @@ SWEPT_NETWORK: Final = {
     4_000_000: (3, 4),
     5_000_000: (4, 5),
     6_000_000: (4, 5),
-    FREED: (4, 6, 7, 8),
+    FREED: (6, 7, 8),
 }
 #: Calls, and their time, of a case in one process where only pages matter.
 _FEW_CALLS: Final = 5
@@ -122,7 +122,7 @@ _SETTLING: Final = {"linear": 40}
 #: merge with the top of the heap.
 EDGES: Final = {
     ("3x3", 8): (21, 22, 23, 24, 28, 33),
-    ("linear", 2): (477, *range(487, 497), 506, 541, 615, 738),
+    ("linear", 2): (477, *range(490, 496), 541, 738),
 }
 #: Options of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
