@@ -98,7 +98,8 @@ CURED_BATCH: Final = 8
 SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256))
 #: The same for ResNet-18.  Predicted: pages from 4, 5, 5 and 7 images on, where three outputs of
 #: the first convolution exceed the raised threshold less the reserve (``heap.start_of_network``).
-#: Trials, on a busy machine, showed this for 4, 6 and 8 million elements; 5 million were not tried.
+#: Trials on a busy machine had shown this for 4, 6 and 8 million elements; 5 million were tried
+#: only after this prediction was committed, and agreed.
 SWEPT_NETWORK: Final = {
     0: (4, 8),
     4_000_000: (3, 4),
