@@ -20,7 +20,6 @@ from report.studies.inference_memory.rules import (
     Baseline,
     LimitOfNetwork,
 )
-from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import CHANGES, Call, Limit, call_of
 from report.theory.conditions import Conditions
@@ -213,33 +212,3 @@ def test_each_claim_has_two_sides() -> None:
         (enlarged, bad, "layout-copies", "batch-split", "peaks-repeat"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, *claims) == dict.fromkeys(claims, verdict)
-
-
-def test_gpus_take_what_their_allocators_were_asked_for() -> None:
-    """Peaks grow by tensors and workspaces alone; expected values are ratios of recorded peaks."""
-    peak: dict[Call, int] = {}
-    for role in ("gpu", "third", "fourth"):
-        run = Run(committed(STUDY).record_by_role[role], role).under_main_policy()
-        for asked in run.chosen(tile=None):
-            grown = run.grown("requested_peak", asked.factors, "requested_before")
-            if not isinstance(grown, Missing):
-                history = run.history(asked)
-                assert not isinstance(history, Missing)
-                assert history.tensors + history.workspace == grown
-                peak.setdefault(asked, run.fixed("requested_peak", asked.factors))
-
-    def over(n: int, precision: Any = "bfloat16", of: int = 0, network: str = "ResNet-20") -> float:
-        return peak[call(network, n, precision=precision)] / peak[call(network, of or n)]
-
-    expected = {f"saved_{n}": 1 - over(n) for n in (256, 512, 1024, 4096, 16_384)} | {
-        "saved_vgg": 1 - over(2048, network="VGG-16"),
-        "more_128": over(128), "most_128": over(128, "float16"),
-        "spike": over(256, "float32", of=128), "spike_most": over(16_384, "float32", of=4096),
-        "last_peak": peak[call(batch=64, layout="channels_last")] / peak[call(batch=64)],
-        # As cuBLAS keeps it, and as the paper counts them.
-        "kept": 33 * 2**20, "workspaces": 2846, "copies": 2615, "last_workspaces": 707,
-        "last_copies": 583, "split": 12, "split_met": 11, "repeated": 130,
-        "weights_vgg": over(1, network="VGG-16"),
-        "last_512": peak[call(batch=512, layout="channels_last")] / peak[call(batch=512)],
-    }  # fmt: skip
-    papers.assert_values(of_committed(), expected, rel=1e-9)
