@@ -195,18 +195,16 @@ class Party:
 
     def turn(self, turn: CourtMessage) -> tuple[float, CourtMessage]:
         """Let the process take a turn; return its time by the judge's clock (s), and its answer."""
-        message, reply = msgspec.msgpack.encode(turn), b""
+        ended = f"its process ended, or did not answer within {_LIMIT_S:.0f} s"
+        message, reply = map(msgspec.msgpack.encode, (turn, CourtMessage(error=ended)))
         start = time.perf_counter_ns()
         with suppress(OSError):  # it has ended, or does not answer in time
             os.kill(self.pid, signal.SIGCONT)
             self.socket.send(message)
-            reply = self.socket.recv(_LONGEST)
+            reply = self.socket.recv(_LONGEST) or reply
         end = time.perf_counter_ns()
         os.kill(self.pid, signal.SIGSTOP)
-        ended = CourtMessage(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
-        return (end - start) / 1e9, msgspec.msgpack.decode(
-            reply, type=CourtMessage
-        ) if reply else ended
+        return (end - start) / 1e9, msgspec.msgpack.decode(reply, type=CourtMessage)
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
