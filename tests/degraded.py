@@ -123,6 +123,38 @@ def change_series(case: Case, change: SeriesChange) -> Case:
     return _changed(case, series=changed(case.series), rounds=rounds)
 
 
+def altered(
+    study: str,
+    name: str,
+    change: Callable[[Sample], Sample] | None = None,
+    /,
+    *,
+    whole: Callable[[tuple[Sample, ...]], tuple[Sample, ...]] = tuple,
+    roles: Collection[Any] = (),
+    **factors: Any,
+) -> Inputs:
+    """Committed inputs with another series of the cases with ``factors``, in some roles or in all.
+
+    ``change`` changes each of its samples, ``whole`` the series.
+    """
+    inputs = committed(study)
+    files = {inputs.record_by_role[role].file for role in roles}
+
+    def changed(series: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        if series != name:
+            return samples
+        return whole(tuple(map(change, samples)) if change else samples)
+
+    def of_case(place: int, case: Case) -> Case:
+        return change_series(case, changed) if factors.items() <= case.factors.items() else case
+
+    every = of_cases(of_case)(inputs)
+    if not files:
+        return every
+    pairs = zip(inputs.records, every.records, strict=True)
+    return replace(inputs, records=tuple(b if a.file in files else a for a, b in pairs))
+
+
 def without(*units: str, names: Collection[str] = ()) -> Change:
     """Remove every series in one of these units, or with one of these names."""
     removed = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}

@@ -46,6 +46,7 @@ def test_rounding_is_no_error_and_an_error_no_rounding(
     (number(7.9, 1, "MB"), 0.03184, "thousands of float32 elements printed as megabytes"),
     (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
     (number(1.84, 2, "GFLOP"), 3.628146688, "differs"),  # by 1.4 % more than the factor
+    (number(100.0, 1, "MB"), 103, "differs"),  # near 1,000/1,024, which has to fit exactly
     # A factor belongs to its units.
     (number(2, 0, "s"), 4, "differs"),
 ])  # fmt: skip

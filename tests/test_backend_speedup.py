@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
-from report.core.records.record import Case, Record, Sample
-from report.core.records.store import Stored
+from report.core.records.record import Case, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate
@@ -18,7 +15,7 @@ from report.studies.backend_speedup import changes, theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.subject import SOURCE, Size
 from tests import factory, papers
-from tests.degraded import change_series, committed
+from tests.degraded import altered
 from tests.papers import inputs_of
 
 STUDY = "backend_speedup"
@@ -85,22 +82,7 @@ def scaled(
     factor: float, name: str = "time", roles: Sequence[str] = GPUS, **factors: Any
 ) -> Inputs:
     """Published records of some roles, with another series of the cases with ``factors``."""
-    inputs = committed(STUDY)
-    files = {inputs.record_by_role[role].file for role in roles}
-
-    def multiplied(series: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-        return tuple(factor * sample for sample in samples) if series == name else samples
-
-    def changed(stored: Stored) -> Stored:
-        if stored.file not in files:
-            return stored
-        cases = tuple(
-            change_series(case, multiplied) if factors.items() <= case.factors.items() else case
-            for case in stored.record.cases
-        )
-        return replace(stored, record=msgspec.structs.replace(stored.record, cases=cases))
-
-    return replace(inputs, records=tuple(map(changed, inputs.records)))
+    return altered(STUDY, name, lambda sample: factor * sample, roles=roles, **factors)
 
 
 def cupy(factor: float, size: Size) -> Inputs:

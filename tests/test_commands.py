@@ -295,7 +295,7 @@ def test_new_studies_pass_the_lint_untouched(tmp_path: Path) -> None:
         (tmp_path / room).mkdir(parents=True)
     shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
-    for slug, title in (("a", "A"), ("a" * 40, "w" * 72), (SLUG, TITLE)):
+    for slug, title in (("a", "A"), ("a" * 40, "w" * 72), ("b", "It's"), (SLUG, TITLE)):
         new_study(slug, title, root=tmp_path)
     # What is ours is not there, so that it is named.
     ours = "lint.isort.known-first-party = ['experiments', 'figures', 'report', 'tests']"

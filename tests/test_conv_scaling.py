@@ -286,7 +286,7 @@ def second_priced(batch: int) -> float:
 
 VALUES: Mapping[str, float] = {
     "cured_to": CURED[8_000_000][0], "starts": 18, "to_the_image": 18, "start_least": 6,
-    "start_most": 591, "aligned": 11 + 7, "small_gain": 1.55, "small_held": 3e6, "network_to": 6,
+    "start_most": 591, "aligned": 11 + 4, "small_gain": 1.55, "small_held": 3e6, "network_to": 6,
     "large_gain": 1.2, "large_kept": 1.25, "large_jemalloc": 1.15, "raised": 64_004_096,
     "gpu_processes": 1, "gpu_earlier": 6e-5,
     "late_gain": time_of(16, "retained") * 64 / time_of(1024, "retained"),

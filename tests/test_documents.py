@@ -127,6 +127,8 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[Any], bool]]] = {
             and (np.diff(a[:, 1] / a[:, 0]) < 0).all()
         ),
     ),
+    # Nothing was changed between four medians.
+    "tuning_tips": (("",), lambda a: len(a) == 4 and 0 < a.min() < a.max()),
     # The output, and the same in blocks of channels.
     "conv_profiling": (
         ("",),

@@ -113,20 +113,8 @@ CASES = {
         Part||Batch size|1.0|Time (ms)|0.2||
         Part||Batch size|16.0|Time (ms)|2.0||
         Ceiling||||Time (ms)|4.6|4.5|5.0"""),
-    "dots": Case(DOTS, [[(1, 0), (1, 1), (1.2, 2)], [(2, 0), (1.3, 2)]], data="""
-        Theory|a|||Ratio|1.0||
-        Theory|b|||Ratio|1.0||
-        Theory|c|||Ratio|1.2||
-        Measured|a|||Ratio|2.0|1.5|3.0
-        Measured|b|||Ratio|||
-        Measured|c|||Ratio|1.3|1.2|1.4"""),
-    "bars": Case(BARS, bars=[(0, 1), (-0.5, 0), (1, 4)], words=NONE, data="""
-        Parameters|A|||Memory (MB)|1.0||
-        Parameters|Nothing|||Memory (MB)|||
-        Rest|A|||Memory (MB)|-0.5||
-        Rest|Nothing|||Memory (MB)|||
-        More|A|||Memory (MB)|3.0||
-        More|Nothing|||Memory (MB)|||"""),
+    "dots": Case(DOTS, [[(1, 0), (1, 1), (1.2, 2)], [(2, 0), (1.3, 2)]]),
+    "bars": Case(BARS, bars=[(0, 1), (-0.5, 0), (1, 4)], words=NONE),
     "roofline": Case(ROOFLINE, [[(1, 10), (20, 90)]], words=("memory", "most"), data="""
         |peak|||Rate|200|190|210
         |bandwidth|||Rate / Intensity|30|28|32

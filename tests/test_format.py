@@ -324,12 +324,6 @@ def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, type
     assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
-def test_six_texts_share_a_wide_line() -> None:
-    # 128 characters less six gaps of two leave 19.33 for each, less than the 22 of a short text.
-    table = Table("tbl-x", tuple(map(Column, "ABCDEF")), (("x" * 60,) * 6,), wide=True)
-    assert to_latex(table).startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.151' * 6}@{{}}}}")
-
-
 def test_a_page_of_one_column_has_room_for_99_characters() -> None:
     table = Table("tbl-x", (Column("A"), Column("B")), (("x" * 30, "y" * 66),))
     assert to_latex(table).startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.355'}{P % '0.643'}")

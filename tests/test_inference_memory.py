@@ -21,13 +21,12 @@ from report.studies.inference_memory.rules import (
     Baseline,
     LimitOfNetwork,
 )
-from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.study import findings
-from report.studies.inference_memory.subject import CHANGES, NETWORKS, Call, Limit, call_of
+from report.studies.inference_memory.subject import CHANGES, Call, Limit, call_of
 from report.theory.conditions import Conditions
 from report.theory.networks import CapturedNetwork
 from tests import papers
-from tests.degraded import change_series, committed, of_cases
+from tests.degraded import altered, change_series, committed, of_cases
 from tests.papers import inputs_of, reported, rows
 
 STUDY = "inference_memory"
@@ -184,18 +183,6 @@ def with_half_histories(place: int, old: Case) -> Case:
     return msgspec.structs.replace(old, series={**old.series, **shortened})
 
 
-def other(name: str, of: Callable[[float], float], **factors: Any) -> Inputs:
-    """Published records with another series of the cases with ``factors``."""
-
-    def multiplied(series: str, samples: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(map(of, samples)) if series == name else samples
-
-    def change(place: int, old: Case) -> Case:
-        return change_series(old, multiplied) if factors.items() <= old.factors.items() else old
-
-    return changed(change)
-
-
 def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
     """Published records with other times, which grow with the tile, and peaks of tiled calls."""
 
@@ -216,7 +203,7 @@ def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of published records, which are pinned."""
     rising, enlarged = changed(with_rising_peaks), changed(with_larger_workspaces)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50]})), "refuted")
-    peak, batch = partial(other, "allocated_peak"), partial(other, "batch_tried")
+    peak, batch = partial(altered, STUDY, "allocated_peak"), partial(altered, STUDY, "batch_tried")
     for inputs, verdict, *claims in (
         (good, bad, "rules-ours", "rules-line", "rules-doubled", "rules-sum", "rules-estimator",
          "rules-gpu"),
@@ -237,32 +224,3 @@ def test_each_claim_has_two_sides() -> None:
         (enlarged, bad, "layout-copies", "peaks-repeat"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, *claims) == dict.fromkeys(claims, verdict)
-
-
-def test_gpus_take_what_their_allocators_were_asked_for() -> None:
-    """Peaks grow by tensors and workspaces alone; expected values are ratios of recorded peaks."""
-    peak: dict[Call, int] = {}
-    for role in ("gpu", "third", "fourth"):
-        run = Run(committed(STUDY).record_by_role[role], role).under_main_policy()
-        for asked in run.chosen(tile=None):
-            grown = run.grown("requested_peak", asked.factors, "requested_before")
-            if not isinstance(grown, Missing):
-                history = run.history(asked)
-                if asked.network in NETWORKS:
-                    assert not isinstance(history, Missing)
-                    assert history.tensors + history.workspace == grown
-                peak.setdefault(asked, run.fixed("requested_peak", asked.factors))
-
-    def over(n: int, precision: Any = "bfloat16", of: int = 0, network: str = "ResNet-20") -> float:
-        return peak[call(network, n, precision=precision)] / peak[call(network, of or n)]
-
-    expected = {f"saved_{n}": 1 - over(n) for n in (256, 512, 4096, 16_384)} | {
-        "more_128": over(128), "most_128": over(128, "float16"),
-        "spike": over(256, "float32", of=128), "spike_most": over(16_384, "float32", of=4096),
-        "last_peak": peak[call(batch=64, layout="channels_last")] / peak[call(batch=64)],
-        "last_workspaces": 707, "last_copies": 583, "repeated": 127,
-        "half_most": over(1024, "float16", network="CIFAR"),
-        "weights_vgg": over(1, network="VGG-16"),
-        "last_512": peak[call(batch=512, layout="channels_last")] / peak[call(batch=512)],
-    }  # fmt: skip
-    papers.assert_values(of_committed(), expected, rel=1e-9)

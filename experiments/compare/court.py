@@ -9,6 +9,7 @@ the answer, after which the results are in memory.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import mmap
@@ -54,6 +55,8 @@ _CLOCKS: Final = 0.05
 _TICKS_S: Final = 0.05
 #: Loads a function by its name; None if there is no such function.
 Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
+#: Option of prctl that makes a process the new parent of orphans below it (Linux).
+_SUBREAPER: Final = 36
 #: Beginning of reasons that lie neither in the candidate nor in its results.
 _NONE: Final = "no comparison: "
 
@@ -192,18 +195,16 @@ class Party:
 
     def turn(self, turn: CourtMessage) -> tuple[float, CourtMessage]:
         """Let the process take a turn; return its time by the judge's clock (s), and its answer."""
-        message, reply = msgspec.msgpack.encode(turn), b""
+        ended = f"its process ended, or did not answer within {_LIMIT_S:.0f} s"
+        message, reply = map(msgspec.msgpack.encode, (turn, CourtMessage(error=ended)))
         start = time.perf_counter_ns()
         with suppress(OSError):  # it has ended, or does not answer in time
             os.kill(self.pid, signal.SIGCONT)
             self.socket.send(message)
-            reply = self.socket.recv(_LONGEST)
+            reply = self.socket.recv(_LONGEST) or reply
         end = time.perf_counter_ns()
         os.kill(self.pid, signal.SIGSTOP)
-        ended = CourtMessage(error=f"its process ended, or did not answer within {_LIMIT_S:.0f} s")
-        return (end - start) / 1e9, msgspec.msgpack.decode(
-            reply, type=CourtMessage
-        ) if reply else ended
+        return (end - start) / 1e9, msgspec.msgpack.decode(reply, type=CourtMessage)
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
@@ -223,6 +224,7 @@ def started(label: str, program: Contestant) -> Iterator[Party]:
 
     Its memory could hold a quarter of the machine's, and takes room only where it is written.
     """
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # so that it can wait for children of the process
     memory = mmap.mmap(-1, limits.available_memory() // 4)
     content = np.frombuffer(memory, np.uint8)
     judge, own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -234,11 +236,13 @@ def started(label: str, program: Contestant) -> Iterator[Party]:
         yield Party(label, pid, judge, content)
     finally:
         judge.close()
+        children: list[psutil.Process] = []
         with suppress(psutil.Error):
-            for child in psutil.Process(pid).children(recursive=True):
-                child.kill()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)  # so that its processor time counts as this run's
+            children += psutil.Process(pid).children(recursive=True)
+        for number in (pid, *(child.pid for child in children)):
+            with suppress(OSError):  # a child has ended, and another process waited for it
+                os.kill(number, signal.SIGKILL)
+                os.waitpid(number, 0)  # so that its processor time counts as this run's
 
 
 # ------------------------------------------------------------------------------------- the judge

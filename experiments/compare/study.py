@@ -160,13 +160,9 @@ def _captured(factors: Factors) -> Any:
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
         last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
         inputs.append(Input(shape, dtype, last and not tensor.is_contiguous()))
-    return checked(lambda: _as_module(torch, function), inputs).network
-
-
-def _as_module(torch: Any, function: Any) -> Any:
-    module = torch.nn.Module()
+    module: Any = torch.nn.Module()
     module.forward = function
-    return module
+    return checked(lambda: module, inputs).network
 
 
 STUDY: Final = Experiment(

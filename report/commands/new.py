@@ -31,7 +31,7 @@ _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 #: Names of other folders of the data or of the site.
 _TAKEN: Final = (SITE, "assets", "expected", "reported")
 #: A title of one line of code, without numbers and without the characters of markup.
-_TITLE: Final = re.compile(r"[^\W\d_][^\\\"'{}<@`$^~\[\]\d]{0,71}")
+_TITLE: Final = re.compile(r"[^\W\d_][^\\\"{}<@`$^~\[\]\d]{0,71}")
 
 
 def new(options: Namespace) -> int:
@@ -59,8 +59,8 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
     if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(
             "The title must be one line of at most 72 characters that begins with a letter, "
-            "without digits, quotes, braces, brackets, backslashes and any of <@`$^~; the template "
-            "can say more."
+            "without digits, double quotes, braces, brackets, backslashes and any of <@`$^~; the "
+            "template can say more."
         )
     targets = {root / name.replace("SLUG", slug): source for name, source in _FILES.items()}
     for target in targets:

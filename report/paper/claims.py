@@ -10,6 +10,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from report.core.missing import Missing
@@ -77,10 +78,10 @@ def _numbers(statement: Statement | Several) -> str:
     if range == Range():
         return with_interval(result, unit)
     if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY:
-        expected = expected_text(range.low * _MILLION, range.high * _MILLION, range.closed)
-        return f"{quantity_text(result * _MILLION, 'ppm')}; expected {expected} ppm"
-    expected = expected_text(range.low, range.high, range.closed)
-    return f"{with_interval(result, unit)}; expected {expected}"
+        millions = replace(range, low=range.low * _MILLION, high=range.high * _MILLION)
+        parts = quantity_text(result * _MILLION, "ppm")
+        return f"{parts}; expected {_expected_text(millions)} ppm"
+    return f"{with_interval(result, unit)}; expected {_expected_text(range)}"
 
 
 def _numbers_of(several: Several) -> str:
@@ -125,12 +126,8 @@ def _number(quantity: Quantity) -> str:
 
 def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
     """The range of a claim; of several comparisons all of their ranges, or how many must hold."""
-    ranges = list(
-        dict.fromkeys(comparison.range for comparison in comparisons if comparison.range != Range())
-    )
-    texts = [
-        expected_text(comparison.low, comparison.high, comparison.closed) for comparison in ranges
-    ]
+    ranges = dict.fromkeys(c.range for c in comparisons if c.range != Range())
+    texts = [_expected_text(range) for range in ranges]
     if len(comparisons) <= _FEW:
         return "; ".join(texts)
     several = "all comparisons" if every else "any comparison"
@@ -182,12 +179,9 @@ def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
 
 def _failure(statement: Statement) -> str:
     """The number of a comparison that fails, the range, and its distance from the range."""
-    range, result = statement.range, number(statement.quantity)
-    expected = expected_text(range.low, range.high, range.closed)
-    text = f"{_number(statement.quantity)}, expected {expected}"
-    if isinstance(result, Missing):
-        return text
-    value = result.value if isinstance(result, Estimate) else result
+    range, value = statement.range, point(statement.quantity)
+    text = f"{_number(statement.quantity)}, expected {_expected_text(range)}"
+    assert not isinstance(value, Missing)
     distance = max(range.low - value, value - range.high)
     if distance <= 0:
         return text
@@ -214,7 +208,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     many = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
     deciding = f"at this scatter {many} would decide"
     ends = (statement.range.low, statement.range.high)
-    inside = [bound_text(end) for end in ends if result.low <= end <= result.high]
+    inside = [_bound_text(end) for end in ends if result.low <= end <= result.high]
     if not inside:
         short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
@@ -267,14 +261,15 @@ def with_interval(result: Evaluated, unit: str) -> str:
     return f"{parts.number}{parts.after}{bounds}"
 
 
-def expected_text(low: float, high: float, closed: bool) -> str:
-    if math.isinf(low):
-        return f"{'at most' if closed else 'below'} {bound_text(high)}"
-    if math.isinf(high):
-        return f"{'at least' if closed else 'above'} {bound_text(low)}"
-    return bound_text(low) if low == high else f"{bound_text(low)} to {bound_text(high)}"
+def _expected_text(range: Range) -> str:
+    low, high = _bound_text(range.low), _bound_text(range.high)
+    if math.isinf(range.low):
+        return f"{'at most' if range.closed else 'below'} {high}"
+    if math.isinf(range.high):
+        return f"{'at least' if range.closed else 'above'} {low}"
+    return low if range.low == range.high else f"{low} to {high}"
 
 
-def bound_text(bound: float) -> str:
+def _bound_text(bound: float) -> str:
     digits = 10 if float(bound).is_integer() else _DIGITS
     return f"{bound:.{digits}g}".replace("-", MINUS)

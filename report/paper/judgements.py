@@ -184,7 +184,8 @@ def completeness(replica: Replica) -> str:
     measured = sum(case.status == "ok" for case in record.cases)
     text = (
         f"The {plan_text(replica.stored)} was {'ended' if lacking else 'finished'} after "
-        f"{replica.minutes} minutes, with {measured} of {len(record.cases)} cases"
+        f"{replica.minutes} minute{'s' * (replica.minutes > 1)}, with {measured} of "
+        f"{len(record.cases)} cases"
     )
     text += f" and {timed[1]:,} timed measurements" if timed else ""
     return f"{text}; not reached: {', '.join(first_few(lacking))}" if lacking else text

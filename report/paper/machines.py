@@ -136,10 +136,6 @@ def _machine_entry(stored: Stored, environment: Environment) -> dict[str, Any]:
     }
 
 
-def _no_measure(run: Any) -> Quantity:
-    return absent("measure", "1", "none is named")
-
-
 @dataclass(frozen=True)
 class MachineComparison(Generic[AnyRun]):
     """The ``measure`` of a run by which a study orders and draws machines.
@@ -150,7 +146,7 @@ class MachineComparison(Generic[AnyRun]):
 
     run: Callable[[Stored, str], AnyRun]
     heading: str = ""
-    measure: Callable[[AnyRun], Quantity] = _no_measure
+    measure: Callable[[AnyRun], Quantity] | None = None
     reference: float | None = None
 
 
@@ -228,9 +224,11 @@ def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> Me
         rate = run.peak_rate(operation)
         best = point(rate)
         cells[heading] = best if isinstance(best, Missing) else exact(heading, str(rate.unit), best)
-    content: Content
+    measured: Quantity = absent("measure", "1", "none is named")
+    content: Content = measured
     try:
-        content = measured = comparison.measure(run)
+        if comparison.measure:
+            content = measured = comparison.measure(run)
     except StudyError as error:
         content, measured = Missing(str(error)), absent("measure", "1", str(error))
     if comparison.heading:

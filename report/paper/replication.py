@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
@@ -58,6 +58,8 @@ _LISTED: Final = 8
 #: Characters of a formula beside a name, and in the list of formulas.
 _DESCRIPTION: Final = 60
 _FORMULA: Final = 200
+#: Tables, figures by id, claims and facts of a report.
+_Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Claim], dict[str, Any]]
 _INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
 
 
@@ -80,15 +82,15 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
     compared = compare(replicas, paper).items()
     rows = dict(sorted(compared, key=lambda item: _ORDER.index(outcome(item[1]))))
     if single:
-        findings = _report_of_one(original, replicas[0], rows)
+        tables, figures, claims, facts = _report_of_one(original, replicas[0], rows)
     else:
-        findings = _report_of_many(original, replicas, rows)
+        tables, figures, claims, facts = _report_of_many(original, replicas, rows)
     others: dict[str, list[str]] = {}
     for id, claim in paper.claims.items():
         if id not in rows:
             others.setdefault(claim.about, []).append(claim.title)
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
-    facts = {
+    facts |= {
         "summary": summary(replicas, paper),
         "single": single,
         "days": list(dict.fromkeys((*days[:1], *days[-1:]))),
@@ -97,10 +99,17 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
         "missing": missing_parts(replicas),
         "left_out": list(left_out),
     }
-    return replace(findings, facts=facts | dict(findings.facts))
+    return Findings(
+        values={},
+        tables={table.id: table for table in tables if table.rows},
+        figures={id: Figure(id, drawing) for id, drawing in figures.items()},
+        claims=claims,
+        facts=facts,
+        key_figure=next(reversed(figures), ""),  # the map is too wide for a list
+    )
 
 
-def _report_of_one(original: Original, one: Replica, rows: Judgements) -> Findings:
+def _report_of_one(original: Original, one: Replica, rows: Judgements) -> _Contents:
     """The claims, figure and tables of one machine beside the paper's."""
     paper = original.machines.get(one.about)
     runs = [Run(one.stored, f"This machine: {one.label}")]
@@ -127,10 +136,10 @@ def _report_of_one(original: Original, one: Replica, rows: Judgements) -> Findin
         "parts": {id: _in_words(id.removeprefix("tbl-")) for id in one.findings.tables},
     }
     tables = [_claims_of_one(one, rows), machine, numbers, *one.findings.tables.values()]
-    return _findings([*tables, _records([one])], figures, one.claims, facts)
+    return [*tables, _records([one])], figures, one.claims, facts
 
 
-def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judgements) -> Findings:
+def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judgements) -> _Contents:
     """The claims of many machines, or of none."""
     compared = original.compared
     measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
@@ -139,23 +148,7 @@ def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judge
     claims = {id: _verdict_of_all(judgements) for id, judgements in rows.items()}
     machines = table_of("tbl-machines", [machine.cells for machine in measured], wide=True)
     tables = [_claims_of_many(replicas, rows), machines, _records(replicas)]
-    return _findings(tables, figures, claims, facts)
-
-
-def _findings(
-    tables: Iterable[Table],
-    figures: dict[str, Drawing],
-    claims: Mapping[str, Claim],
-    facts: Mapping[str, Any],
-) -> Findings:
-    return Findings(
-        values={},
-        tables={table.id: table for table in tables if table.rows},
-        figures={id: Figure(id, drawing) for id, drawing in figures.items()},
-        claims=claims,
-        facts=facts,
-        key_figure=next(reversed(figures), ""),  # the map is too wide for a list
-    )
+    return tables, figures, claims, facts
 
 
 def _grouped_reasons(original: Original, rows: Judgements, *, single: bool) -> list[dict[str, Any]]:

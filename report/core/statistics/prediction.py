@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Final
 
-from report.core.errors import StudyError
 from report.core.statistics.estimates import CONFIDENCE
 
 #: Fewer machines say too little about the scatter between machines.
@@ -37,10 +36,8 @@ def student_quantile(share: float, freedom: int) -> float:
     """Quantile of Student's t distribution, to three digits from 4 degrees of freedom on.
 
     Expanded around the normal quantile in powers of 1/``freedom`` (Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.7.5).  Raises ``StudyError`` for fewer degrees of freedom.
+    of Mathematical Functions, 26.7.5).
     """
-    if freedom < FEWEST_MACHINES - 1:
-        raise StudyError(f"A quantile needs at least 4 degrees of freedom, found {freedom}.")
     z = statistics.NormalDist().inv_cdf(share)
     terms = (
         z,

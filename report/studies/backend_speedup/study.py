@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -194,11 +194,8 @@ gpu.values(
     ),
     update_longer_host=partial(Run.longer_in_earlier, library="numpy", quantity="update_time"),
     floor=Run.floor_time,
-    floor_torch=partial(Run.floor_time, library="torch_cuda"),
     products_growth=partial(Run.growth, quantity=PRODUCTS, library="cupy"),
-    products_growth_torch=partial(Run.growth, quantity=PRODUCTS, library="torch_cuda"),
     growth=partial(Run.growth, quantity="time", library="cupy"),
-    growth_torch=partial(Run.growth, quantity="time", library="torch_cuda"),
 )
 gpu.values(
     "measured",
@@ -219,7 +216,6 @@ gpu.values(
     widest_time=partial(Run.time, size=WIDEST, library="numpy"),
     host_time=partial(Run.time, size=SOURCE, library="numpy"),
     time_cupy=partial(Run.time, size=SOURCE, library="cupy"),
-    time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
     spread=partial(results.largest_ratio, libraries=["numpy"]),
     spread_gpu=partial(results.largest_ratio, libraries=["cupy"]),
     spread_of_gains=results.ratio_of_gains,
@@ -508,24 +504,14 @@ def times(p: Paper) -> Iterator[Mapping[str, Content]]:
 _CHANGED: Final = {"Source's size": SOURCE, "Wide": LESS_WIDE}
 
 
-@study.table("changes", wide=True)
-def _by_change(p: Paper) -> Iterator[Mapping[str, Content]]:
+@changed.table("changes", wide=True)
+def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
     for change in CHANGES:
         row: dict[str, Content] = {"Change": change}
         for name, size in _CHANGED.items():
-            predicted = _of_changes(p, partial(changes.predicted, size=size), change)
-            row |= {
-                f"{name}: predicted": to_digits(predicted, 3),
-                f"{name}: measured": _of_changes(p, partial(changes.effect, size=size), change),
-            }
-        alone = partial(changes.effect, size=ONE_IMAGE)
-        yield {**row, "One image: measured": _of_changes(p, alone, change)}
-
-
-def _of_changes(p: Paper, get: Callable[..., Quantity], change: str) -> Quantity:
-    if p.changed is None:
-        return absent("effect", "1", "no machine has measured the changes")
-    return get(p.changed, change=change)
+            row[f"{name}: predicted"] = to_digits(changes.predicted(run, size, change), 3)
+            row[f"{name}: measured"] = changes.effect(run, size, change)
+        yield {**row, "One image: measured": changes.effect(run, ONE_IMAGE, change)}
 
 
 @study.table("memory", wide=True, digits={"CuPy (MB)": 3, "NumPy (MB)": 3})

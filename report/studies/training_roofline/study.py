@@ -173,7 +173,6 @@ def _clocks(p: Paper) -> dict[str, Quantity]:
         "t4_needed": to_digits(T4_CLOCK * needed, 3),
         "t4_always": to_digits(T4_CLOCK * p.source.remainders("low")[HEAVY].ratio, 3),
         "even_clock": to_digits(clocks["nominal"] / p.remainders[SMALL].by_print, 2),
-        "even_light": to_digits(clocks["nominal"] / p.remainders[LIGHT].ratio, 2),
         "even_heavy": to_digits(clocks["nominal"] / p.remainders[HEAVY].ratio, 2),
         "printed_clock": p.source.printed_clock,
         "laptop_cores": p.source.first_row("cores", "cores"),
@@ -183,8 +182,7 @@ def _clocks(p: Paper) -> dict[str, Quantity]:
 
 @source.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    small, heavy = p.remainders[SMALL], p.remainders[HEAVY]
-    least = p.source.remainders("low")
+    heavy, least = p.remainders[HEAVY], p.source.remainders("low")
     return {
         "small_least": least[SMALL].ratio,
         "small_by_print_least": least[SMALL].by_print,
@@ -193,8 +191,6 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
         "peak_factor": _factor(p, 1, 2),
         "run_factor": to_digits(_factor(p, 2, 3), 2),
         "paradox": p.corrections[3].ratio,
-        "small_ratio": small.ratio,
-        "small_by_print": small.by_print,
         "heavy_ratio": heavy.ratio,
         "light_ratio": p.remainders[LIGHT].ratio,
     }

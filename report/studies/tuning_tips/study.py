@@ -310,7 +310,7 @@ def _claim_that_pays(tip: str, subject: str) -> None:
             yield (exact("no right result", "1", 0) if is_wrong else run.speedup(trial)) > 1
 
     pays.__name__ = f"{tip}_pays"
-    cpu.claim(f"{subject} speeds up every network at both batch sizes")(pays)
+    cpu.claim(f"{subject} speeds up every compared network at each batch size")(pays)
 
 
 for _tip, (_, _subject) in TIPS.items():
