@@ -80,6 +80,8 @@ _EDITED: Final = (
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 #: The byline of a paper of other records; authors answer for the records of their edition alone.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
+#: Heads of a study's own records, its imported records, and by file why others are unusable.
+_Surveyed: TypeAlias = tuple[tuple[Listed, ...], tuple[StoredImport, ...], Mapping[str, str]]
 _Item = TypeVar("_Item", bound=Filed[Any])
 _Result = TypeVar("_Result")
 
@@ -89,7 +91,7 @@ class Chosen:
     """The inputs of a paper, and the fate of every record of its study.
 
     ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` are
-    made among the ``usable`` records.
+    made among the ``usable`` records.  ``surveyed`` are the heads of all records in the folder.
 
     ``origin`` is printed in the paper: the files ``records`` and ``reported``, relative to the data
     directory; ``devices``, the names of the machines; ``measured``, the day of the edition or of a
@@ -104,6 +106,7 @@ class Chosen:
     listing: Sequence[Mapping[str, Any]]
     usable: Sequence[Listed]
     choices: Choices
+    surveyed: _Surveyed
 
     @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
@@ -121,8 +124,9 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[C
     Raises ``RidgepointError`` as ``choose`` and ``compute`` do.
     """
     refused: dict[str, str] = {}
+    chosen: Chosen | None = None
     while True:
-        chosen = choose(study, data, asked, refused)
+        chosen = choose(study, data, asked, refused, earlier=chosen)
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
@@ -203,23 +207,25 @@ def choose(
     asked: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
+    earlier: Chosen | None = None,
 ) -> Chosen:
     """Choose the records of ``study``, and read them and all other data of its paper.
 
     ``asked`` names records of ``--use``, relative to ``data``; ``refused`` maps records to leave
-    out to the reason; ``editions`` replace those of ``data``.  Raises ``RecordError`` for a named
-    record that cannot be used, for a role without a machine, and for a bad record without a good
-    one in its place.
+    out to the reason; ``editions`` replace those of ``data``; what an ``earlier`` choice from the
+    same data has read is not read again.  Raises ``RecordError`` for a named record that cannot be
+    used, for a role without a machine, and for a bad record without a good one in its place.
     """
     edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
-    measured, bad = survey(study, data, Head)
-    published, bad_imports = survey(study, data, ImportedRecord)
-    bad |= {**bad_imports, **refused}
+    surveyed = earlier.surveyed if earlier else _survey(study, data)
+    known = {item.file: item for item in (earlier.files if earlier else ())}
+    measured, published, unreadable_files = surveyed
+    bad = {**unreadable_files, **refused}
     while True:
         usable = _usable(measured, study, bad, edition or _NO_EDITION, asked)
         imported = _usable(published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
         choices = choices_of(usable, edition, asked)
-        agreed, attachments, unreadable = _read_used(study, choices, imported, data)
+        agreed, attachments, unreadable = _read_used(study, choices, imported, data, known)
         if not unreadable:
             break
         bad |= unreadable
@@ -253,19 +259,32 @@ def choose(
         ),
         usable=usable,
         choices=agreed,
+        surveyed=surveyed,
     )
 
 
+def _survey(study: str, data: Path) -> _Surveyed:
+    """Read the heads of all records of a study, and its imported records."""
+    measured, bad = survey(study, data, Head)
+    published, bad_imports = survey(study, data, ImportedRecord)
+    return measured, published, bad | bad_imports
+
+
 def _read_used(
-    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
+    study: str,
+    choices: Choices,
+    imported: Sequence[StoredImport],
+    data: Path,
+    known: Mapping[str, Any],
 ) -> tuple[tuple[Choice[Record], ...], _Attachments, dict[str, str]]:
     """Read the chosen records; return the runs that agree, their attachments, and bad records.
 
-    Of pooled runs, only the attachments of the primary one are read.
+    Of pooled runs, only the attachments of the primary one are read.  Records that are ``known`` by
+    their files are not read again.
     """
 
     def read_checked(item: Filed[Any]) -> Stored:
-        return checked(read_record(data / item.file, data))
+        return known.get(item.file) or checked(read_record(data / item.file, data))
 
     shards: list[Filed[Any]] = []
     for choice in choices:

@@ -66,9 +66,10 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     ``line`` counts the claims that hold on all machines which the paper itself does not describe.
     """
     try:
-        replicas, _ = replicas_of(study, choose_for_report(study, data).inputs)
+        chosen = choose_for_report(study, data, earlier=paper)
     except RidgepointError:
         return {}  # without a usable record
+    replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
     own = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in own and r.claims]
     decided = compare(others, findings)
@@ -90,13 +91,18 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     }
 
 
-def choose_for_report(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
-    """Choose only the records ``asked`` for, by default one of each machine, without an edition."""
+def choose_for_report(
+    study: str, data: Path, asked: Sequence[str] = (), earlier: Chosen | None = None
+) -> Chosen:
+    """Choose only the records ``asked`` for, by default one of each machine, without an edition.
+
+    What an ``earlier`` choice has read is not read again.
+    """
     others: Mapping[str, str] = MappingProxyType({})
     if asked:
         files = (item.file for item in survey(study, data, Head)[0])
         others = {file: "not asked for" for file in files if file not in asked}
-    return choose(study, data, asked, others, editions={})
+    return choose(study, data, asked, others, editions={}, earlier=earlier)
 
 
 def read_original(study: str) -> Original:
@@ -117,14 +123,17 @@ def read_original(study: str) -> Original:
     return Original(findings, machines, declared.compared, commands)
 
 
-def replicas_of(study: str, inputs: Inputs) -> tuple[list[Replica], dict[str, str]]:
+def replicas_of(
+    study: str, inputs: Inputs, *, claims_only: bool = False
+) -> tuple[list[Replica], dict[str, str]]:
     """Evaluate each record alone; also return the reasons of those that fail, by file."""
     declared = _declared(study)
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
     for stored, label in zip(inputs.records, labels(inputs.records), strict=True):
         try:
-            replicas.append(Replica(stored, label, declared.evaluate(inputs, stored)))
+            findings = declared.evaluate(inputs, stored, claims_only=claims_only)
+            replicas.append(Replica(stored, label, findings))
         except Exception as error:  # so that one bad record stops no other
             reason = reason_of(error)
             named = stored.file in reason.partition(": ")[0]

@@ -36,7 +36,7 @@ from report.core.text.format import Style
 from report.evidence.audit import Check
 from report.evidence.runs import Run
 from report.paper.claims import judge
-from report.paper.findings import Figure, Findings, Inputs
+from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
@@ -299,14 +299,19 @@ class Study(Part[Data]):
             return findings
         return with_all_machines(findings, everything, inputs, self.compared)
 
-    def evaluate(self, everything: Inputs, stored: Stored) -> Findings:
+    def evaluate(
+        self, everything: Inputs, stored: Stored, *, claims_only: bool = False
+    ) -> Findings:
         """Evaluate the declarations on a CPU or GPU from the one record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """
         self._check_all((stored,))
         kind = "gpu" if stored.record.environment.gpu else "cpu"
-        return self._evaluate(replace(everything, records=(stored,), roles={}), kind)
+        inputs = replace(everything, records=(stored,), roles={})
+        if claims_only:
+            return Findings({}, {}, {}, claims=self._claims(self._data(inputs), kind))
+        return self._evaluate(inputs, kind)
 
     def _check_all(self, records: Iterable[Stored]) -> None:
         for stored in records:
@@ -330,23 +335,28 @@ class Study(Part[Data]):
         for id, figure in _results(declared.figures, data, None, kind).items():
             if figure and figure.drawing.panels:
                 figures[id] = figure
-        claims = {}
-        no_run = Statement(_NO_RUN, Range())
-        for id, claimed in _results(declared.claims, data, no_run, kind).items():
-            title, about = declared.claims[id].title, _ABOUT[declared.claims[id].part.kind]
-            claims[id] = replace(judge(id, _joined(claimed)), title=title, about=about)
         # Reconciliations and audits belong to the whole paper, not to one record.
         reconciliations = () if kind else self._reconciliations(data)
         return Findings(
             values=values,
             tables=tables,
             figures=figures,
-            claims=claims,
+            claims=self._claims(data, kind),
             reconciliations={r.id: r for r in reconciliations},
             audits=() if kind else tuple(self._audits(data)),
             facts={"measured": bool(files)} | _results(declared.texts, data, "", kind),
             key_figure=declared.key_figure,
         )
+
+    def _claims(self, data: Any, kind: str) -> dict[str, Claim]:
+        """Judge all claims, or only those on parts of one ``kind``."""
+        claims = {}
+        no_run = Statement(_NO_RUN, Range())
+        for id, claimed in _results(self._declarations.claims, data, no_run, kind).items():
+            item = self._declarations.claims[id]
+            judged = judge(id, _joined(claimed))
+            claims[id] = replace(judged, title=item.title, about=_ABOUT[item.part.kind])
+        return claims
 
 
 def _results(
