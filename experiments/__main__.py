@@ -35,7 +35,7 @@ from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
 from experiments.machine.conditions import pin_to_one_kind
-from experiments.machine.runtime import INSTALL, INSTALLS
+from experiments.machine.runtime import INSTALL_BY_PACKAGE, INSTALL_COMMAND
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
 from report.core.errors import RidgepointError, UsageError
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str]) -> int:
             traceback.print_exception(error)
         message = str(error)
         if isinstance(error, ModuleNotFoundError):
-            install = INSTALLS.get(error.name or "", INSTALL)
+            install = INSTALL_BY_PACKAGE.get(error.name or "", INSTALL_COMMAND)
             message = f"{error.name} is not installed; install it with: {install}"
         elif isinstance(error, OSError):
             # The error of a full disk does not name the file.

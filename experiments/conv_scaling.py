@@ -293,14 +293,14 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     _set_memory(factors)
     workload = build_workload(STUDY, factors, session.device)
     if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
-        few = msgspec.structs.replace(
+        short = msgspec.structs.replace(
             session.protocol,
             warmup_calls=_SETTLING.get(str(factors.get("layer")), session.protocol.warmup_calls),
             minimum_samples=_FEW_CALLS,
             maximum_samples=_FEW_CALLS,
             case_budget_s=_FEW_CALLS_S,
         )
-        return {"page_faults": sample_times(workload, few, session.device)["page_faults"]}
+        return {"page_faults": sample_times(workload, short, session.device)["page_faults"]}
     series = sample_times(workload, session.protocol, session.device)
     resident = resident_bytes()
     return series if resident is None else {**series, "resident_before": (resident,)}

@@ -93,10 +93,10 @@ def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[
     if not hasattr(os, "sched_setaffinity"):
         raise UnavailableError("This system cannot keep the loader off the cores that compute.")
     cores = os.sched_getaffinity(0)
-    own = set(sorted(cores)[: torch.get_num_threads()])
-    if own == cores:
+    computing = set(sorted(cores)[: torch.get_num_threads()])
+    if computing == cores:
         raise UnavailableError(
-            f"The loader needs a core of its own beside {len(own)} computing threads."
+            f"The loader needs a core of its own beside {len(computing)} computing threads."
         )
     images = RandomCrops(side, image, count * batch)
     loader: DataLoader[torch.Tensor] = DataLoader(
@@ -106,9 +106,9 @@ def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[
         prefetch_factor=AHEAD,
     )
     try:
-        os.sched_setaffinity(0, cores - own)
+        os.sched_setaffinity(0, cores - computing)
         loaded = iter(loader)  # starts the workers, which keep these cores
-        os.sched_setaffinity(0, own)
+        os.sched_setaffinity(0, computing)
         yield loaded
         del loaded  # ends the workers
     finally:

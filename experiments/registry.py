@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Experiment
-from experiments.machine.runtime import no_exit
+from experiments.machine.runtime import exit_raises
 from experiments.machine.text import period_text
 from report.core.errors import MeasurementError, UsageError, words_of
 
@@ -42,7 +42,7 @@ def load(name: str) -> Experiment:
     """
     module = module_of(name)
     try:
-        with no_exit():
+        with exit_raises():
             study = import_module(module).STUDY
     except SystemExit as error:
         raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error

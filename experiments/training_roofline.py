@@ -195,30 +195,30 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
     module, step = training_step(build_subject(STUDY, factors, session.device), session.device)
     step.call()  # allocates the momentum, and touches the memory
     names = [layer.name for layer in layers_of_case(STUDY, factors)]
-    layers = watched(module, names)
+    layers = _add_timing_hooks(module, names)
     count = session.protocol.minimum_samples
-    few = msgspec.structs.replace(session.protocol, maximum_samples=count)
+    short_protocol = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
-        series = timing.repeat_calls(step, few, timing.cpu_clock)
-    for way, times in layers.items():
-        if lost := [name for name in names if len(times[name]) != count]:
-            recorded = f"{len(times[lost[0]])} of {count} steps were recorded"
+        series = timing.repeat_calls(step, short_protocol, timing.cpu_clock)
+    for direction, times in layers.items():
+        if incomplete := [name for name in names if len(times[name]) != count]:
+            recorded = f"{len(times[incomplete[0]])} of {count} steps were recorded"
             raise MeasurementError(
-                f"Layer {lost[0]} {way}: {recorded}; experiments/training_roofline.py must learn "
-                "how it is differentiated."
+                f"Layer {incomplete[0]} {direction}: {recorded}; the hooks in "
+                "experiments/training_roofline.py cannot time it; add a case for it there."
             )
         steps = zip(*(times[name] for name in names), strict=True)
-        series[f"layer_{way}_time"] = tuple(chain.from_iterable(steps))
+        series[f"layer_{direction}_time"] = tuple(chain.from_iterable(steps))
     return series
 
 
-def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
-    """Return ``forward`` and ``backward`` durations (s) by layer; later steps append to them.
+def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+    """Add hooks that append forward and backward durations (s) to the returned lists by layer.
 
     Hooks surround the forward call of each layer, and the autograd node of the layer's result, so
-    that no time is assigned by the order or the shapes of operators.  Conversions of weights to
-    another precision belong to the layer in the forward pass only.  Sums of gradients at branches,
-    and autograd's work between nodes, belong to no layer.
+    that every time is measured at its layer, not inferred from the order or shapes of operators.
+    Conversions of weights to another precision belong to the layer in the forward pass only.  Sums
+    of gradients at branches, and autograd's work between nodes, belong to no layer.
     """
     began: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
@@ -229,7 +229,7 @@ def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list
     def leave(times: dict[str, list[float]], name: str, *arguments: object) -> None:
         times[name].append((time.perf_counter_ns() - began[name]) / 1e9)
 
-    def ended(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
+    def after_forward(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
         leave(forward, name)
         if output.grad_fn is not None:
             output.grad_fn.register_prehook(partial(enter, name))
@@ -238,7 +238,7 @@ def watched(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list
     for name in names:
         part = module.get_submodule(name)
         part.register_forward_pre_hook(partial(enter, name))
-        part.register_forward_hook(partial(ended, name))
+        part.register_forward_hook(partial(after_forward, name))
     return {"forward": forward, "backward": backward}
 
 

@@ -21,7 +21,7 @@ from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, pack, unpack
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
-from report.instruments.counters.ncu_output import complaint, part_of, read_table
+from report.instruments.counters.ncu_output import explain_error, part_of, read_table
 from report.instruments.trace import read_trace
 from tests.factory import DATA
 
@@ -124,9 +124,9 @@ def test_every_complaint_of_ncu_has_its_own_sentence() -> None:
         ("run on the GPU", "==WARNING== No kernels were profiled."),
         ("Failed to create nsight-lock", "==ERROR== Failed to create /home/somebody/nsight-lock."),
     ):
-        found = complaint(f"==PROF== Connected to process 7\n{said}\n")
+        found = explain_error(f"==PROF== Connected to process 7\n{said}\n")
         assert found and words in found and found.endswith(".") and "\n" not in found
-    assert complaint("==PROF== Disconnected") is None
+    assert explain_error("==PROF== Disconnected") is None
 
 
 TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"

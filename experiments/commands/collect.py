@@ -1,4 +1,4 @@
-"""``collect``: check what a class handed in, and copy the usable records into one folder."""
+"""``collect``: check the records that students submitted, and copy the usable ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from report.core.records.store import (
 _SITE: Final = "site.yaml"
 #: Written into a new folder of records, for the teacher to fill in.
 _SITE_TEXT: Final = """\
-# The words of the class's site and reports, as docs/publishing.md explains them.
+# Texts for the course's site and reports; see docs/publishing.md.
 # Remove the # in front of a line to use it.
 # title: Performance engineering, autumn 2026
 # course: CS 533, Example University
@@ -38,14 +38,14 @@ _SITE_TEXT: Final = """\
 # Where the site will be, with a slash at its end:
 # url: https://example.org/courses/perf/
 """
-_PACKED: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
+_ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Columns of the table, and the width of each.
 _COLUMNS: Final = (("who", 16), ("machine", 26), ("study", 16), ("usable for", 13))
 
 
 @dataclass
-class HandedIn:
-    """A file that was handed in, with its checks and the reason why it cannot be used, if any."""
+class Submission:
+    """A submitted file with its checks, and the reason why it cannot be used, if any."""
 
     path: Path
     who: str
@@ -54,7 +54,7 @@ class HandedIn:
     fault: str = ""
 
     def line(self) -> str:
-        """One line of the table: who, machine, study, use, and the fault or first note."""
+        """One line of the table: who, machine, study, use, and the error or first note."""
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         cells = [self.who, "–", "–", "nothing" if self.fault else "report"]
         if self.stored:
@@ -100,10 +100,10 @@ def collect(options: Namespace) -> int:
     return int(bad > 0)
 
 
-def _files(path: Path) -> Iterator[HandedIn]:
+def _files(path: Path) -> Iterator[Submission]:
     """List the records below a folder, or one record; links are listed and not followed."""
     if not path.is_dir() or path.is_symlink():
-        yield HandedIn(path, path.stem)
+        yield Submission(path, path.stem)
         return
     for folder, folders, names in os.walk(path):
         attached = {name.removesuffix(ENDING) for name in names if name.endswith(ENDING)}
@@ -111,17 +111,17 @@ def _files(path: Path) -> Iterator[HandedIn]:
         folders[:] = sorted(name for name in {*folders} - attached if name[0] != ".")
         for name in sorted((*names, *links)):
             file = Path(folder, name)
-            if name[0] != "." and (name.endswith((ENDING, *_PACKED)) or file.is_symlink()):
+            if name[0] != "." and (name.endswith((ENDING, *_ARCHIVES)) or file.is_symlink()):
                 parts = file.relative_to(path).parts
-                yield HandedIn(file, parts[0] if parts[1:] else file.stem)
+                yield Submission(file, parts[0] if parts[1:] else file.stem)
 
 
-def _check(file: HandedIn) -> None:
+def _check(file: Submission) -> None:
     """Read and check one file; whatever it holds, the others are read too."""
     path = file.path
     if path.is_symlink():
         file.fault = "is a link, which is not followed; hand in the file itself"
-    elif path.suffix in _PACKED:
+    elif path.suffix in _ARCHIVES:
         file.fault = "is packed; unpack it into the folder and collect again"
     else:
         file.stored, file.checks = check_file(path)
@@ -145,7 +145,7 @@ def _fault_of_study(folder: str, record: Record) -> str:
 
 
 def _fits(record: Record, study: str) -> bool:
-    """Whether a case of the record has only factors of the study, and the study's subjects."""
+    """Return True if a case of the record has only factors and subjects of the study."""
     factors = {factor.name: factor.possible for factor in registry.load(study).factors}
     subjects = factors.get("subject", (None,))  # None: a study without this factor
     for case in record.cases:
@@ -154,10 +154,10 @@ def _fits(record: Record, study: str) -> bool:
     return False
 
 
-def _compare(files: Sequence[HandedIn]) -> None:
+def _compare(files: Sequence[Submission]) -> None:
     """Refuse copies of one measurement, and note several records of one machine."""
-    seen: dict[str, HandedIn] = {}
-    machines: dict[tuple[str, str], HandedIn] = {}
+    seen: dict[str, Submission] = {}
+    machines: dict[tuple[str, str], Submission] = {}
     for file in files:
         if file.fault or not file.stored:
             continue
@@ -173,7 +173,7 @@ def _compare(files: Sequence[HandedIn]) -> None:
             file.checks.insert(0, RecordCheck("machine", note, "note"))
 
 
-def _copy(file: HandedIn, into: Path) -> None:
+def _copy(file: Submission, into: Path) -> None:
     """Copy a record with its attachments, never over another record and never through a link."""
     assert file.stored
     folder, name = file.path.parent.resolve(), file.path.name
@@ -197,7 +197,7 @@ def _refuse_links(*paths: Path) -> None:
             raise RecordError(f"{path}: is a link, through which nothing is written; remove it.")
 
 
-def _write_notes(files: Sequence[HandedIn], folder: Path) -> None:
+def _write_notes(files: Sequence[Submission], folder: Path) -> None:
     """Write a note for each student: all checks of the files that they handed in."""
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)

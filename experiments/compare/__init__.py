@@ -1,1 +1,1 @@
-"""Comparison of functions: a judge times them in turn, and checks every result."""
+"""Compare functions: a separate process times them in turn and checks every result."""

@@ -100,8 +100,8 @@ class Contestant:
     def call_hook(self, kind: str) -> None:
         """Call the function ``KIND_FUNCTION`` or ``KIND`` of the same file, if there is one."""
         file, colon, function = self.name.rpartition(":")
-        own, shared = (f"{file}{colon}{name}" for name in (f"{kind}_{function}", kind))
-        if hook := self.load(own) or self.load(shared):
+        specific, shared = (f"{file}{colon}{name}" for name in (f"{kind}_{function}", kind))
+        if hook := self.load(specific) or self.load(shared):
             hook()
 
 
@@ -382,11 +382,11 @@ class Court:
 
 def _refuse_clock(start_s: float, start_of_system_s: float) -> None:
     """Raise ``UnavailableError`` if the judge's clock runs unlike the system's."""
-    own = time.perf_counter() - start_s
+    clock = time.perf_counter() - start_s
     system = os.times().elapsed - start_of_system_s  # by a call of the system, not of a library
-    if abs(own - system) > _CLOCKS * system + _TICKS_S:
+    if abs(clock - system) > _CLOCKS * system + _TICKS_S:
         raise UnavailableError(
-            f"{_NONE}{own:.1f} s by the judge's clock were {system:.1f} s by the system's; unset "
+            f"{_NONE}{clock:.1f} s by the judge's clock were {system:.1f} s by the system's; unset "
             "LD_PRELOAD"
         )
 

@@ -29,7 +29,7 @@ from report.core.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
-from report.instruments.counters.ncu_output import PROGRAM_FAILED, complaint, read_table
+from report.instruments.counters.ncu_output import PROGRAM_FAILED, explain_error, read_table
 
 NAME: Final = "ncu"
 #: Time for counting (s): ncu only replays kernels, so that no case takes too long.
@@ -117,7 +117,7 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
     if names := metric_names(query.stdout):
         return metrics_for(compute_capability, names)
     raise RecordError(
-        complaint(query.stdout + query.stderr)
+        explain_error(query.stdout + query.stderr)
         or "ncu --query-metrics lists no metric; run it by hand to see why."
     )
 
@@ -135,7 +135,7 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
             if isinstance(message, Count):
                 finished[message.case] = message
         log = read_text(running.folder / "ncu.csv")
-        reason = _complaint(log, running.output())
+        reason = _explain_failure(log, running.output())
     try:
         profiled = {row.range for row in read_table(log)}
     except RecordError as error:
@@ -172,9 +172,9 @@ def _failed(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 
-def _complaint(log: str, output: str) -> str | None:
-    """Find ncu's complaint; if the profiled program failed, quote the program's last line."""
-    reason = complaint(f"{log}\n{output}")
+def _explain_failure(log: str, output: str) -> str | None:
+    """Explain ncu's error; if the profiled program failed, quote the program's last line."""
+    reason = explain_error(f"{log}\n{output}")
     if reason != PROGRAM_FAILED:
         return reason
     own_lines = re.sub("^==.*$", "", output, flags=re.MULTILINE)

@@ -25,13 +25,13 @@ from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Moment, Policy
-from report.core.system.processes import started
+from report.core.system.processes import managed_process
 
 #: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]
 
 #: Variables with the number of threads, which array libraries read when imported.
-_THREADS: Final = (
+_THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
 #: Time between two looks for messages (s); an interrupted run loses the messages of this time.
@@ -67,20 +67,17 @@ class Worker:
 def start_worker(
     task: Task, variables: Mapping[str, str] = {}, wrapper: Wrapper | None = None
 ) -> Iterator[Worker]:
-    """Start a worker on ``task``; on leaving, end it with its children.
-
-    ``variables`` are added to its environment.
-    """
+    """Start a worker with environment ``variables``; on exit, terminate it and its children."""
     with tempfile.TemporaryDirectory(prefix="ridgepoint-worker-") as name:
         folder = Path(name)
-        task_file, lines = folder / "task.json", folder / "lines.jsonl"
+        task_file, results = folder / "task.json", folder / "lines.jsonl"
         task_file.write_bytes(msgspec.json.encode(task))
-        lines.touch()
-        command = (sys.executable, "-m", worker.__name__, str(task_file), str(lines))
-        threads = dict.fromkeys(_THREADS, str(task.session.threads))
+        results.touch()
+        command = (sys.executable, "-m", worker.__name__, str(task_file), str(results))
+        threads = dict.fromkeys(_THREAD_VARIABLES, str(task.session.threads))
         with (
             (folder / "output.txt").open("wb") as output,
-            started(
+            managed_process(
                 (*(wrapper(folder) if wrapper else ()), *command),
                 cwd=ROOT,
                 env={**os.environ, **threads, **variables},

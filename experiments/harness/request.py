@@ -142,7 +142,7 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
 
 
 def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """Reduce a protocol to the memory policies of this machine; give reasons for missing ones.
+    """Reduce a protocol to the memory policies available here; return the others' reasons.
 
     If only one policy is available, it gets the largest planned number of processes.
     """

@@ -37,23 +37,23 @@ _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
 _CEILINGS_AGAIN: Final = 3
 
 
-class RoundTurn(NamedTuple):
-    """One process: its number under its policy."""
+class RoundId(NamedTuple):
+    """Memory policy of a round, and the number of its process among the policy's processes."""
 
     process: int
     policy: Policy
 
 
-def plan_turns(processes: Mapping[Policy, int]) -> tuple[RoundTurn, ...]:
+def plan_turns(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
     """List all processes in order; policies alternate, and reverse their order every time."""
-    turns: list[RoundTurn] = []
+    turns: list[RoundId] = []
     for process in range(1, max(processes.values(), default=0) + 1):
-        present = [RoundTurn(process, policy) for policy, n in processes.items() if process <= n]
+        present = [RoundId(process, policy) for policy, n in processes.items() if process <= n]
         turns += present if process % 2 else present[::-1]
     return tuple(turns)
 
 
-def shuffle_cases(cases: Iterable[int], seed: int, turn: RoundTurn) -> tuple[int, ...]:
+def shuffle_cases(cases: Iterable[int], seed: int, turn: RoundId) -> tuple[int, ...]:
     """Put the cases of one process into a random order that the seed reproduces."""
     order = sorted(cases)
     Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)
@@ -123,7 +123,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         """Remaining seconds of the budget times ``share``, after all rounds in the journal."""
         return share * budget - sum(result.seconds for result in journal.rounds)
 
-    def run(turn: RoundTurn, selected: Iterable[int], start: float, share: float) -> None:
+    def run(turn: RoundId, selected: Iterable[int], start: float, share: float) -> None:
         turn_cases = {case: cases[case] for case in shuffle_cases(selected, protocol.seed, turn)}
         results = len(journal.rounds)
         for part, text in _run_turn(turn, turn_cases, study, session, journal, observer):
@@ -138,7 +138,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
     further = []
     for policy, count in protocol.processes.items():
         repeats = min(REPEATS, sum(turn.policy == policy for turn in own))
-        further += [(RoundTurn(count + 1 + repeat, policy), count) for repeat in range(repeats)]
+        further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
     for number, (turn, count) in enumerate(further):
         disturbed = disturbed_cases(cases, journal.rounds, turn.policy, count)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
@@ -178,14 +178,14 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
 
 
 def _run_turn(
-    turn: RoundTurn,
+    turn: RoundId,
     cases: Mapping[int, Factors],
     study: Experiment,
     session: Session,
     journal: Journal,
     observer: Observer,
 ) -> Iterator[tuple[float, str]]:
-    """Measure the cases that the journal lacks for one process.
+    """Measure the cases of one process and memory policy that are not yet in the journal.
 
     Yields the finished share of the cases and a text after each case.
     """
@@ -193,8 +193,8 @@ def _run_turn(
     for result in journal.rounds:
         if (result.round.process, result.round.policy) == turn:
             finished.add(result.case)
-    waiting = {case: factors for case, factors in cases.items() if case not in finished}
-    task = new_task(study, "time", replace(session, process=turn.process), waiting, turn.policy)
+    unmeasured = {case: factors for case, factors in cases.items() if case not in finished}
+    task = new_task(study, "time", replace(session, process=turn.process), unmeasured, turn.policy)
     for result in run_cases(study, task, observer.debug):
         journal.append(result)
         finished.add(result.case)

@@ -187,10 +187,10 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
     if not saved and not journal.rounds:
         journal.remove()
         return "No case finished, so nothing was saved."
-    own = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
+    planned = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
     again = shlex.join((*journal.header.command, *request.folder_options, "--resume"))
     record = f" (close {request.study} writes a record of them)" if saved else ""
-    return f"{saved} of {own} cases are saved{record}; continue with: {again}"
+    return f"{saved} of {planned} cases are saved{record}; continue with: {again}"
 
 
 def _measure_cases(

@@ -11,27 +11,27 @@ from typing import Any, Final, NoReturn
 from experiments.harness.study import Device
 from report.core.errors import MeasurementError, UsageError, words_of
 
-INSTALL: Final = "python -m pip install -e '.[experiments]'"
-_NETWORKS: Final = (
+INSTALL_COMMAND: Final = "python -m pip install -e '.[experiments]'"
+_INSTALL_NETWORKS: Final = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
 #: Commands that install packages needed by some runs only; ``--no-deps`` keeps the installed torch.
-INSTALLS: Final = {
-    "torchvision": _NETWORKS,
-    "timm": _NETWORKS,
+INSTALL_BY_PACKAGE: Final = {
+    "torchvision": _INSTALL_NETWORKS,
+    "timm": _INSTALL_NETWORKS,
     "submitit": "python -m pip install -e '.[slurm]' (or give --export-sbatch FILE)",
 }
 
 
 def usable_processors() -> set[int]:
-    """Return the processors that this process may use: its affinity if the system shows it."""
+    """Return the logical processors that this process may use, by its affinity if known."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
 
 
 def cores_available() -> int:
-    """Count the processors that this process may use."""
+    """Count the logical processors that this process may use."""
     return len(usable_processors())
 
 
@@ -44,20 +44,20 @@ def checked_threads(threads: int | None) -> int:
 
 
 @contextmanager
-def no_exit() -> Iterator[None]:
-    """Let the code of users raise ``SystemExit`` where ``os._exit`` would end this process."""
-    own, leave = os.getpid(), os._exit
+def exit_raises() -> Iterator[None]:
+    """Make ``os._exit`` raise ``SystemExit`` in this process; forked children still exit."""
+    process, exit_now = os.getpid(), os._exit
 
     def refuse(code: int) -> NoReturn:
-        if os.getpid() != own:
-            leave(code)
+        if os.getpid() != process:
+            exit_now(code)
         raise SystemExit(f"os._exit({code})")
 
     vars(os)["_exit"] = refuse
     try:
         yield
     finally:
-        vars(os)["_exit"] = leave
+        vars(os)["_exit"] = exit_now
 
 
 def import_torch() -> Any:
@@ -70,7 +70,7 @@ def import_torch() -> Any:
         raise
     except BaseException as error:  # a broken installation raises anything, even SystemExit
         raise MeasurementError(
-            f"PyTorch cannot be imported ({words_of(error)}); install it with: {INSTALL}"
+            f"PyTorch cannot be imported ({words_of(error)}); install it with: {INSTALL_COMMAND}"
         ) from error
     return torch
 

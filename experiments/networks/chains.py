@@ -98,15 +98,15 @@ def alexnet() -> nn.Sequential:
 def vgg16() -> nn.Sequential:
     """Build VGG-16: ``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
 
-    A stage has convolutions of 3 × 3 that keep the extents, and a pooling that halves them.
+    A stage has convolutions of 3 × 3 that keep height and width, and a pooling that halves both.
     """
     parts = OrderedDict[str, nn.Module]()
-    before = 3
+    in_channels = 3
     for stage, (count, channels) in enumerate(_STAGES, start=1):
         for number in range(1, count + 1):
-            parts[f"conv{stage}_{number}"] = nn.Conv2d(before, channels, 3, padding=1)
+            parts[f"conv{stage}_{number}"] = nn.Conv2d(in_channels, channels, 3, padding=1)
             parts[f"relu{stage}_{number}"] = nn.ReLU()
-            before = channels
+            in_channels = channels
         parts[f"pool{stage}"] = nn.MaxPool2d(2)
     parts.update(_classifier(512 * 7 * 7))
     return nn.Sequential(parts)

@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from experiments.machine.runtime import INSTALLS, import_torch, no_exit
+from experiments.machine.runtime import INSTALL_BY_PACKAGE, exit_raises, import_torch
 from report.core.errors import MeasurementError, RidgepointError, UsageError, words_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def users_code(network: str) -> Iterator[None]:
         os.fdopen(os.dup(2), "w", errors="replace") as own,
         redirect_stdout(own),
         redirect_stderr(own),
-        no_exit(),
+        exit_raises(),
     ):
         try:
             yield
@@ -77,7 +77,7 @@ def _require(*packages: str) -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MeasurementError(
-                f"{package} is not installed; install it with: {INSTALLS[package]}"
+                f"{package} is not installed; install it with: {INSTALL_BY_PACKAGE[package]}"
             )
     import_torch()
 

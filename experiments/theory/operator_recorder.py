@@ -48,7 +48,7 @@ from report.core.records.operations import (
 #: They ask for a device or mark a place in a profile, and compute nothing.
 _SILENT: Final = frozenset({"prim", "profiler"})
 _SUM: Final = "add.Tensor"
-#: What to do where something else than the batch grows.
+#: Remedy if a dimension other than the batch grows.
 _MARK: Final = "write N where the batch stands, such as --input 128,N,512"
 #: Attention whose scores a function changes; it takes queries, keys and values first.
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
@@ -109,7 +109,7 @@ class Recorder(DispatchMode):
         self.operators: list[Operator] = []
         #: The operators before ``restart``.
         self.history: tuple[Operator, ...] = ()
-        #: What torch's own counter says of an operator, by its number.
+        #: FLOPs of an operator by torch's own counter, by the operator's number.
         self.flops: dict[int, int] = {}
         #: Operators of the forward pass, and how many it may have.
         self.forward, self.most = 0, sys.maxsize

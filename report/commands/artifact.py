@@ -143,15 +143,15 @@ def split_name(name: str) -> dict[str, str]:
 def _runs(study: str, data: Path, files: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield machine, software and minutes of each used record."""
     for stored in survey(study, data, Head)[0]:
-        head, own = stored.record, stored.record.environment
+        head, machine = stored.record, stored.record.environment
         if stored.file not in files:
             continue
         begun, ended = map(datetime.fromisoformat, (head.started, head.finished))
-        memory = f"{own.memory_bytes / 2**30:.0f} GiB of memory"
-        system = own.operating_system.partition(", Linux")[0]
+        memory = f"{machine.memory_bytes / 2**30:.0f} GiB of memory"
+        system = machine.operating_system.partition(", Linux")[0]
         yield {
-            "machine": f"{own.label} ({own.cpu.cores_available} cores, {memory})",
-            "software": f"{system}, Python {own.python}, PyTorch {own.torch.version}",
+            "machine": f"{machine.label} ({machine.cpu.cores_available} cores, {memory})",
+            "software": f"{system}, Python {machine.python}, PyTorch {machine.torch.version}",
             "minutes": max(1, round((ended - begun).total_seconds() / 60)),
         }
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from report.core.system.processes import started
+from report.core.system.processes import managed_process
 from report.engine.steps import BuildRequest, is_report, study_of
 
 
@@ -22,7 +22,7 @@ def run_build(
 
     The process leaves the terminal's group, so that Ctrl-C reaches only its parent.
     """
-    with started(
+    with managed_process(
         [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
         cwd=project,
         env=os.environ if environment is None else environment,

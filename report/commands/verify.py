@@ -29,9 +29,9 @@ from report.paper.claims import first_few
 from report.studies import STUDIES
 
 #: The folder that keeps both builds if they differ.
-BOTH: Final = "verify"
+BUILDS_FOLDER: Final = "verify"
 #: Files and folders of the project that a build needs.
-_NEEDED: Final = ("build.py", "report", "figures", "templates", "data")
+_PROJECT_FILES: Final = ("build.py", "report", "figures", "templates", "data")
 #: Bytes that are printed around the first difference.
 _BYTES: Final = 60
 #: A line of a manifest: digest and file.
@@ -62,11 +62,11 @@ def verify(options: Namespace) -> int:
         say(f"Files that differ: {len(differences)}")
         for name, difference in differences.items():
             print(f"  {name}: {difference}")
-        print(f"Both builds are kept in {request.out / BOTH}; {DIGESTS} was not written.")
+        print(f"Both builds are kept in {request.out / BUILDS_FOLDER}; {DIGESTS} was not written.")
     else:
         say(
-            f"The same bytes: {len(files)} files, built twice from nothing, with another folder, "
-            f"time zone, locale, hash seed and umask.\n{request.out / DIGESTS}"
+            f"Reproducible: {len(files)} files are identical in two clean builds that differ in "
+            f"folder, time zone, locale, hash seed and umask.\n{request.out / DIGESTS}"
         )
     return 1 if differences else 0
 
@@ -76,42 +76,42 @@ def build_twice(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Build ``request`` twice from nothing, in two copies of ``project``, and compare the bytes.
 
-    Writes ``MANIFEST.sha256`` to ``request.out`` if all are equal, else keeps both builds there.
+    Writes ``DIGESTS`` to ``request.out`` if all are equal, else keeps both builds there.
     Returns the digest of each file, and the first difference of each file that differs.
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
     with only_build(request.out, announce), stage_in(request.out) as stage:
-        outs = [stage / BOTH / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
+        outs = [stage / BUILDS_FOLDER / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
         for number, name in enumerate(ENVIRONMENTS):
             announce(f"the {name} build", number / 2, "")
             _build(name, request._replace(out=outs[number]), project)
-        files, others = map(digests_of, outs)
+        digests, second_digests = map(digests_of, outs)
         differences: dict[str, str] = {}
-        for name in sorted({name for name, _ in files.items() ^ others.items()}):
+        for name in sorted({name for name, _ in digests.items() ^ second_digests.items()}):
             differences[name] = first_difference(outs[0] / name, outs[1] / name)
         try:
-            (stage / DIGESTS).write_text(digest_lines(files), "utf-8", newline="\n")
+            (stage / DIGESTS).write_text(digest_lines(digests), "utf-8", newline="\n")
             if differences:
-                put_folder(BOTH, request.out, stage)
+                put_folder(BUILDS_FOLDER, request.out, stage)
             else:
                 install(stage / DIGESTS, request.out / DIGESTS)
         except OSError as error:
             raise unwritable(error) from error
-    return files, differences
+    return digests, differences
 
 
 def _build(name: str, request: BuildRequest, project: Path) -> None:
-    """Build in a copy of the project, and of the data, beside ``request.out``."""
+    """Copy the project and the data next to ``request.out`` and build there."""
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
-    copies = {folder / name: project / name for name in _NEEDED} | {data: request.data}
-    hidden = shutil.ignore_patterns("__pycache__", ".*")
+    copies = {folder / name: project / name for name in _PROJECT_FILES} | {data: request.data}
+    ignore_hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
         folder.mkdir(parents=True)
         for target, source in copies.items():
             if source.is_dir():
-                shutil.copytree(source, target, ignore=hidden, copy_function=_copy)
+                shutil.copytree(source, target, ignore=ignore_hidden, copy_function=_copy)
             else:
                 shutil.copyfile(source, target)
     except OSError as error:

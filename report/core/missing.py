@@ -1,4 +1,4 @@
-"""Missing numbers: each has a reason and none is a zero."""
+"""Missing numbers: each has a reason and is never represented as zero."""
 
 from __future__ import annotations
 

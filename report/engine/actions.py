@@ -328,8 +328,8 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
         shutil.copyfile(folder / SAMPLES, page / SAMPLES)
         shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
     details = _read(folder / DETAILS)
-    shown = {key: details[key] for key in ("values", "series", "records")}
-    scripts = {"details": script_of("details", shown)}
+    page_details = {key: details[key] for key in ("values", "series", "records")}
+    scripts = {"details": script_of("details", page_details)}
     for name, figure in _read(folder / OPENED).items():
         scripts[f"figures/{name}"] = script_of("figure", figure)
     (page / "figures").mkdir(exist_ok=True)

@@ -68,13 +68,13 @@ class Index:
         """Load the index of ``out``; start empty if it is damaged."""
         self._out, self._digests = out, dict[str, str | None]()
         content = _read(INDEX, out)
-        #: Whether a build has written to the folder before.
+        #: True if a build has written to the folder before.
         self.used = content is not None
         self.files: dict[str, list[Any]] = {}
         self.tex: Mapping[str, Any] = {}
         with suppress(*_DAMAGE):
             self.files, self.tex = dict(content["files"]), dict(content["tex"])
-        #: Whether it differs from the file.
+        #: True if this index differs from its file.
         self.changed = False
 
     @property

@@ -118,15 +118,17 @@ class Chosen:
         return (*files, *self.inputs.imported)
 
 
-def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+def compute_usable(
+    study: str, data: Path, requested: Sequence[str] = ()
+) -> tuple[Chosen, Findings]:
     """Choose the inputs of a study and compute it, leaving out records with which it fails.
 
-    Raises ``RidgepointError`` as ``choose`` and ``compute`` do.
+    Raises ``RidgepointError`` if the data cannot be chosen (see ``choose``) or computed.
     """
     refused: dict[str, str] = {}
     chosen: Chosen | None = None
     while True:
-        chosen = choose(study, data, asked, refused, earlier=chosen)
+        chosen = choose(study, data, requested, refused, earlier=chosen)
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
@@ -204,16 +206,16 @@ def _line(error: Exception, *folders: Path) -> str:
 def choose(
     study: str,
     data: Path,
-    asked: Sequence[str] = (),
+    requested: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
     earlier: Chosen | None = None,
 ) -> Chosen:
     """Choose the records of ``study``, and read them and all other data of its paper.
 
-    ``asked`` names records of ``--use``, relative to ``data``; ``refused`` maps records to leave
-    out to the reason; ``editions`` replace those of ``data``; what an ``earlier`` choice from the
-    same data has read is not read again.  Raises ``RecordError`` for a named record that cannot be
+    ``requested`` names records of ``--use``, relative to ``data``; ``refused`` maps omitted records
+    to the reason; ``editions`` replace the editions of ``data``; files that an ``earlier``
+    choice has read are not read again.  Raises ``RecordError`` for a named record that cannot be
     used, for a role without a machine, and for a bad record without a good one in its place.
     """
     edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
@@ -222,9 +224,9 @@ def choose(
     measured, published, unreadable_files = surveyed
     bad = {**unreadable_files, **refused}
     while True:
-        usable = _usable(measured, study, bad, edition or _NO_EDITION, asked)
+        usable = _usable(measured, study, bad, edition or _NO_EDITION, requested)
         imported = _usable(published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
-        choices = choices_of(usable, edition, asked)
+        choices = choices_of(usable, edition, requested)
         agreed, attachments, unreadable = _read_used(study, choices, imported, data, known)
         if not unreadable:
             break
@@ -236,7 +238,7 @@ def choose(
             reasons = altered if item.file in usable_files else bad
             reasons[item.file] = _EDITED.format(item.file)
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
-    foreign = editions is None and bool(asked or (edition is None and data != PROJECT))
+    foreign = editions is None and bool(requested or (edition is None and data != PROJECT))
     inputs = _inputs(study, data, agreed, imported, attachments, edition or _NO_EDITION)
     return Chosen(
         inputs=inputs,
@@ -312,17 +314,17 @@ def _read_used(
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
     """Describe the chosen records for the paper, see ``Chosen``."""
-    days, asked = [edition.date or ""], list[str]()
+    days, requested = [edition.date or ""], list[str]()
     for choice in choices:
         for run in choice.used:
             days.append(run.record.started[:10])
-            asked += run.files if choice.by == "--use" else ()
+            requested += run.files if choice.by == "--use" else ()
     return {
         "records": list(inputs.files),
         "reported": inputs.reported_file,
         "devices": labels(inputs.records),
         "measured": max(days) or None,
-        "asked": asked,
+        "asked": requested,
     }
 
 
@@ -331,21 +333,21 @@ def _usable(
     folder: str,
     bad: Mapping[str, str],
     edition: Edition,
-    asked: Sequence[str] = (),
+    requested: Sequence[str] = (),
 ) -> tuple[_Item, ...]:
     """Return the good records of a folder; edited ones only if named, or if there are no others.
 
     Raises ``RecordError`` for a bad record that is named, or that no good one can replace.
     """
-    named = {*edition.files, *asked}
+    named = {*edition.files, *requested}
     good = [item for item in items if item.file not in bad]
     machines = {machine for machine in edition.roles.values() if isinstance(machine, str)}
-    lost = machines - {item.record.environment.key for item in good}
+    absent = machines - {item.record.environment.key for item in good}
     for file, reason in bad.items():
         # The machine's key stands between the time and the hash of a file name.  It is compared
         # whole, since it may be the beginning of another key.
         key = file.partition("-")[2].rpartition("-")[0]
-        needed = file in named or key in lost or not good
+        needed = file in named or key in absent or not good
         if needed and file.rpartition("/")[0] == folder:
             raise RecordError(reason)
     return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
@@ -462,16 +464,15 @@ def _choice_by_role(choices: Choices) -> dict[Role, Choice[Head]]:
     return by_role
 
 
-def accept_records(study: str, data: Path, asked: Sequence[str]) -> Path:
-    """Write the roles that machines have with the records ``asked`` to ``editions.yaml``.
+def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
+    """Write the roles of machines in a paper on the ``requested`` records to ``editions.yaml``.
 
     The edition names a machine by its key, so that a later run there changes the paper; it names
     files if they are not the machine's newest full runs.  Returns the written file.  Raises
-    ``RecordError`` for records that cannot be used, and for a quick run that would replace a full
-    one.
+    ``RecordError`` for unusable records, and for a quick run that would replace a full one.
     """
     edition = read_editions(data, STUDIES).get(study)
-    chosen = choose(study, data, asked)
+    chosen = choose(study, data, requested)
     before = _choice_by_role(choose(study, data).choices)
     after = _choice_by_role(chosen.choices)
     for role, choice in after.items():

@@ -163,9 +163,9 @@ class BuildPlan:
         }
         for prefix, folder in folders.items():
             if name.startswith(prefix):
-                own = name.removeprefix(prefix)
-                path = f"{folder}/{own}"
-                if not own.startswith(SHARED) or os.path.lexists(path):
+                file = name.removeprefix(prefix)
+                path = f"{folder}/{file}"
+                if not file.startswith(SHARED) or os.path.lexists(path):
                     return path
         return f"{self.root}/{name}"
 
@@ -226,7 +226,7 @@ class BuildPlan:
         return steps
 
     def _is_complete(self, study: str, rebuilt: Collection[str]) -> bool:
-        """Whether all outputs that steps over several studies read exist as they were built."""
+        """Return True if all outputs that steps over several studies read exist unaltered."""
         for kind in READ:
             entry = self.built.get(f"{study}/{kind}")
             if entry is None or (study not in rebuilt and any(self.altered(entry))):
@@ -234,12 +234,12 @@ class BuildPlan:
         return True
 
     def _has_format(self, study: str, name: str) -> bool:
-        """Whether the document of ``study`` was converted to this format."""
+        """Return True if the document of ``study`` was converted to this format."""
         entry = self.built.get(f"{study}/document")
         return entry is not None and name in entry.inputs["formats"].split()
 
     def _has_pdf(self, study: str) -> bool:
-        """Whether the PDF lies beside the page of ``study``."""
+        """Return True if the PDF of ``study`` exists beside its page."""
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def inputs(self, step: BuildStep, built: Mapping[str, StepEntry]) -> dict[str, str]:

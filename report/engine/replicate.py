@@ -24,29 +24,28 @@ from report.paper.study import Study
 from report.studies import module_of
 
 
-def compute_room(room: str, data: Path, asked: Sequence[str] = ()) -> tuple[Chosen, Findings]:
-    """Choose the records of a paper or of a replication report, and compute its findings.
+def compute_room(room: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+    """Choose the records of the paper or replication report ``room``, and compute its findings.
 
-    Raises ``RidgepointError`` as ``compute_usable`` does.
+    Raises ``RidgepointError`` if a requested record, or all records, cannot be used.
     """
-    return (
-        compute_report(room, data, asked) if is_report(room) else compute_usable(room, data, asked)
-    )
+    compute = compute_report if is_report(room) else compute_usable
+    return compute(room, data, requested)
 
 
-def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen, Findings]:
-    """Report on the records ``asked`` for, by default one of each machine in ``data``.
+def compute_report(room: str, data: Path, requested: Sequence[str]) -> tuple[Chosen, Findings]:
+    """Report on the ``requested`` records, by default on one of each machine in ``data``.
 
-    Raises ``RidgepointError`` for a record that is asked for and cannot be used.
+    Raises ``RidgepointError`` for a requested record that cannot be used.
     """
     study = study_of(room)
-    chosen = choose_for_report(study, data, asked)
+    chosen = choose_for_report(study, data, requested)
     original = read_original(study)
     replicas, refused = replicas_of(study, chosen.inputs)
-    if refused and asked:
+    if refused and requested:
         raise RidgepointError(next(iter(refused.values())))
     listing, notices, left_out = chosen.listing, chosen.notices, list[str]()
-    if asked:
+    if requested:
         used = {file for replica in replicas for file in replica.files}
         listing = [record for record in listing if record["file"] in used]
         notices = tuple(notice for notice in notices if any(map(notice.__contains__, used)))
@@ -56,8 +55,8 @@ def compute_report(room: str, data: Path, asked: Sequence[str]) -> tuple[Chosen,
     records = tuple(replica.stored for replica in replicas)
     inputs = replace(chosen.inputs, records=records, imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
-    own = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
-    return own, report(original, replicas, left_out)
+    reported = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
+    return reported, report(original, replicas, left_out)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
@@ -70,8 +69,8 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     except RidgepointError:
         return {}  # without a usable record
     replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
-    own = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
-    others = [r for r in replicas if r.stored.record.environment.key not in own and r.claims]
+    in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
+    others = [r for r in replicas if r.stored.record.environment.key not in in_paper and r.claims]
     decided = compare(others, findings)
     outcomes = [outcome(judgements) for judgements in decided.values()]
     holding, contrary = outcomes.count("A"), outcomes.count("C")
@@ -92,17 +91,17 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 
 
 def choose_for_report(
-    study: str, data: Path, asked: Sequence[str] = (), earlier: Chosen | None = None
+    study: str, data: Path, requested: Sequence[str] = (), earlier: Chosen | None = None
 ) -> Chosen:
-    """Choose only the records ``asked`` for, by default one of each machine, without an edition.
+    """Choose only the ``requested`` records, by default one of each machine, without an edition.
 
-    What an ``earlier`` choice has read is not read again.
+    Files that an ``earlier`` choice has read are not read again.
     """
     others: Mapping[str, str] = MappingProxyType({})
-    if asked:
+    if requested:
         files = (item.file for item in survey(study, data, Head)[0])
-        others = {file: "not asked for" for file in files if file not in asked}
-    return choose(study, data, asked, others, editions={}, earlier=earlier)
+        others = {file: "not asked for" for file in files if file not in requested}
+    return choose(study, data, requested, others, editions={}, earlier=earlier)
 
 
 def read_original(study: str) -> Original:

@@ -16,7 +16,8 @@
 ====================  =======================================================================
 
 Input files are named as in the project, also where --data names another folder: ``data/…``,
-``templates/…``, ``report/…``.  Outputs are named relative to ``out/``.  A step depends on all code
+``templates/…``, ``report/…``.  Outputs are named relative to ``out/``.  A *room* is the name of a
+paper or of a replication report, under which its outputs are stored.  A step depends on all code
 that the import contracts allow it, so that a change of one study's module rebuilds one paper.
 """
 
@@ -108,8 +109,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: What the step ``study`` of a report also depends on: the paper's own data, if the report is made
-#: from other data than the project's.
+#: Further inputs of the step ``study`` of a report on other data than the project's: the paper's.
 _ORIGINAL: Final = (f"paper/{_STUDY}/", "paper/editions.yaml")
 #: Kind of step → the kinds of steps that it reads, each with how the read outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -181,7 +181,7 @@ class BuildStep(NamedTuple):
 
 
 def is_report(room: str) -> bool:
-    """Whether a room is that of a replication report, and not of the paper itself."""
+    """Return True if the room belongs to a replication report, not to the paper itself."""
     return room.endswith(REPORT)
 
 

@@ -78,8 +78,8 @@ def replayed(case: Case) -> CallReplay | Missing:
         return _NO_HISTORY
     history = requests([int(c) for c in (*before, *call)], [int(owner) for owner in owners])
     start = replay(history[: len(before)])[-1]
-    own = history[len(before) :]
-    return CallReplay(own, replay(own, start))
+    events = history[len(before) :]
+    return CallReplay(events, replay(events, start))
 
 
 def reconciliations(case: Case, id: str, subject: str) -> tuple[Reconciliation, ...]:

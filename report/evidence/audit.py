@@ -152,7 +152,7 @@ class Check:
 
     @property
     def verdict(self) -> AuditVerdict:
-        """Whether the number follows from its inputs."""
+        """Verdict on the derived number, by recomputing it from its inputs."""
         if self.derived.interval.meets(Interval(self.recomputed, self.recomputed)):
             return "agrees"
         return "rounds" if self.derived.interval.meets(self.possible) else "differs"
@@ -177,7 +177,7 @@ class Check:
         return next(exactly, None) or next(nearly, None)
 
     def explained_by(self, known: KnownFactor, slack: Fraction = Fraction(0)) -> bool:
-        """Whether the factor gives the number as printed, up to a relative ``slack``."""
+        """Return True if the factor reproduces the printed number within a relative ``slack``."""
         low, high = self.possible.low * known.ratio, self.possible.high * known.ratio
         moved = Interval(low * (1 - slack), high * (1 + slack))
         return self.derived.interval.meets(moved)
@@ -261,5 +261,5 @@ def share(part: Fraction, whole: Fraction) -> Fraction:
 
 
 def count_by_verdict(checks: Iterable[Check]) -> Counter[AuditVerdict]:
-    """How many checks have each verdict."""
+    """Count the checks by verdict."""
     return Counter(item.verdict for item in checks)

@@ -50,7 +50,7 @@ class Run(MeasuredDevice):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the cases ran on a GPU."""
+        """True if the cases ran on a GPU."""
         return self.stored.record.environment.device == "cuda"
 
     @property

@@ -19,7 +19,7 @@ from report.theory.shapes import check
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a build can use a record, whether the next build does, and as what or why not."""
+    """Use of a record: possible or not, in the next build or not, and its role or the reason."""
 
     usable: bool
     used: bool

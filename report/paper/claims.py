@@ -236,18 +236,18 @@ def processes_to_decide(result: Estimate, range: Range, count: int) -> int | Non
 
 
 def _processes_for_level(count: int, reached: float) -> int:
-    """Processes that reach the level of papers, if ``count`` of them reach ``reached``.
+    """Return the number of processes for papers' confidence, if ``count`` reach ``reached``.
 
-    What is lost halves with each further process (see ``median_interval``).
+    The error probability halves with each further process (see ``median_interval``).
     """
-    lost = 1 - reached
-    if lost <= 1 - CONFIDENCE + _ROUNDING:
+    error = 1 - reached
+    if error <= 1 - CONFIDENCE + _ROUNDING:
         return count + 1
-    return count + math.ceil(math.log2(lost / (1 - CONFIDENCE)))
+    return count + math.ceil(math.log2(error / (1 - CONFIDENCE)))
 
 
 def _processes(quantity: Quantity) -> tuple[int, bool]:
-    """The processes behind the series that has fewest, and whether several series are compared."""
+    """Return the smallest number of processes of a series, and whether series are several."""
     counts = [len(leaf.processes) for leaf in quantity.leaves if isinstance(leaf, Sampled)]
     return min(counts, default=1), len(counts) > 1
 

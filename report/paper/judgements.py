@@ -76,10 +76,10 @@ class Replica:
 
     @property
     def claims(self) -> dict[str, Claim]:
-        """The claims that read this record, and those that it should have had data for."""
-        own, claims = set(self.files), {}
+        """Claims that read this record, and unmeasured claims."""
+        files, claims = set(self.files), {}
         for id, claim in self.findings.claims.items():
-            if claim.verdict == "not measured" or own.intersection(claim.files):
+            if claim.verdict == "not measured" or files.intersection(claim.files):
                 claims[id] = claim
         return claims
 
@@ -148,7 +148,7 @@ def outcome(judgements: Sequence[Judgement]) -> str:
 
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
-    """How many claims have the paper's verdict, by kind of machine, and which contradict it."""
+    """Count the claims with the paper's verdict by kind of machine; list contradicting ones."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         group = [replica for replica in replicas if replica.about == about]
@@ -176,7 +176,7 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
 
 
 def completeness(replica: Replica) -> str:
-    """How much of its plan a run measured, as far as its record tells."""
+    """Describe the measured share of a run's plan, as far as the record contains it."""
     record, timed = replica.stored.record, replica.disturbed
     lacking = [
         _part_name(name) for name, why in record.environment.missing.items() if why == _ENDED

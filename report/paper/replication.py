@@ -171,12 +171,12 @@ def _grouped_reasons(original: Original, rows: Judgements, *, single: bool) -> l
 
 
 def _reasons(judgements: Sequence[Judgement], *, single: bool) -> list[str]:
-    """Why a claim does not agree on every machine, contrary machines first."""
+    """Say why a claim does not agree on every machine, contrary machines first."""
     labels: dict[tuple[str, str], list[str]] = {}
     for judgement in sorted(judgements, key=lambda item: _ORDER.index(item.letter)):
         if judgement.letter in "CUN":
-            own = judgement.reasons
-            for reason in own if single else ["; ".join(first_few(own))]:
+            reasons = judgement.reasons
+            for reason in reasons if single else ["; ".join(first_few(reasons))]:
                 key = judgement.agreement.capitalize(), reason
                 labels.setdefault(key, []).append(judgement.replica.label)
     texts = []
@@ -192,7 +192,7 @@ def _is_virtual(stored: Stored) -> bool:
 
 
 def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
-    """How the compared cases differ from the paper's, by their formulas; empty if they do not."""
+    """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
     texts = []
     if len(paper) != len(own):
         texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
@@ -204,7 +204,7 @@ def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
 
 
 def _in_one_only(own: Sequence[str], paper: Sequence[str]) -> list[str]:
-    """Name what only this machine has, and what only the paper has."""
+    """Name the formula parts that only this machine has, and those that only the paper has."""
     texts = []
     for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
         if different := [*dict.fromkeys(part for part in parts if part not in others)]:

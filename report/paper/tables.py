@@ -121,8 +121,8 @@ class Table:
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """List all notes as (mark, text): unmarked ones first, then reasons of missing cells."""
-        own = (("", note) for note in (*self.notes, *self._level()))
-        return (*own, *((mark, reason) for reason, mark in self.marks.items()))
+        unmarked = (("", note) for note in (*self.notes, *self._level()))
+        return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
 
     def _level(self) -> tuple[str, ...]:
         """Note the confidence of the intervals, if some have less than is usual."""

@@ -17,8 +17,8 @@ from report.quantity.expression import Inferred, Quantity, Sampled, Statement
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
-#: Levels are rounded where they are added up.
-_ROUNDING: Final = 1e-9
+#: Tolerance for rounding errors in sums of confidence levels.
+_LEVEL_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def verdict_of(claim: Statement | Several, confidence: float = CONFIDENCE) -> Ve
 def _single_verdict(statement: Statement, confidence: float) -> Verdict:
     """Judge one comparison.
 
-    A level that the data do not reach decides nothing: three processes, whose extremes bound a
-    median at 75 %, leave it undecided.  So do measurements without a bounded result, from one
-    process, or disturbed by other programs.
+    The verdict is undecided if the data cannot reach ``confidence``: the minimum and maximum of
+    three processes, for example, bound a median with only 75 % confidence.  It is also undecided
+    if the result has no bounds, is from one process, or was disturbed by other programs.
     """
     if statement.quantity.missing:
         return "not measured"
@@ -52,7 +52,7 @@ def _single_verdict(statement: Statement, confidence: float) -> Verdict:
     if is_disturbed(statement) or statement.alone:
         return "undecided"
     result = estimate(statement.quantity, confidence)
-    if isinstance(result, Missing) or result.confidence < confidence - _ROUNDING:
+    if isinstance(result, Missing) or result.confidence < confidence - _LEVEL_TOLERANCE:
         return "undecided"
     if statement.range.holds(result):
         return "supported"

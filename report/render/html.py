@@ -79,7 +79,7 @@ def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
             # Level 1 is the title; the contents list two levels of headings below.
             "toc_depth": 3,
         },
-        variables={**_variables(paper, publication), "contents": paper.contents_in(page=True)},
+        variables={**_variables(paper, publication), "contents": paper.has_toc(page=True)},
     )
 
 

@@ -59,10 +59,10 @@ def write_settings(paper: PaperSource) -> None:
     settings = _read("paper.yml")
     # Quarto does not search for documents in folders whose names begin with a full stop.
     settings["project"]["render"] = [paper.document.name]
-    settings["format"]["html"]["toc"] = paper.contents_in(page=True)
+    settings["format"]["html"]["toc"] = paper.has_toc(page=True)
     settings["format"]["pdf"] |= _read("styles.yml")[paper.style]
     if paper.one_column:
-        settings["format"]["pdf"]["toc"] = paper.contents_in(page=False)
+        settings["format"]["pdf"]["toc"] = paper.has_toc(page=False)
     _write(paper.folder / _PAPER, settings)
 
 
@@ -117,8 +117,8 @@ def find_quarto() -> Path:
         raise RenderError(f"QUARTO_PATH={named}: is no program; {_HOW}.")
     package = find_spec("quarto_cli")
     folders = package.submodule_search_locations if package else None
-    own = [str(Path(folder, "bin")) for folder in folders or ()]
-    program = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(own))
+    paths = [str(Path(folder, "bin")) for folder in folders or ()]
+    program = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(paths))
     if program is None:
         raise RenderError(f"--engine quarto: no quarto command was found; {_HOW}.")
     return Path(program)

@@ -71,16 +71,16 @@ class PaperSource:
         """True if the style has one column of text as wide as the page."""
         return self.style in ONE_COLUMN
 
-    def contents_in(self, *, page: bool) -> bool:
-        """Return True if the paper has contents, on its page or in print.
+    def has_toc(self, *, page: bool) -> bool:
+        """Return True if the paper has a table of contents, on its web page or in print.
 
-        ``toc`` of the front matter decides; by default pages and printed reports have contents.
+        ``toc`` of the front matter decides; by default web pages and printed reports have one.
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 
     def print_variables(self) -> dict[str, object]:
         """Variables of the templates of one-column styles; empty for another style."""
-        contents = self.contents_in(page=False)
+        contents = self.has_toc(page=False)
         return {"one-column": True, "contents": contents} if self.one_column else {}
 
 
@@ -88,7 +88,7 @@ def read_source(folder: Path, study: str) -> PaperSource:
     """Read the front matter of a paper, the YAML block at the head of its document.
 
     Raises ``RenderError`` if the document is missing, or its front matter is missing, incomplete
-    or has fields that no format can print.
+    or has unknown fields.
     """
     document = folder / f"{study}.qmd"
     name = name_of(document)

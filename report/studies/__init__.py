@@ -1,4 +1,4 @@
-"""The studies: one room each, named by one word that every other room uses too."""
+"""One package per study; its folder name is the study's name everywhere in the project."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 _FOLDER: Final = os.path.dirname(__file__)
 
 
-def _found() -> tuple[str, ...]:
-    """The folders here that hold a study, in alphabetical order."""
+def _study_names() -> tuple[str, ...]:
+    """Names of the folders that contain ``study.py``, sorted."""
     names = sorted(os.listdir(_FOLDER))
     return tuple(name for name in names if os.path.exists(f"{_FOLDER}/{name}/study.py"))
 
 
-#: The studies: every folder with a module ``study``, so that a new one changes no other's code.
-STUDIES: Final = _found()
+#: All studies: every folder with a module ``study``; adding a study requires no other change.
+STUDIES: Final = _study_names()
 
 
 def module_of(study: str) -> str:
-    """The module with the function ``findings(inputs)`` of a study."""
+    """Return the name of the module with a study's function ``findings(inputs)``."""
     return f"report.studies.{study}.study"
 
 
 def attachments_of(study: str) -> tuple[str, ...]:
-    """Patterns of the names of attachments that the paper of a study is computed from, if any."""
+    """Return patterns of the names of attachments that a study's paper reads, if any."""
     package = importlib.import_module(f"report.studies.{study}")
     return tuple(getattr(package, "ATTACHMENTS", ()))
 
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:
-    """The function that computes a study; imports only that study's modules.
+    """Return the function that computes a study's findings; import only that study's modules.
 
-    Raises ``StudyError`` for a name that is no study.
+    Raises ``StudyError`` for an unknown study.
     """
     if study not in STUDIES:
         known = ", ".join(STUDIES)

@@ -276,12 +276,12 @@ def _may_serve(block: int, size: int, limit: int | None) -> bool:
 
 
 def _reserved(state: Snapshot, size: int) -> Segment:
-    """A segment whose last block is free and has ``size`` bytes: a new one, or one that grows."""
+    """Return a segment whose last block has ``size`` free bytes: a new or a grown segment."""
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
     if not state.options.expandable:
-        own = pool == "large" and size >= OWN_SEGMENT
-        reserved = round_up(size, SEGMENT_ROUNDING) if own else page
+        is_own_segment = pool == "large" and size >= OWN_SEGMENT
+        reserved = round_up(size, SEGMENT_ROUNDING) if is_own_segment else page
         return Segment(len(state.segments), pool, (AllocatorBlock(0, reserved),))
     segment = next((s for s in state.segments if s.pool == pool), None)
     if segment is None:

@@ -42,7 +42,7 @@ class Prediction(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the peak includes all memory; else it is a lower bound."""
+        """True if the peak includes all memory; otherwise the peak is a lower bound."""
 
     @property
     def compiled(self) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ class Theory:
 
     @property
     def complete(self) -> bool:
-        """Whether the peak includes all memory; else it is a lower bound."""
+        """True if the peak includes all memory; otherwise the peak is a lower bound."""
         return not (self.may_take_more or self.unlike_gpu or self.compiled)
 
     def fits(self, limit: str | int) -> Fits[Theory]:
@@ -318,7 +318,7 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits[Theo
 def scaled_fits(captured: CapturedNetwork, whole: Theory, limit: int) -> Fits[Theory]:
     """Search by scaling the network ``captured`` at ``BATCH``, which has the theory ``whole``."""
     near = MOST
-    for fixed, per_image in captured.living:
+    for fixed, per_image in captured.live_bytes:
         if per_image:
             near = min(near, (limit - fixed) // per_image)
     return search(partial(whole.at_batch, captured), limit, near)

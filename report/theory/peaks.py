@@ -73,16 +73,16 @@ def peak(captured: CapturedNetwork, batch: int, conditions: Conditions) -> Peak:
     """Return the peak at the first moment of an inference when most bytes are alive."""
     operators = captured.network.operators
     workspaces: dict[int, Workspace] = {}  # computed once for operators that are alike
-    for number in set(captured.alike):
+    for number in set(captured.first_alike):
         if takes_nothing(operators[number]):
             workspaces[number] = NOTHING
         else:
             workspaces[number] = workspace(captured.operator(number, batch), conditions)
     totals = []
-    for first, (fixed, per_image) in zip(captured.alike, captured.living, strict=True):
+    for first, (fixed, per_image) in zip(captured.first_alike, captured.live_bytes, strict=True):
         totals.append(fixed + per_image * batch + workspaces[first].amount)
     highest = totals.index(max(totals))
-    at_peak = workspaces[captured.alike[highest]]
+    at_peak = workspaces[captured.first_alike[highest]]
     terms = tuple(_terms(captured.network, captured.sizes(batch), highest, at_peak))
     return Peak(terms, all(own.complete for own in workspaces.values()))
 

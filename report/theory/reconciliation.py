@@ -84,7 +84,7 @@ class Reconciliation:
 
     @property
     def explained(self) -> bool:
-        """Whether the terms explain the measurement to the last unit; false if it is missing."""
+        """True if the terms sum to the measurement exactly; false if the measurement is missing."""
         return self.residual == 0
 
     @property

@@ -101,10 +101,10 @@ def _of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
     copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, last))
     if copies and conditions.block == AVX2 and computed_by_pytorch(layer, conditions):
         return UNKNOWN
-    own = convolution_workspace(layer, last, conditions)
+    base = convolution_workspace(layer, last, conditions)
     if not copies:
-        return own
-    return own._replace(terms=(*own.terms, *_taking(copies, "Copies in its layout").terms))
+        return base
+    return base._replace(terms=(*base.terms, *_taking(copies, "Copies in its layout").terms))
 
 
 def _as_layer(operator: Operator) -> Convolution | None:

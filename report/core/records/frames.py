@@ -87,6 +87,6 @@ def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, 
         for index, case in enumerate(record.cases):
             if any(case.all_series):
                 place = {"file": item.file, "device": record.environment.key, "case": index}
-                own = {**conditions, **case.factors}
-                named = {f"case_{n}" if n in _TAKEN else n: level for n, level in own.items()}
+                factors = {**conditions, **case.factors}
+                named = {f"case_{n}" if n in _TAKEN else n: level for n, level in factors.items()}
                 yield {**named, **place}, case

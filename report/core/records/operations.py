@@ -17,7 +17,7 @@ import msgspec
 
 #: Phase of a training step; a call without gradients is all forward.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
-#: What an operator is told beside tensors: numbers, names, switches, and lists of them.
+#: Argument of an operator other than a tensor: numbers, names, switches, and lists of them.
 OperatorSetting: TypeAlias = (
     int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
 )

@@ -24,7 +24,7 @@ _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 
 
 @contextmanager
-def started(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
+def managed_process(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
     """Start ``command`` with the settings of ``Popen``; on leaving, kill its whole group.
 
     Raises ``OSError`` if it cannot be started.

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 from typing import Final
 
 from report.core.errors import RenderError
-from report.core.system.processes import started
+from report.core.system.processes import managed_process
 
 #: Other versions write other bytes for the same paper.
 PANDOC_VERSION: Final = "3.9"
@@ -50,7 +50,7 @@ def run(
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
-        with started(
+        with managed_process(
             [str(part) for part in command],
             cwd=folder,
             env={**inherited, **_FIXED},

@@ -1,7 +1,6 @@
-"""Reader of Nsight Compute's output: its table as rows, and its complaints as sentences.
+"""Reader of Nsight Compute's output: parses its table and explains its error messages.
 
-Pure; ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError`` with
-one sentence: cause and remedy.
+Pure; ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Final
 
 from report.core.errors import RecordError
 
-# --------------------------------------------------------------------------------- complaints
+# ----------------------------------------------------------------------------- error messages
 
-#: Complaint about a measured program that failed; its own message says more.
+#: Explanation for a measured program that failed; the program's own message says more.
 PROGRAM_FAILED: Final = (
     "The measured program failed under ncu; run the same cases without counters to see its message."
 )
-#: NVIDIA's words -> their meaning and the remedy; the first match is the reason.
-_COMPLAINTS: Final[dict[str, str]] = {
+#: Pattern in ncu's output -> explanation and remedy; the first pattern that matches is used.
+_EXPLANATIONS: Final[dict[str, str]] = {
     r"ERR_NVGPUCTRPERM": (
         "ncu may not read the performance counters of this GPU (ERR_NVGPUCTRPERM); run as root, or "
         "load the driver with NVreg_RestrictProfilingToAdminUsers=0 "
@@ -56,9 +55,9 @@ _COMPLAINTS: Final[dict[str, str]] = {
 _ERROR: Final = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 
-def complaint(text: str) -> str | None:
-    """Explain the complaint in ncu's output ``text``, with a remedy; None without complaint."""
-    for pattern, reason in _COMPLAINTS.items():
+def explain_error(text: str) -> str | None:
+    """Explain the error in ncu's output ``text``, with a remedy; None without an error."""
+    for pattern, reason in _EXPLANATIONS.items():
         if re.search(pattern, text):
             return reason
     if match := _ERROR.search(text):
@@ -135,7 +134,7 @@ def _cells(text: str) -> list[list[str]]:
     """Split the table into header, units and at least one row, all of the same length."""
     records = list(_records(text))
     if not records:
-        raise RecordError(complaint(text) or "ncu printed no table; run it again.")
+        raise RecordError(explain_error(text) or "ncu printed no table; run it again.")
     table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
     if "Metric Value" in table[0]:
         raise RecordError(

@@ -73,20 +73,20 @@ def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> st
 
 
 def floor_excess(run: Run) -> Quantity:
-    """The share by which the floor's longest time exceeds that of the least work."""
+    """Relative excess of the longest time at the floor over the time of the least work."""
     longest = max(run.at_floor.values()) - 1 if run.at_floor else Missing("no time of CuPy")
     return recorded("largest excess", "1", longest, run.file)
 
 
 def flat_growth(run: Run) -> Quantity:
-    """How many times the least work the largest work on the floor is."""
+    """Divide the largest work whose time is still at the floor by the least work."""
     if not run.at_floor:
         return absent("work", "1", "no time of CuPy")
     return theory.work([*run.at_floor][-1]) / theory.work(SMALL)
 
 
 def narrow_over_wide(run: Run) -> Quantity:
-    """NumPy's time at the source's size over that of a wide network with about as much work."""
+    """Ratio of NumPy's times: the source's size over a wide network with about as much work."""
     return run.time(SOURCE, "numpy") / run.time(LESS_WIDE, "numpy")
 
 
@@ -122,7 +122,7 @@ def page_faults(run: Run, size: Size) -> Quantity:
 
 
 def iterations(run: Run) -> Quantity:
-    """The iterations of the training; its first loss stands before them."""
+    """Number of training iterations; the first recorded loss precedes the first iteration."""
     count = max(len(run.of_training("train_loss", "cupy")) - 1, 0)
     return exact("iterations", "1", count, run.file)
 
@@ -134,39 +134,39 @@ def accuracy(run: Run, kind: str) -> Quantity:
 
 
 def growth_of_gain(run: Run, size: Size, base: Size) -> Quantity:
-    """CuPy's speed-up at a size over that at another one; sessions may change both."""
+    """Ratio of CuPy's speed-ups at two sizes; both may vary between sessions."""
     ratio = run.speedup(size, "cupy") / run.speedup(base, "cupy")
     return run.bounded(ratio, run.spread_of_gains, power=2)
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
-    """The largest share by which CuPy's training differs from NumPy's in an iteration."""
+    """Largest relative difference between CuPy's and NumPy's training in any iteration."""
     name = f"largest difference of {quantity}"
     cupy, numpy = (run.of_training(quantity, library) for library in ("cupy", "numpy"))
     if not cupy or len(cupy) != len(numpy):
         return absent(name, "1", f"not recorded on {run.label}")
-    apart = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
-    return to_digits(exact(name, "1", apart, run.file), 2)
+    largest = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
+    return to_digits(exact(name, "1", largest, run.file), 2)
 
 
 def relu_share(run: Run) -> Quantity:
     """The share of CuPy's slowdown in the earlier session that its ReLU explains.
 
-    Each of its processes is compared with the medians of ours.
+    Every process of the earlier session is compared with the medians of this run.
     """
     if not run.sessions:
         return absent("share of ReLU", "1", "no other session is in the data")
     times, relus = (run.sessions[0].medians(q, SOURCE, "cupy") for q in ("time", "relu_time"))
-    own = [run.medians(quantity, SOURCE, "cupy") for quantity in ("time", "relu_time")]
-    if not (times and relus and all(own)):
+    medians = [run.medians(quantity, SOURCE, "cupy") for quantity in ("time", "relu_time")]
+    if not (times and relus and all(medians)):
         return absent("share of ReLU", "1", "CuPy's ReLU was not timed in both sessions")
-    time, relu = map(median, own)
+    time, relu = map(median, medians)
     shares = [(b - relu) / (a - time) for a, b in zip(times, relus, strict=True)]
     return run.spanning(recorded("share of ReLU", "1", median(shares), run.file), shares)
 
 
-def copied(run: Run, doubled: bool = False) -> Quantity:
-    """The time (s) of copying the source's images to the GPU at the rate of our training's."""
+def image_copy_time(run: Run, doubled: bool = False) -> Quantity:
+    """Predict the time (s) to copy the source's images to the GPU, at our training's copy rate."""
     factors = run.factors(None, "cupy", subject="training")
     images = theory.image_bytes(SOURCE) / theory.image_bytes(SHARED)
     return (2 if doubled else 1) * images * run.series("to_device_time", factors)

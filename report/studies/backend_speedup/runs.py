@@ -89,7 +89,7 @@ class Run(any_study.Run):
         return self.measured("time", size, library, dtype)
 
     def speedup(self, size: Size, library: str, quantity: str = "time") -> Quantity:
-        """How many times as fast as NumPy on the same machine, process by process."""
+        """Speed-up over NumPy on the same machine, paired by process."""
         slow, fast = (self.measured(quantity, size, name) for name in ("numpy", library))
         return slow / fast
 

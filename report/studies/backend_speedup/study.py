@@ -208,8 +208,8 @@ gpu.values(
 
 gpu.values(
     "measured",
-    copied=results.copied,
-    copied_double=partial(results.copied, doubled=True),
+    copied=results.image_copy_time,
+    copied_double=partial(results.image_copy_time, doubled=True),
     longer_on_cpu=results.narrow_over_wide,
     flat_growth=results.flat_growth,
     relu_here=partial(Run.measured, quantity="relu_time", size=SOURCE, library="cupy"),
@@ -562,7 +562,7 @@ def audit(p: Paper) -> Iterator[Mapping[str, Content]]:
             yield row if item.known else {**row, "Finding": "no formula found"}
 
 
-#: What is left out of the set-up: nothing that we measure depends on it.
+#: Rows omitted from the set-up table: no measured number depends on them.
 _LEFT_OUT: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
 
 

@@ -13,7 +13,7 @@ D = exact("d", "1", PIXELS)
 H, K = exact("h", "1", HIDDEN), exact("k", "1", CLASSES)
 ELEMENT: Final = exact("s", "B", 4)
 PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
-#: How many calls of the library an iteration makes.
+#: Number of library calls per iteration.
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 
 

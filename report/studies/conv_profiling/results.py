@@ -204,7 +204,7 @@ def calls_of(
 
 
 def says_more(r: Reconciliation) -> bool:
-    """Whether the terms say more than theory and a conversion an image."""
+    """Return True if terms other than theory and a conversion per image are not zero."""
     return any(term.amount for term in r.terms if term.name != _CONVERTED)
 
 

@@ -617,7 +617,7 @@ def bytes_of_the_source(p: Paper) -> Iterator[Panel]:
 
 
 def _is_drawn(call: ProfiledCall) -> bool:
-    """Whether the figure of changed channels shows a call."""
+    """Return True if the figure of changed channels shows the call."""
     return call.shape.image == _DRAWN_IMAGE and call.shape.inputs in (8, 9) and call.batch == 8
 
 

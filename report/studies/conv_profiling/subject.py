@@ -33,8 +33,8 @@ _LAYER: Final[dict[str, AllowedLevels]] = {
     "pass": PASSES,
     "layout": ("contiguous",),
 }
-#: Subject → the factors that are looked up; ``trace`` and ``training`` stand in older records only.
-_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
+#: Subject of a case → its required factors; ``trace`` and ``training`` are in older records only.
+_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER),
     "trace": {"scope": str, "batch": int},
     "training": {},
@@ -72,7 +72,7 @@ class Dimensions:
         return square_convolution("conv2", images, self.outputs, self.kernel)
 
     def multiply_adds(self, batch: int, pass_: Pass = "forward") -> Macs:
-        """Multiply-adds of one call; backward adds two gradients, each of as many."""
+        """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
         return Macs(macs(self.layer(batch)) * (1 if pass_ == "forward" else 3))
 
     def factors(
@@ -102,7 +102,7 @@ def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a layer's case is not one of this study, or another layer ran."""
-    check_factors(stored, _LOOKED_UP, optional={"precision": str}, closed=SUBJECTS)
+    check_factors(stored, _FACTORS_BY_SUBJECT, optional={"precision": str}, closed=SUBJECTS)
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") in SUBJECTS and not _CHANNELS.fullmatch(
             str(case.factors["channels"])

@@ -84,7 +84,7 @@ def winograd(batch: int, side: int) -> tuple[int, int, int]:
 
 
 def winograds_of(size: int) -> int:
-    """How many choices of a square and a batch, of those tried, keep ``size`` to 1 KiB."""
+    """Count the tried pairs of square and batch that reproduce ``size`` within 1 KiB."""
     choices = product(range(1, LARGEST_BATCH + 1), range(1, LARGEST_SQUARE + 1))
     return sum(abs(sum(winograd(*choice)) - size) < 1024 for choice in choices)
 

@@ -66,7 +66,7 @@ class Run(any_study.Run):
         return self.time(batch) / batch
 
     def batch_gain(self, largest: int | None = None) -> Quantity:
-        """Divide the time of one image by that of an image of a large batch."""
+        """Divide the time of a single image by the time per image of a large batch."""
         return self.time(1) / self.image_time(largest or self.doubled[-1])
 
     def slows(self) -> Quantity:

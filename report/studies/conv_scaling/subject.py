@@ -16,8 +16,9 @@ LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 #: The batch size whose call the prose describes.
 SHOWN_BATCH: Final = 64
 
-#: Subject → the factors that are looked up; ``avx2`` stands in older records only.
-_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
+#: Subject of a case → its required factors.  ``cliff``: batches around a sudden slowdown; ``cure``:
+#: networks after one large tensor was freed; ``avx2``: in older records only.
+_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
     "network": {},
     "avx2": {},
@@ -35,11 +36,11 @@ def subject(batch: int) -> Convolution:
 
 
 def multiply_adds(batch: int, pass_: Pass = "forward") -> Macs:
-    """Multiply-adds of one call; backward adds two gradients, each of as many."""
+    """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
     return Macs(macs(subject(batch)) * (1 if pass_ == "forward" else 3))
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case is not one of this study, or another layer ran in it."""
-    check_factors(stored, _LOOKED_UP, closed={"layer"})
+    """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
+    check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
     check_ran(stored, lambda factors: subject(int(factors["batch"])), subject="layer")

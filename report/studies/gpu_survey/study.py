@@ -60,17 +60,17 @@ class Survey:
         self.pairs |= {id: pair.among(common) for id, pair in self.all_known.items()}
 
     def batch(self, id: str, column: str = "batch") -> int:
-        """Return the batch of most pairs, on the card of ``column``; 0 without any."""
+        """Return the most frequent batch in ``column`` (smallest on a tie); 0 without pairs."""
         batches = self.pairs[id].rows[column].mode()
         return int(batches.min()) if len(batches) else 0
 
-    def growth(self, id: str, what: Literal["peak", "bandwidth"]) -> Quantity:
-        """By how much the data sheet's number grows in a step."""
+    def growth(self, id: str, spec: Literal["peak", "bandwidth"]) -> Quantity:
+        """Return the ratio of the data-sheet value after a step to the value before it."""
         names = STEPS[id].before.device, STEPS[id].after.device
         before, after = map(self.cards.get, names)
         if before is None or after is None:
-            return absent(what, "1", f"the data sheets of {' and '.join(names)} are not known")
-        return after.quantity(what) / before.quantity(what)
+            return absent(spec, "1", f"the data sheets of {' and '.join(names)} are not known")
+        return after.quantity(spec) / before.quantity(spec)
 
 
 #: Kinds of normalization, by the operator that computes each.
@@ -82,8 +82,8 @@ FITTED_ON: Final = {
     "first": "second", "second": "first", "compiled": "first",
     "both": "first", "pro_eager": "second", "pro": "compiled",
 }  # fmt: skip
-#: Predictors of a gain by their names in figures.
-SHOWN: Final = {
+#: Predictor of a gain by its label in figures.
+PREDICTORS: Final = {
     "Nothing is gained": "none",
     "Bandwidth": "bandwidth",
     "Peak": "peak",
@@ -95,14 +95,14 @@ SHOWN: Final = {
     "Operators, L2": "cached",
     "Merged operators": "merged",
 }
-#: Predictors that do not regard operators one by one.
-WITHOUT_OPERATORS: Final = tuple(SHOWN.values())[:7]
-#: Steps on which no rule was chosen.
+#: Predictors that do not sum over operators.
+WITHOUT_OPERATORS: Final = tuple(PREDICTORS.values())[:7]
+#: Steps held out: no predictor was fitted or chosen on them.
 TESTS: Final = tuple(id for id in LADDER if id not in STEPS)
-#: The rates of group normalization of all networks differ by no more than this share.
-SPREAD: Final = 1 / 3
-#: The roofline of operators errs by less in the median of every step.
-FIFTH: Final = 0.2
+#: Largest relative difference between the group normalization rates of all networks.
+MAX_GROUP_NORM_SPREAD: Final = 1 / 3
+#: The median relative error of the per-operator roofline is smaller on every step.
+MAX_ERROR: Final = 0.2
 #: Microseconds in a second.
 MICRO: Final = 1e6
 
@@ -318,7 +318,7 @@ def operators_predict(p: Survey) -> Iterator[Statement]:
 @survey.claim("The roofline of operators errs by less than a fifth in every step, in the median")
 def operators_hold(p: Survey) -> Iterator[Statement]:
     for id in LADDER:
-        yield _error_of(p, id, "operators").median < FIFTH
+        yield _error_of(p, id, "operators").median < MAX_ERROR
 
 
 @survey.claim("In every test bandwidth alone errs less than the roofline of operators")
@@ -330,7 +330,7 @@ def bandwidth_wins_tests(p: Survey) -> Iterator[Statement]:
 @survey.claim("Every rule that ignores single operators errs by more than a fifth in some step")
 def others_fail(p: Survey) -> Iterator[Statement]:
     for way in WITHOUT_OPERATORS:
-        yield _worst(p, way) > FIFTH
+        yield _worst(p, way) > MAX_ERROR
 
 
 @survey.claim("The roofline of operators predicts over a tenth too much for the newest card, eager")
@@ -364,7 +364,7 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
 @survey.claim("The time lost is the bytes of group normalization at one rate, within a third")
 def one_rate(p: Survey) -> Statement:
     share = p.pairs["second"].bandwidth_share
-    return share.largest / share.smallest < 1 + SPREAD
+    return share.largest / share.smallest < 1 + MAX_GROUP_NORM_SPREAD
 
 
 @survey.claim("Compiling on the old card beats the next card, eager, by more than a tenth")
@@ -406,12 +406,14 @@ def errors(p: Survey) -> Iterator[Dots]:
     panels: list[Dots] = []
     longest = 0.0
     for id, step in LADDER.items():
-        rows = [_error_of(p, id, way) for way in SHOWN.values()]
+        rows = [_error_of(p, id, way) for way in PREDICTORS.values()]
         medians = tuple(100 * (row.cut(50) or 0) for row in rows)
         tails = tuple(100 * (row.cut(90) or 0) for row in rows)
         series = DotSeries("", medians, low=medians, high=tails)
         named = id in ("first", "both")
-        panel = Dots(tuple(SHOWN), (series,), "Error of the gain (%)", 100 * FIFTH, named=named)
+        panel = Dots(
+            tuple(PREDICTORS), (series,), "Error of the gain (%)", 100 * MAX_ERROR, named=named
+        )
         panels.append(replace(panel, title=step.name.replace(", ", ",\n")))
         longest = max(longest, *tails)
     for panel in panels:

@@ -80,7 +80,7 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
 
 
 def _most(p: Paper, precision: InferencePrecision, layout: Layout) -> Quantity:
-    """Return the largest peak over that of the contiguous call in float32."""
+    """Divide the largest peak by the peak of the contiguous call in float32."""
     return largest(*p.allocated.ratios(precision, layout) or [NO_BYTES])
 
 

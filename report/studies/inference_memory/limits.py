@@ -57,7 +57,7 @@ _NOT_RUN: Final = Missing("the time on the GPU was over")
 def _peaks(
     run: Run, count: Callable[[Peaks], Quantity], subset: Callable[[Peaks], Peaks] | None = None
 ) -> Quantity:
-    """Count float32 peaks of a CPU, or those of a subset of networks."""
+    """Count the float32 peaks of a CPU, of all networks or of a subset."""
     peaks = peaks_of(run)
     return count(subset(peaks) if subset else peaks)
 
@@ -72,7 +72,7 @@ def _missed(run: Run) -> str:
 
 
 def _fall(run: Run) -> Quantity:
-    """Divide the peak of one image by that of two."""
+    """Divide the peak of one image by the peak of two images."""
     return run.peak(small(SHOWN, 1)) / run.peak(small(SHOWN, 2))
 
 

@@ -210,11 +210,11 @@ class Allocated:
         layout: Layout = "contiguous",
         network: str = SHOWN,
     ) -> Quantity:
-        """Divide the peak of a call by that of the contiguous call in float32."""
+        """Divide the peak of a call by the peak of the contiguous call in float32."""
         return self.peak(batch, precision, network, layout) / self.peak(batch, network=network)
 
     def ratios(self, precision: InferencePrecision, layout: Layout) -> list[Quantity]:
-        """Divide every peak of a setting by that of the contiguous call in float32."""
+        """Divide every peak of a setting by the peak of the contiguous float32 call."""
         ratios: list[Quantity] = []
         for call in self.by_call:
             plain = small(call.network, call.batch)
@@ -245,7 +245,7 @@ def tiled(run: Run, form: str | None = None, tile: int | None = None) -> list[Ca
 def over_whole(
     run: Run, of: Of, form: str | None = None, tile: int | None = None
 ) -> list[Quantity]:
-    """Divide a number of tiled calls by that of whole maps."""
+    """Divide a quantity of tiled calls by the same quantity of whole maps."""
     ratios = []
     for call in tiled(run, form, tile):
         whole = replace(call, execution="eager", tile=None)

@@ -80,7 +80,7 @@ def source_saved(p: Paper) -> str:
 
 #: The batch at which both settings together were timed.
 TIMED_BATCH: Final = 64
-#: What is changed of a contiguous call in float32, in words.
+#: Changed settings of a contiguous float32 call, by their names in print.
 _SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
     "float32, channels last": ("float32", COALESCED),
     "bfloat16, contiguous": (REDUCED, "contiguous"),
@@ -141,7 +141,7 @@ def both_save(run: Run) -> Iterator[Statement]:
 
 
 def _of_tile(run: Run, of: Of, tile: int, form: str = "tiled_stages") -> Quantity:
-    """Divide a number of a tiled call by that of the whole one."""
+    """Divide a quantity of a tiled call by the same quantity of the whole call."""
     return over_whole(run, of, form, tile)[0]
 
 
@@ -244,7 +244,7 @@ def networks(p: Paper) -> Iterator[Mapping[str, Content]]:
             "Image (pixels a side)": small(name, 1).image,
             "Channels": layers_of(name, small(name, 1).image)[0].input_shape[1],
             "Parameters": captured.network.parameter_count,
-            "Multiply-adds": exact("multiply-adds", "MAC", captured.per_image),
+            "Multiply-adds": exact("multiply-adds", "MAC", captured.multiply_adds_per_image),
             "Rules found on it": "yes" if name in LEARNED else "no, held out",
         }
 

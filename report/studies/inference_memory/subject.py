@@ -32,16 +32,16 @@ COALESCED: Final[Layout] = "channels_last"
 SHOWN: Final = "ResNet-20"
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
-#: Those of this paper in the order of its tables.
+#: Networks of this paper in the order of its tables.
 NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
-#: Those of older records, without theory.
+#: Networks of older records, without theory.
 OTHERS: Final = ("CIFAR", "ZFNet")
 #: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
 LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
 _NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
-#: Subject → the factors that are looked up.
-_LOOKED_UP: Final[dict[str, dict[str, AllowedLevels]]] = {
+#: Subject of a case → the factors that the case must have.
+_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
     "limit": {**_NAMED, "memory_limit": int},
     "accuracy": {},
@@ -132,7 +132,7 @@ def limit_of(case: Case) -> Limit | None:
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a case of another study, or with layers of another input."""
     optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int, "change": CHANGES}
-    check_factors(stored, _LOOKED_UP, optional, closed=("inference", "limit"))
+    check_factors(stored, _FACTORS_BY_SUBJECT, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:
             expected = case.factors["batch"], case.factors["image"]

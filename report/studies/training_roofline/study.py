@@ -70,7 +70,7 @@ class Paper:
 
 study = Study(Paper, check_subject, audits=Paper.audited)
 findings = study.findings
-#: What the source printed, as the paper reads it; its first part is all data of the paper.
+#: The source's printed numbers; they are read from all data of the paper.
 source: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")

@@ -30,7 +30,7 @@ _LOADING: Final[dict[str, AllowedLevels]] = {
     "batch": int,
     "files": str,
 }
-#: What older records also vary, with the level that this paper is about.
+#: Factors that only older records vary, with the level that this paper studies.
 _PLAIN: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
 
 

@@ -61,7 +61,7 @@ class Variant(NamedTuple):
 class CapturedNetwork:
     """A network that was captured at ``BATCH`` images and scales to any batch.
 
-    ``reduced`` is the type that replaces bfloat16.
+    ``reduced`` is the reduced-precision type to compute with instead of the captured bfloat16.
     """
 
     network: Network
@@ -69,7 +69,7 @@ class CapturedNetwork:
 
     @cached_property
     def _resident(self) -> frozenset[int]:
-        """Storages that do not grow with the batch, even if ``BATCH`` divides their size."""
+        """Storages of parameters, buffers and state; their sizes do not depend on the batch."""
         tensors = (*self.network.parameters.values(), *self.network.buffers.values())
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
 
@@ -87,7 +87,7 @@ class CapturedNetwork:
         return tuple([fixed + per_image * batch for fixed, per_image in self._growth])
 
     @cached_property
-    def living(self) -> tuple[tuple[int, int], ...]:
+    def live_bytes(self) -> tuple[tuple[int, int], ...]:
         """Live bytes at each operator: a fixed part, and a part per image."""
         parts = []
         at_one, at_two = (living(self.network, self.sizes(batch)) for batch in (1, 2))
@@ -97,13 +97,13 @@ class CapturedNetwork:
         return tuple(parts)
 
     @cached_property
-    def per_image(self) -> int:
+    def multiply_adds_per_image(self) -> int:
         """Multiply-adds of the forward pass per image."""
         forward = (o for o in self.network.operators if o.phase == "forward")
         return sum(map(multiply_adds, forward)) // BATCH
 
     @cached_property
-    def alike(self) -> tuple[int, ...]:
+    def first_alike(self) -> tuple[int, ...]:
         """For each operator the number of the first one with the same signature."""
         first: dict[object, int] = {}
         return tuple(
@@ -117,7 +117,7 @@ class CapturedNetwork:
         return self.scaled(self.network.operators[number], batch)
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
-        """Scale an operator to a batch; most operators of an update do not change."""
+        """Scale an operator to a batch; most operators of the optimizer do not depend on it."""
         touched = {tensor.storage for tensor in (*operator.read, *operator.writes)}
         if touched <= self._resident:
             return operator
@@ -214,7 +214,7 @@ def captured(
         return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
     if like:
         ran = sum(map(parameter_count, like)), forward_macs(like) // like[0].input_shape[0]
-        if ran != (capture.network.parameter_count, capture.per_image):
+        if ran != (capture.network.parameter_count, capture.multiply_adds_per_image):
             return Missing(f"other layers of {network} ran than were captured")
     return capture
 
