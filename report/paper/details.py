@@ -15,7 +15,7 @@ from report.core.records.record import Outcome
 from report.core.records.store import EDITED, Listed, StoredImport
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
-from report.paper.findings import Findings, Inputs
+from report.paper.findings import Claim, Findings, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
@@ -23,6 +23,8 @@ from report.quantity.intervals import Process
 #: Largest number of drawn series of one value, and of drawn samples of one process.
 _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
+#: Number of claims on a paper's card.
+_MOST_SHOWN: Final = 3
 #: Positions of samples are whole numbers up to this one.
 _STEPS: Final = 1000
 #: Default content of the fields of a record in ``listing``.
@@ -124,31 +126,41 @@ def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
 def summary_of(
     study: str, findings: Findings, front: Mapping[str, Any], text: str
 ) -> dict[str, Any]:
-    """Summarize a paper for lists: the ``question`` and ``headline`` (value: words) of its front
-    matter, and its key figure, if the ``text`` of the paper prints it.
+    """Summarize a paper for lists: its ``question``, the first claims of its ``headline``, and its
+    key figure, if the ``text`` of the paper prints it.
 
+    A claim of the headline shows the first number that it decides; a claim without one is left out.
     The first figure is used if the study names no key figure, or these data do not draw that one.
-    Missing numbers are left out.  Raises ``TemplateError`` for a headline that names no value.
+    Raises ``TemplateError`` for a headline that names no claim.
     """
     headline = []
-    for id, words in (front.get("headline") or {}).items():
-        if id not in findings.values:
-            place = f"templates/papers/{study}.qmd.j2: headline"
-            raise TemplateError(f"{place}: {id} is no value of the study; fix the name.")
-        value = findings.values[id]
-        if not isinstance(value.number, Missing):
+    for claim in headline_claims(study, findings, front):
+        value = next((findings.values[id] for id in claim.numbers), None)
+        if value and not isinstance(value.number, Missing):
             # Where the abstract rounds the value, an interval with more digits would not match it.
             bounds = value.parts.bounds if value.about_plain == value.plain else ""
             shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
-            headline.append({"label": str(words), **shown})
+            holds = "" if claim.verdict == "supported" else f" ({claim.verdict})"
+            headline.append({"label": claim.title + holds, **shown})
     figure = findings.shown_figure
     if figure and f"{{#{figure.id}" not in text:
         figure = None  # its data are there, but the template dropped it
     return {
         "question": " ".join(str(front.get("question", "")).split()),
-        "headline": headline,
+        "headline": headline[:_MOST_SHOWN],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
+
+
+def headline_claims(study: str, findings: Findings, front: Mapping[str, Any]) -> list[Claim]:
+    """Return the claims of a paper's headline; raises ``TemplateError`` for an unknown claim."""
+    claims = []
+    for id in front.get("headline") or ():
+        if id not in findings.claims:
+            place = f"templates/papers/{study}.qmd.j2: headline"
+            raise TemplateError(f"{place}: {id} is no claim of the study; fix the name.")
+        claims.append(findings.claims[id])
+    return claims
 
 
 # ----------------------------------------------------------------------------------------- records

@@ -119,7 +119,8 @@ class Claim:
 
     ``compared`` has these numbers, each with both ends of the range in which the claim holds.
     ``title`` can be read alone, ``sentence`` is the claim in the paper's words, and ``about`` names
-    the kind of machine or publication that it is about.
+    the kind of machine or publication that it is about.  ``numbers`` are the ids of the values that
+    it decides.
 
     Reports on other machines print more.  ``files`` are those that the numbers come from, and
     ``effect`` in ``unit`` is the number of a claim of one comparison.  ``measured`` and
@@ -134,6 +135,7 @@ class Claim:
     compared: tuple[tuple[Evaluated, float, float], ...] = ()
     title: str = ""
     about: str = ""
+    numbers: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     effect: float | Missing | None = None
     unit: str = "1"

@@ -17,7 +17,7 @@ from figures.characters import visible
 from report.core.errors import TemplateError
 from report.core.records.coverage import Measured
 from report.core.records.files import read_file
-from report.core.records.strict import byte_at
+from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
 from report.paper.prose import Fault, faults, line_of, read_printed
@@ -92,6 +92,7 @@ def render_manuscript(
     text = f"{front}{opening}{body}{ending}"
     head, body = _front_and_body(ANCHORS.sub("", text))
     _check_printed(head, body, page, source)
+    _check_abstract(head, page)
     body = page.with_anchors(text.removeprefix(_front_and_body(text)[0]))
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
     return Manuscript(visible(page.resolved(head + body)), captioned, tuple(page.unsupported))
@@ -134,6 +135,27 @@ def _check_printed(head: str, body: str, page: Page, source: str) -> None:
         remedy = "print a value, put it into `code`, or declare a name under names: at the top"
         why = f"{fault.why}{more}; {remedy}" if fault.number else fault.why
         raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")
+
+
+def _check_abstract(head: str, page: Page) -> None:
+    """Refuse a number of the abstract that no claim of the ``headline`` decides.
+
+    A paper without a headline may print any value.  Raises ``TemplateError`` with the line.
+    """
+    try:
+        front, _ = parse_yaml(head.removeprefix("---\n").removesuffix("---\n"))
+    except SyntaxFaultError:
+        front = None
+    if not isinstance(front, Mapping):
+        return  # reading the source reports it
+    headline = [id for id in front.get("headline") or () if id in page.claims]
+    decided = {number for id in headline for number in page.claims[id].numbers}
+    for mark in page.marks_in(str(front.get("abstract"))):
+        if headline and mark.value and mark.value not in decided:
+            raise TemplateError(
+                f"{page.template}:{mark.line}: the abstract prints {mark.value}, which no claim of "
+                "headline: decides; add it to the numbers of such a claim, or drop it."
+            )
 
 
 def _refusal(template: Path, error: Exception) -> TemplateError:

@@ -94,13 +94,14 @@ class Mark(NamedTuple):
     """A text of the study in place of which one character is rendered, with its line.
 
     A ``number`` is a value; another text may begin or end with a digit.  ``rounding`` is how the
-    printed number differs from the value: exact, nearest, up or down.
+    printed number differs from the value: exact, nearest, up or down.  ``value`` is its id.
     """
 
     text: str
     number: bool
     line: int
     rounding: str = "exact"
+    value: str = ""
 
 
 class Fault(NamedTuple):

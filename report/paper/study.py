@@ -85,6 +85,8 @@ class _Declared(Generic[Result]):
     function: Callable[[Any], Result]
     style: Style | None = None
     title: str = ""
+    #: Ids of the values that a claim decides.
+    numbers: tuple[str, ...] = ()
     #: The function returns a mapping of numbers by their ids.
     mapping: bool = False
 
@@ -160,15 +162,17 @@ class Part(Generic[Subject]):
         for id, function in functions.items():
             _add(self._declarations.texts, _Declared(self, id, function))
 
-    def claim(self, title: str) -> Callable[[Function], Function]:
+    def claim(self, title: str, numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
         """Declare a claim: a comparison such as ``run.gain() > 1``, or several.
 
-        ``title`` is one sentence that can be read alone.  Without a subject no claim holds.
+        ``title`` is one sentence that can be read alone.  ``numbers`` are the ids of the values
+        that the claim decides; an abstract prints those of its headline claims and no others.
+        Without a subject no claim holds.
         """
 
         def declared(function: Function) -> Function:
             id = _id(function)
-            claim = _Declared[Claimed](self, id, function, title=title)
+            claim = _Declared[Claimed](self, id, function, title=title, numbers=numbers)
             _add(self._declarations.claims, claim)
             return function
 
@@ -355,7 +359,9 @@ class Study(Part[Data]):
         for id, claimed in _results(self._declarations.claims, data, no_run, kind).items():
             item = self._declarations.claims[id]
             judged = judge(id, _joined(claimed))
-            claims[id] = replace(judged, title=item.title, about=_ABOUT[item.part.kind])
+            claims[id] = replace(
+                judged, title=item.title, about=_ABOUT[item.part.kind], numbers=item.numbers
+            )
         return claims
 
 

@@ -107,10 +107,14 @@ class Page:
     #: True for each open ``known`` block in which a table or figure is missing.
     lacking: list[bool] = field(default_factory=list)
 
-    def mark(self, text: str, *, number: bool = False, rounding: Rounding = "exact") -> str:
+    def mark(self, text: str) -> str:
         """Make a character that stands for ``text`` until the template is rendered."""
         self.spend(2 * _PASS)
-        self.marks.append(Mark(text, number, self.line(), rounding))
+        if isinstance(text, PrintedNumber):
+            mark = Mark(str(text), True, self.line(), text.rounding, text.value)
+        else:
+            mark = Mark(str(text), False, self.line())
+        self.marks.append(mark)
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:
@@ -136,6 +140,10 @@ class Page:
     def resolved(self, text: str) -> str:
         """Replace the marks in a text by what they stand for."""
         return _MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
+
+    def marks_in(self, text: str) -> list[Mark]:
+        """List what the marks in a text stand for."""
+        return [self.marks[ord(char) - FIRST_MARK] for char in _MARK.findall(text)]
 
     def line(self) -> int:
         """Line of the template that is being rendered; 0 if none is."""
@@ -331,11 +339,14 @@ class PrintedNumber(str):
     """A number of the study in one of its forms, which a template prints whole."""
 
     rounding: Rounding
+    #: Id of the value.
+    value: str
 
     def __new__(cls, value: Value, form: str) -> PrintedNumber:
         """Print ``value`` in a ``form``; the empty one is its default."""
         number = super().__new__(cls, getattr(value, form) if form else value)
         number.rounding = value.rounding(form)
+        number.value = value.id
         return number
 
 
@@ -436,10 +447,8 @@ def _printed(context: Context, item: Any) -> Any:
     """
     page = context.environment.page  # type: ignore[attr-defined]
     text = item.itself if isinstance(item, Forms) else item
-    if isinstance(text, PrintedNumber):
-        return page.mark(str(text), number=True, rounding=text.rounding)
-    if isinstance(text, StudyText):
-        return page.mark(str(text))
+    if isinstance(text, PrintedNumber | StudyText):
+        return page.mark(text)
     if isinstance(text, jinja2.Undefined):
         return text
     if isinstance(text, int | float):

@@ -44,7 +44,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     number_sections: bool = True
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE
     question: str = ""
-    headline: dict[str, Any] = {}
+    headline: list[str] = []
     toc: bool = True
 
 

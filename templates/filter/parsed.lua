@@ -3,7 +3,7 @@
 --- {kind, text}. `1*2*` reads 12; code, formulas, notes and pictures stand apart of the words.
 
 local BODY = "markdown-yaml_metadata_block-pandoc_title_block"
-local SHOWN = { "title", "subtitle", "abstract", "keywords", "question", "headline" }
+local SHOWN = { "title", "subtitle", "abstract", "keywords", "question" }
 local APART, APART_NUMBER = "\u{FFFC}", "\u{FFFD}"
 local SPACES = { Space = true, SoftBreak = true, LineBreak = true }
 local seen, in_front = pandoc.List(), false

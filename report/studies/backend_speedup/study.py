@@ -301,17 +301,26 @@ def nearly_busy(run: Run) -> Statement:
     return run.busy("torch_cuda") > 0.5
 
 
-@gpu.claim("In one session CuPy takes a tenth longer than PyTorch at the source's size")
+@gpu.claim(
+    "In one session CuPy takes a tenth longer than PyTorch at the source's size",
+    numbers=("here_torch", "here"),
+)
 def library_matters(run: Run) -> Statement:
     return run.between_libraries() > 1 + MARGIN
 
 
-@gpu.claim("PyTorch's speed-up at the source's size is a tenth larger in the earlier session")
+@gpu.claim(
+    "PyTorch's speed-up at the source's size is a tenth larger in the earlier session",
+    numbers=("there_torch", "here_torch"),
+)
 def session_matters(run: Run) -> Statement:
     return run.over_earlier("torch_cuda") > 1 + MARGIN
 
 
-@gpu.claim("CuPy's speed-up at the source's size is a tenth smaller in the earlier session")
+@gpu.claim(
+    "CuPy's speed-up at the source's size is a tenth smaller in the earlier session",
+    numbers=("there", "here"),
+)
 def session_matters_in_cupy(run: Run) -> Statement:
     return run.over_earlier("cupy") < 1 - MARGIN
 
@@ -346,7 +355,10 @@ def gpu_faster(run: Run) -> Statement:
     return run.gain(SOURCE) > 1 + MARGIN
 
 
-@beside_source.claim("The GPU's speed-up is that which the source prints, within a tenth")
+@beside_source.claim(
+    "The GPU's speed-up is that which the source prints, within a tenth",
+    numbers=("source_speedup", "here"),
+)
 def same_speedup(pair: tuple[Run, Source]) -> Statement:
     run, source = pair
     printed = source.speedup()

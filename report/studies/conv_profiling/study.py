@@ -485,7 +485,10 @@ def table_of_one_image(p: Paper) -> Statement:
     return _retained_outputs(p).exactly(1)
 
 
-@printed.claim("Shapes and Winograd's workspace explain the source's memory to the byte")
+@printed.claim(
+    "Shapes and Winograd's workspace explain the source's memory to the byte",
+    numbers=("source_measured", "source_estimate"),
+)
 def temporary_storage(p: Paper) -> Statement:
     return residual([p.estimate], "B", p.file).exactly(0)
 
@@ -506,7 +509,10 @@ def seen_as_predicted(run: Run) -> Iterator[Statement]:
         yield (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
 
 
-@gpu_calls.claim("The rule of tiles gives to the unit what each call executes that names its tile")
+@gpu_calls.claim(
+    "The rule of tiles gives to the unit what each call executes that names its tile",
+    numbers=("held_tiled", "held_on_gpu"),
+)
 def tiles_predict(p: Paper) -> Iterator[Statement]:
     yield from _without_residual(p.gpu, p.tiled.values())
     yield from _without_residual(p.fast, p.held_tiled.values())
@@ -528,7 +534,10 @@ def saved_backward(run: Run) -> Iterator[Statement]:
         yield share < 1 - MARGIN
 
 
-@cpu_calls.claim("Rules written beforehand give counts and peaks of held-out shapes to the unit")
+@cpu_calls.claim(
+    "Rules written beforehand give counts and peaks of held-out shapes to the unit",
+    numbers=("held_calls",),
+)
 def predicted(p: Paper) -> Iterator[Statement]:
     for by_call in (p.counts, p.peaks):
         yield from _without_residual(p.cpu, results.calls_of("held_out", by_call).values())
@@ -559,7 +568,10 @@ def counted_alike(p: Paper) -> Iterator[Statement]:
         yield (results.recorded_in(p.second, theirs) - results.recorded_in(p.cpu, ours)).exactly(0)
 
 
-@cpu_calls.claim("Rules of the library explain all known counts and all peaks to the unit")
+@cpu_calls.claim(
+    "Rules of the library explain all known counts and all peaks to the unit",
+    numbers=("miss_most",),
+)
 def rules_explain(p: Paper) -> Iterator[Statement]:
     return chain(
         _without_residual(p.cpu, results.calls_of("layer", p.counts).values()),

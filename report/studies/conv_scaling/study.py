@@ -306,7 +306,10 @@ def _moved(p: Paper) -> dict[str, Quantity]:
 # -------------------------------------------------------------------------------------- claims
 
 
-@starts.claim("The cliff of three convolutions begins at the predicted image or one before")
+@starts.claim(
+    "The cliff of three convolutions begins at the predicted image or one before",
+    numbers=("start_most", "start_least"),
+)
 def start_predicted(moved_starts: tuple[Start, ...]) -> Iterator[Statement]:
     return moved.within_an_image(moved_starts)
 
@@ -321,7 +324,10 @@ def aligned_linear(p: Paper) -> Iterator[Statement]:
     return moved.without_pages((*(p.moved or ()), *p.edges))
 
 
-@swept.claim("One freed tensor ends the layer's pages up to the predicted batch, and speeds it up")
+@swept.claim(
+    "One freed tensor ends the layer's pages up to the predicted batch, and speeds it up",
+    numbers=("cured_to",),
+)
 def layer_cured(sweep: Sweep) -> Iterator[Statement]:
     return cure.layer_as_predicted(sweep, MARGIN)
 
@@ -419,7 +425,10 @@ def executed_exactly(run: Run) -> Iterator[Statement]:
     return results.without_residual(results.executed(run), run.file)
 
 
-@pair.claim("Returning freed memory slows a call by more than a tenth, on both CPUs")
+@pair.claim(
+    "Returning freed memory slows a call by more than a tenth, on both CPUs",
+    numbers=("gain", "second_gain"),
+)
 def both_slower(runs: list[Run]) -> Iterator[Statement]:
     for run in runs:
         yield run.gain() > 1 + MARGIN

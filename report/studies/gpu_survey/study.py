@@ -315,19 +315,33 @@ def operators_predict(p: Survey) -> Iterator[Statement]:
         yield p.pairs[id].error("operators").median < MARGIN
 
 
-@survey.claim("The roofline of operators errs by less than a fifth in every step, in the median")
+@survey.claim(
+    "The roofline of operators errs by less than a fifth in every step, in the median",
+    numbers=(
+        "worst_operators_error",
+        "operators_least_tail",
+        "operators_most_tail",
+        "common_count",
+    ),
+)
 def operators_hold(p: Survey) -> Iterator[Statement]:
     for id in LADDER:
         yield _error_of(p, id, "operators").median < MAX_ERROR
 
 
-@survey.claim("In every test bandwidth alone errs less than the roofline of operators")
+@survey.claim(
+    "In every test bandwidth alone errs less than the roofline of operators",
+    numbers=("tests_bandwidth_error", "tests_operators_error"),
+)
 def bandwidth_wins_tests(p: Survey) -> Iterator[Statement]:
     for id in TESTS:
         yield _error_of(p, id, "bandwidth").median / _error_of(p, id, "operators").median < 1
 
 
-@survey.claim("Every rule that ignores single operators errs by more than a fifth in some step")
+@survey.claim(
+    "Every rule that ignores single operators errs by more than a fifth in some step",
+    numbers=("worst_other_error",),
+)
 def others_fail(p: Survey) -> Iterator[Statement]:
     for way in WITHOUT_OPERATORS:
         yield _worst(p, way) > MAX_ERROR
@@ -352,7 +366,8 @@ def constant_fails(p: Survey) -> Statement:
 
 
 @survey.claim(
-    "Every CNN with group normalization is slower on the RTX 5090, eager; none is compiled"
+    "Every CNN with group normalization is slower on the RTX 5090, eager; none is compiled",
+    numbers=("grouped",),
 )
 def group_normalization_slows(p: Survey) -> Iterator[Statement]:
     """Neither is one slower on another card of the same generation with the same software."""

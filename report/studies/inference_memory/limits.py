@@ -181,7 +181,10 @@ study.constants(
 )
 
 
-@study.claim("Under limits of other networks on a CPU our batch runs, or one image less does")
+@study.claim(
+    "Under limits of other networks on a CPU our batch runs, or one image less does",
+    numbers=("tensors_right",),
+)
 def rules_ours(p: Paper) -> Iterator[Statement]:
     off = [ran - predicted for _, predicted, ran in p.rules.answers("tensors")]
     if off:
@@ -190,14 +193,18 @@ def rules_ours(p: Paper) -> Iterator[Statement]:
         yield exact("share right", "1", off.count(0) / len(off)) > 1 - _SIXTH
 
 
-@study.claim("A line through the peaks of 2 and 4 images predicts up to seven times the batch")
+@study.claim(
+    "A line through the peaks of 2 and 4 images predicts up to seven times the batch",
+    numbers=("line_most", "line_right", "rule_limits", "rule_networks"),
+)
 def rules_line(p: Paper) -> Iterator[Statement]:
     if ratios := p.rules.ratios("line"):
         yield exact("predicted over run", "1", ratios[-1]).near(7, 1 / 14)
 
 
 @study.claim(
-    "A line through the last doubling that fits is right in most cases, yet can promise double"
+    "A line through the last doubling that fits is right in most cases, yet can promise double",
+    numbers=("doubled_right",),
 )
 def rules_doubled(p: Paper) -> Iterator[Statement]:
     if ratios := p.rules.ratios("doubled"):
@@ -217,7 +224,10 @@ def rules_estimator(p: Paper) -> Iterator[Statement]:
         yield exact("share too large", "1", sum(r > 1 for r in ratios) / len(ratios)) > _HALF
 
 
-@study.claim("On a GPU three quarters of the predicted batch run at least, and never more than it")
+@study.claim(
+    "On a GPU three quarters of the predicted batch run at least, and never more than it",
+    numbers=("gpu_share_least",),
+)
 def rules_gpu(p: Paper) -> Iterator[Statement]:
     shares = sorted([*p.rules.shares("inference"), *p.rules.shares("training")])
     if shares:

@@ -408,7 +408,8 @@ def needs_most(run: Run) -> Iterator[Statement]:
 
 
 @source.claim(
-    "A wrong peak alone raises the source's ratio at least 1.4 times, with a collapsed run 1.5"
+    "A wrong peak alone raises the source's ratio at least 1.4 times, with a collapsed run 1.5",
+    numbers=("paradox_printed", "printed_clock", "peak_factor"),
 )
 def inflated(p: Paper) -> Iterator[Statement]:
     for by_print in (False, True):
@@ -424,7 +425,8 @@ def small_remains(p: Paper) -> Iterator[Statement]:
 
 @source.claim(
     "With the T4 at its highest clock the laptop's rated clocks reach from a tenth below parity "
-    "to a tenth above it on ResNet-50, and nowhere below it on the two other networks"
+    "to a tenth above it on ResNet-50, and nowhere below it on the two other networks",
+    numbers=("even_heavy",),
 )
 def clock_decides(p: Paper) -> Iterator[Statement]:
     low, high = p.source.remainders("low"), p.source.remainders("high")

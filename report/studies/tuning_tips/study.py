@@ -210,18 +210,23 @@ def check_subject(stored: Stored) -> None:
 
 
 class Paper:
-    """The paper's data: all runs, and the one that its sentences are about."""
+    """The paper's data: all runs, the one that its sentences are about, and one on two threads."""
 
     def __init__(self, inputs: Inputs) -> None:
         runs = inputs.runs(Run)
         self.runs, chosen = [*runs.values()], runs.get("cpu")
         self.cpu = chosen if chosen and chosen.trials else None
+        on_two = (run for run in self.runs if run.trials and run.threads > 1)
+        self.two_threads = next(on_two, None)
 
 
 study = Study(Paper, check_subject)
 findings = study.findings
 cpu: Part[Run] = study.part("cpu")
 cpu.texts(cpu=short_name)
+#: A second thread, and a worker beside the computing thread, need two processors.
+two_threads: Part[Run] = study.part("two_threads", "cpu")
+PART_OF: Final = {"threads": two_threads, "workers": two_threads}
 
 
 def _fates(words: Collection[Word]) -> set[str]:
@@ -250,7 +255,12 @@ for _fate in ("everywhere", "somewhere", "nowhere", "harmful"):
     cpu.values(**{_fate: partial(_number_of_tips, fate=_fate)})
 for _tip in TIPS:
     for _end, _choose in (("least", smallest), ("most", largest)):
-        cpu.values("measured", **{f"{_tip}_{_end}": partial(Run.extreme, tip=_tip, choose=_choose)})
+        _value = {f"{_tip}_{_end}": partial(Run.extreme, tip=_tip, choose=_choose)}
+        PART_OF.get(_tip, cpu).values("measured", **_value)
+two_threads.values(
+    control_least_of_two=partial(Run.extreme, tip="control", choose=smallest),
+    control_most_of_two=partial(Run.extreme, tip="control", choose=largest),
+)
 
 
 def _of_tips(run: Run) -> list[Trial]:
@@ -299,7 +309,12 @@ def round_trip(run: Run) -> Quantity:
     return largest(*shares) if shares else absent("share", "1", "the control was not measured")
 
 
-study.constants(tips=exact("tips", "1", len(TIPS) - 1))
+@cpu.value()
+def tips(run: Run) -> Quantity:
+    tried = [tip for tip in TIPS if tip != "control" and run.words(tip)]
+    return _counted(run, "tips", len(tried))
+
+
 study.constants("percent", margin=exact("margin", "1", MARGIN))
 
 
@@ -310,7 +325,8 @@ def _claim_that_pays(tip: str, subject: str) -> None:
             yield (exact("no right result", "1", 0) if is_wrong else run.speedup(trial)) > 1
 
     pays.__name__ = f"{tip}_pays"
-    cpu.claim(f"{subject} speeds up every compared network at each batch size")(pays)
+    title = f"{subject} speeds up every compared network at each batch size"
+    PART_OF.get(tip, cpu).claim(title, numbers=(f"{tip}_least", f"{tip}_most"))(pays)
 
 
 for _tip, (_, _subject) in TIPS.items():
