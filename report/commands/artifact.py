@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import tomllib
 from argparse import Namespace
@@ -152,6 +153,7 @@ def _runs(study: str, data: Path, files: Sequence[str]) -> Iterator[dict[str, An
         yield {
             "machine": f"{machine.label} ({machine.cpu.cores_available} cores, {memory})",
             "software": f"{system}, Python {machine.python}, PyTorch {machine.torch.version}",
+            "command": shlex.join(head.command),
             "minutes": max(1, round((ended - begun).total_seconds() / 60)),
         }
 
