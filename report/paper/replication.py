@@ -89,10 +89,12 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
     for id, claim in paper.claims.items():
         if id not in rows:
             others.setdefault(claim.about, []).append(claim.title)
+    published = [r.label for r in replicas if not original.commands.keys().isdisjoint(r.files)]
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
     facts |= {
         "summary": summary(replicas, paper),
         "single": single,
+        "published": published,
         "days": list(dict.fromkeys((*days[:1], *days[-1:]))),
         "others": others,
         "reasons": _grouped_reasons(original, rows, single=single),
