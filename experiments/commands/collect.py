@@ -133,7 +133,7 @@ def _check(file: Submission) -> None:
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
-    """Why a record is in the folder, or has the cases, of another study; empty if it is not."""
+    """Explain a record with the folder or cases of another study; empty for a correct record."""
     study = record.study
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"

@@ -163,7 +163,7 @@ def main_policy(protocol: Protocol) -> Policy:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the cases of a study are measured, where the defaults do not fit.
+    """Measurement settings of a study's cases, where the defaults do not fit.
 
     - ``quick_claims`` are the titles of the claims that a quick run can decide.
     - ``full`` and ``quick`` are the protocols of both kinds of run; ``ceilings`` is the size of the

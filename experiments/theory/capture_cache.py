@@ -32,7 +32,7 @@ _CAPACITY: Final = 200
 #: A file that was changed later may differ from the code that this program imported.
 _STARTED: Final = time.time()
 _NOT_SOURCES: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib") + os.sep)
-#: Variables of the environment that PyTorch reads begin with one of these.
+#: Prefixes of the environment variables that PyTorch reads.
 _VARIABLES: Final = (
     "ATEN", "CUDA", "DNNL", "GOMP", "KMP", "MKL", "NVIDIA", "OMP", "ONEDNN", "PYTORCH", "TORCH",
 )  # fmt: skip

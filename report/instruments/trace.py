@@ -64,7 +64,7 @@ class TraceDevice(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """All that a trace holds of memory and kernels, each in the order of time."""
+    """Memory events and kernels of a trace, each in order of time."""
 
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]

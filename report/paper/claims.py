@@ -135,7 +135,7 @@ def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
 
 
 def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> list[str]:
-    """Why a claim is not supported; comparisons with the same reason are named together."""
+    """List why a claim is not supported; group comparisons with the same reason."""
     if verdict == "supported":
         return []
     names = comparison_names([comparison.quantity.formula for comparison in comparisons])
@@ -190,7 +190,7 @@ def _failure(statement: Statement) -> str:
 
 
 def undecided_reason(statement: Statement) -> tuple[str, str]:
-    """Why one comparison decides nothing: in a few words, and with what would decide it."""
+    """Explain an undecided comparison: briefly, and with a measurement that would decide it."""
     if is_disturbed(statement):
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:

@@ -110,7 +110,7 @@ class Judgement:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the claim is not supported, without the name of the machine."""
+        """Reasons why the claim is not supported, without the name of the machine."""
         texts = self.claim.reasons
         for name in (self.replica.label, self.replica.stored.record.environment.label):
             texts = tuple(text.replace(f" on {name}", "") for text in texts)

@@ -281,7 +281,7 @@ def _prediction(measured: Iterable[Judgement], effects: Sequence[float], unit: s
 
 
 def _unlike(replicas: Iterable[Replica]) -> str:
-    """Why machines are no sample of one population; empty if they may be."""
+    """Say why machines are no sample of one population; empty if they may be."""
     libraries, allocators = set(), set()
     for replica in replicas:
         environment = replica.stored.record.environment

@@ -24,7 +24,7 @@ from report.quantity.expression import Quantity
 
 NOT_MEASURED = "not measured"
 
-#: How the printed form of a number differs from it.
+#: Direction in which a printed number was rounded.
 Rounding: TypeAlias = Literal["exact", "nearest", "up", "down"]
 #: A quantity as evaluated: a number, an estimate with its interval, or why it is missing.
 Evaluated: TypeAlias = Number | Estimate | Missing

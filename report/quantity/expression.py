@@ -26,7 +26,7 @@ from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 _PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _PRODUCT_CODE + "studies/"
 
-#: How tightly the parts of a formula bind: lists, sums, products, names.
+#: Precedence of the parts of a formula: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
 #: A value between its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]

@@ -46,7 +46,7 @@ OVERVIEWS: Final = {
     "records.html": "Records",
 }
 
-#: All these pages, and the roofline of any machine, to which the machines lead.
+#: All pages above, and the roofline of any machine, linked from the list of machines.
 PAGES: Final = (*OVERVIEWS, "roofline.html")
 
 Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+/$")]

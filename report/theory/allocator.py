@@ -65,7 +65,7 @@ SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 
 @dataclass(frozen=True)
 class Options:
-    """How the allocator of a process rounds, splits and reserves.
+    """Settings by which the allocator of a process rounds, splits and reserves.
 
     Blocks from ``max_split`` bytes on are not split.  ``divisions`` are those between two powers of
     two to which a request is rounded up; 1 rounds to 512 B alone.  With ``expandable`` segments

@@ -31,7 +31,7 @@ TOLERANCE: Final = 1e-3
 # ------------------------------------------------------------------------------ names of the ranges
 
 
-#: How the ranges of cases and of products begin.
+#: Prefixes of the NVTX ranges of cases and of products.
 CASE: Final = "ridgepoint case "
 PRODUCT: Final = "ridgepoint product "
 

@@ -85,7 +85,7 @@ class KernelRow:
         return self.values.get(metric, self.values.get(f"{other}__{rest}"))
 
 
-#: Ranges of ours in the NVTX column, whose cells read ``7  "<default domain>:NAME:none:…"``.
+#: Our NVTX ranges in the column of ranges, whose cells read ``7  "<default domain>:NAME:none:…"``.
 _RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
 #: The sums that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.

@@ -36,14 +36,14 @@ NAMES: Final = {
 
 
 class Size(NamedTuple):
-    """How large an iteration is: neurons of the hidden layer, and images."""
+    """Size of an iteration: neurons of the hidden layer, and images."""
 
     hidden: int
     images: int
 
     @property
     def multiply_adds(self) -> int:
-        """Those of its five products; the images need no gradient."""
+        """Multiply-adds of the five matrix products; the images need no gradient."""
         h, m = self.hidden, self.images
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 

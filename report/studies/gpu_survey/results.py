@@ -28,7 +28,7 @@ from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networ
 
 #: The image size at which most of the networks were trained (px).
 _USUAL: Final = 224
-#: Rows are compared that share all of these.
+#: Columns that must be equal in compared rows.
 _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDED: Final = 5_010
@@ -267,7 +267,7 @@ class Pairs:
 
     @property
     def cached_change(self) -> Distribution:
-        """How far the last cache moves a predicted gain, as a share of that."""
+        """Relative change of a predicted gain if the last-level cache is modelled."""
         change = self.known["cached"] / self.known["operators"] - 1
         return self._of_theory(f"change by the cache({self.name})", change.abs())
 

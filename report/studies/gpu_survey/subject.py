@@ -50,7 +50,7 @@ STEPS: Final = {
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
 }
-#: These steps, and three that were not looked at when the rules were chosen.
+#: ``STEPS``, and three held-out steps, unused when the predictors were chosen.
 LADDER: Final = {
     **STEPS,
     # Both steps at once; each table has its own version of PyTorch.

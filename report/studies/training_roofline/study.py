@@ -547,7 +547,7 @@ def machines(p: Paper) -> Table:
     return setup(tuple(p.runs.values()))
 
 
-#: Why printed numbers differ from what a formula gives, by the formula's first words.
+#: Reasons why printed numbers differ from a formula's result, by the formula's first words.
 _REASONS: Final = {
     "the same on": "no error: NVIDIA prints both",
     "2 · cores": "the peak of the desktop card",
@@ -569,7 +569,7 @@ def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield audit_row(p, item) | ({"Finding": reasons[0]} if reasons else {})
 
 
-#: How an item is decided: by rules of the audit, by a claim, or in words.
+#: Decision on an item: by rules of the audit, by a claim, or in words.
 _Decision: TypeAlias = tuple[str, ...] | Callable[[Paper], Iterator[Statement]] | str
 #: Items of the source, with how they are treated and decided.
 _ITEMS: Final[tuple[tuple[str, str, _Decision], ...]] = (

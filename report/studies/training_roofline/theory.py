@@ -19,7 +19,7 @@ SOURCE_BATCH: Final = 128
 WORKERS: Final = 4
 #: Images of a step on loaded images.
 LOADED_BATCH: Final = 16
-#: Pixels along a side of these images.
+#: Pixels along a side of an image.
 LOADED_IMAGE: Final = 32
 #: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
 #: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).

@@ -42,7 +42,7 @@ _decoder: Final = msgspec.json.Decoder(NetworkFile)
 
 
 class Variant(NamedTuple):
-    """How an inference is called: its layout, and its precision, which autocast lowers.
+    """Settings of an inference call: memory layout, and precision, which autocast lowers.
 
     ``change`` names the one allocation in which the network differs from its module as written.
     """
