@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 import build
-from experiments import tuning_tips
 from experiments.compare import arrays
 from experiments.compare.court import Contestant, Court, CourtMessage, from_file, started
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
@@ -121,10 +120,19 @@ def test_all_threads_and_children_are_counted() -> None:
     [("workers", "MNIST CNN"), ("set_to_none", "MNIST CNN"), ("fused", "ResNet-20")],
 )
 def test_a_study_lets_the_judge_compare_what_it_builds(tip: str, network: str) -> None:
+    """The judge needs a new interpreter, as in a run: a backward pass before a fork blocks it."""
     pytest.importorskip("torch")
     factors = {"tip": tip, "network": network, "batch": 4, "memory": "kept"}
-    series = tuning_tips.times(factors, replace(SESSION, threads=2))
-    assert len(series["time"]) == len(series["baseline_time"]) == 3
+    program = (
+        "from dataclasses import replace\n"
+        "from experiments import tuning_tips\n"
+        "from tests.experiments.test_compare import SESSION\n"
+        f"series = tuning_tips.times({factors!r}, replace(SESSION, threads=2))\n"
+        "print(len(series['time']), len(series['baseline_time']))\n"
+    )
+    command = [sys.executable, "-c", program]
+    printed = subprocess.check_output(command, text=True, env=VARIABLES, cwd=ROOT)
+    assert printed == "3 3\n"
 
 
 @pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
