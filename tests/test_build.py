@@ -53,7 +53,7 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     replace("templates/papers/second.qmd.j2", "How does the rate", "How much does the rate")(
         project
     )
-    ended = tiny.build(project, "--html")
+    ended = tiny.build(project, STUDY, "second", "--html")
     error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
     assert ended.code == 1 and error in ended.said and "Traceback" not in ended.said
     assert "2 papers: 1 built, 0 unchanged, 1 error" in ended.said
