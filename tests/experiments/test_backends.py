@@ -145,7 +145,9 @@ def test_each_change_is_applied_to_its_case_alone(
         size = Size(int(case.factors["hidden"]), int(case.factors["samples"]))
         returned = case.factors["change"] == studied.RETURNED
         (round_, *_) = case.rounds
-        assert round_.series["page_faults"][-1] == studied.mapped_pages(size) * returned
+        # Some call maps a page of the interpreter's own.
+        mapped = min(round_.series["page_faults"][-3:])
+        assert mapped == studied.mapped_pages(size) * returned
         assert ("relu_time" in round_.series) == (case.factors["change"] == NONE)
 
 
