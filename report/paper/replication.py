@@ -198,10 +198,9 @@ def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     texts = []
     if len(paper) != len(own):
         texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
-    parts = (
-        [part for formula in formulas for part in formula_parts(formula)]
-        for formulas in (own, paper)
-    )
+    parts = []
+    for formulas in (own, paper):
+        parts.append([part for formula in formulas for part in formula_parts(formula)])
     return "; ".join([*texts, *_in_one_only(*parts)])
 
 

@@ -165,8 +165,8 @@ def diagonal(moved: tuple[Start, ...]) -> Iterator[Scaling]:
                 Points(name, predicted, firsts, befores, firsts, number, hollow=layer == "linear")
             )
     if drawn:
-        ends = tuple(choose(x for points in drawn for x in points.x) for choose in (min, max))
-        line = Curve("Predicted", ends, (1.0, 1.0))
+        expected = [x for points in drawn for x in points.x]
+        line = Curve("Predicted", (min(expected), max(expected)), (1.0, 1.0))
         axes = ("Predicted start (images)", "Observed ÷ predicted start")
         ticks = (10.0, 100.0, 1_000.0, 10_000.0)
         yield Scaling(*axes, tuple(drawn), (line,), x_ticks=ticks, y_scale="linear")
