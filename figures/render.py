@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -53,16 +54,37 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered figure in each format, and its series in the SVG."""
+    """A rendered figure for print and for pages, and its series in the SVG."""
 
     pdf: bytes
     svg: bytes
-    png: bytes
     series: tuple[Series, ...] = ()
 
 
 def render(drawing: Drawing, salt: str) -> Rendered:
     """Render ``drawing``; its id, ``salt``, keeps the ids of several SVGs on a page apart."""
+    with _laid_out(drawing, salt) as (figure, drawn):
+        panels = zip(drawing.panels, figure.axes, drawn, strict=True)
+        series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
+        # Dates would make two builds differ.
+        pdf = _print(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
+        svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+    return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
+
+
+def render_png(drawing: Drawing) -> bytes:
+    """Render ``drawing`` in pixels for Word, which cannot show the other formats everywhere."""
+    with _laid_out(drawing, "") as (figure, _):
+        figure.dpi = _PNG_DPI
+        return _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+
+
+@contextmanager
+def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[Drawn]]]:
+    """Draw and lay out ``drawing``; provide the figure, and the series of each of its panels.
+
+    Matplotlib's settings are the project's until the figure is printed.
+    """
     register()
     texts: list[str] = []
     panels = tuple(_escaped(panel, texts) for panel in drawing.panels)
@@ -71,7 +93,7 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **specific}
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
-        canvas = FigureCanvasPdf(figure)
+        FigureCanvasPdf(figure)  # the layout is computed with the letters of the PDF
         table = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
         drawn = [draw(panel, axes) for panel, axes in zip(panels, table.flat, strict=True)]
         if drawing.same_axes:
@@ -80,14 +102,7 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         for panel, axes in zip(panels, table.flat, strict=True):
             finish(panel, axes)
         _lay_out(figure)
-        final = zip(drawing.panels, table.flat, drawn, strict=True)
-        series = tuple(_series(final, f"series-{salt.rpartition('/')[2]}"))
-        # Dates would make two builds differ.
-        pdf = _print(canvas.print_pdf, figure, {"CreationDate": None})
-        svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-        figure.dpi = _PNG_DPI
-        png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
-        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), png, series)
+        yield figure, drawn
 
 
 def draw(panel: Panel, axes: Axes) -> Drawn:

@@ -159,7 +159,6 @@ def figures(task: StepTask) -> None:
         rendered = render(drawing, f"{task.study}/fig-{name}")
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{name}.svg").write_bytes(rendered.svg)
-        (folder / f"{name}.png").write_bytes(rendered.png)
         if name == CARD:
             continue
         if data := list(drawing.data()):
@@ -365,14 +364,18 @@ def pdf(task: StepTask) -> tuple[str, ...]:
 
 
 def docx(task: StepTask) -> None:
-    """Make the Word document of a study."""
+    """Make the Word document of a study, with its figures in pixels."""
+    from figures.render import render_png
     from report.render.docx import render_docx
     from report.render.source import read_source
 
+    drawings = load(task.artifacts() / DRAWINGS)
+    pictures = {name: render_png(drawing) for name, drawing in drawings.items() if name != CARD}
     target = task.stage / "docx" / f"{task.study}.docx"
     target.parent.mkdir()
     text = (task.artifacts() / WORD).read_text("utf-8")
-    target.write_bytes(render_docx(read_source(task.source, task.study), text))
+    paper = read_source(task.source, task.study)
+    target.write_bytes(render_docx(paper, text, pictures))
 
 
 def quarto(task: StepTask) -> None:

@@ -80,9 +80,11 @@ def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, in
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        read = {tensor.storage for tensor in operator.read}
         # No operator allocates a tensor of Python's numbers; it is alive from its first reader on.
-        for storage in (*operator.allocated, *sorted(read - categories.keys())):
+        # (A difference of sets would visit every living storage at every operator.)
+        read = {tensor.storage for tensor in operator.read}
+        first_read = sorted(storage for storage in read if storage not in categories)
+        for storage in (*operator.allocated, *first_read):
             categories[storage] = _ALLOCATED_IN[operator.phase]
             alive[categories[storage]] += sizes[storage]
         yield dict(alive)
