@@ -58,7 +58,7 @@ from experiments.harness.timing import sample_times
 from report.core.records.layers import Convolution, Layer, Linear
 from report.core.records.record import Factors, SeriesByQuantity
 from report.theory import heap
-from report.theory.shapes import mnist_conv2, square_convolution
+from report.theory.work import mnist_conv2, square_convolution
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
 #: Powers of two, and all batches between 4 and 8, where glibc begins to return memory.

@@ -30,7 +30,7 @@ from report.core.records.layers import at_batch
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings, Inputs
 from report.theory import heap
-from report.theory.shapes import square_convolution
+from report.theory.work import square_convolution
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import findings_of, inputs_of, printing

@@ -21,7 +21,7 @@ from report.studies.training_roofline.study import findings
 from report.studies.training_roofline.subject import NETWORKS
 from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
-from report.theory.shapes import parameter_count
+from report.theory.work import parameter_count
 from tests import factory, papers
 from tests.degraded import altered, committed, of_records
 

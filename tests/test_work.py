@@ -12,7 +12,6 @@ from report.theory.allocator import Allocate, replay
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term
 from report.theory.roofline import Load, cached_step_load, load, step_load, total, update_load
-from report.theory.shapes import check, elements, output_shape, parameter_count
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
@@ -27,10 +26,14 @@ from report.theory.terms import (
     tile_padding,
 )
 from report.theory.work import (
+    check,
     compulsory_traffic,
+    elements,
     flops,
     forward_macs,
     macs,
+    output_shape,
+    parameter_count,
     training_macs,
     training_passes,
     valid_tap_macs,

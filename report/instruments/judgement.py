@@ -14,7 +14,7 @@ from report.core.records.layers import Layer
 from report.core.records.record import Head, Record
 from report.core.records.store import Stored, read_record, survey
 from report.instruments import gates
-from report.theory.shapes import check
+from report.theory.work import check
 
 
 @dataclass(frozen=True)

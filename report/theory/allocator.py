@@ -40,7 +40,7 @@ from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 from report.core.errors import StudyError
-from report.theory.shapes import round_up
+from report.theory.work import round_up
 
 MIB: Final = 2**20
 #: Every block is a multiple of this many bytes (``kMinBlockSize``).

@@ -7,7 +7,7 @@ met to the byte by 2,200 convolutions drawn at random, on one thread and on two
 (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``).
 Where a kernel is chosen by the sizes of caches, or by what was not tried, there is no rule.
 
-Letters in formulas are those of ``report.theory.shapes``.
+Letters in formulas are those of ``report.theory.work``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Final
 from report.core.records.layers import ELEMENT_BYTES, Convolution
 from report.theory.conditions import UNKNOWN, Conditions, Workspace
 from report.theory.reconciliation import Term
-from report.theory.shapes import elements, round_up
-from report.theory.work import element_bytes, output_bytes
+from report.theory.work import element_bytes, elements, output_bytes, round_up
 
 #: Alignment (B) of a oneDNN primitive's scratchpad, which is booked with it
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).

@@ -19,8 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from report.core.records.layers import Convolution, Layer
-from report.theory.shapes import round_up
-from report.theory.work import input_bytes, output_bytes
+from report.theory.work import input_bytes, output_bytes, round_up
 
 #: A page of memory, and the header of a block that is mapped by itself (B).
 PAGE: Final = 4096

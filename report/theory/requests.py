@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from report.core.errors import StudyError
 from report.core.records.layers import Dropout, Flatten, Layer
 from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
-from report.theory.shapes import bias_count, weight_count
-from report.theory.work import element_bytes, input_bytes, output_bytes
+from report.theory.work import bias_count, element_bytes, input_bytes, output_bytes, weight_count
 
 
 def requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:

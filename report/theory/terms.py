@@ -2,7 +2,7 @@
 
 Each function computes one term of a ``theory.reconciliation.Reconciliation``.  The caller supplies
 the evidence: a formula tells how large a term would be, never that it applies.
-Letters in formulas are those of ``report.theory.shapes``.
+Letters in formulas are those of ``report.theory.work``.
 
 Terms of work are multiply-adds (``MAC``) or, where the name says so, single operations (``FLOP``);
 ``as_flops`` turns the former into the latter.  Terms of memory are bytes.
@@ -19,8 +19,15 @@ from report.theory.allocator import Snapshot
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.reconciliation import Term
-from report.theory.shapes import bias_count, elements, round_up
-from report.theory.work import element_bytes, macs, output_bytes, valid_tap_macs
+from report.theory.work import (
+    bias_count,
+    element_bytes,
+    elements,
+    macs,
+    output_bytes,
+    round_up,
+    valid_tap_macs,
+)
 
 SHAPES: Final = "shapes in the record"
 

@@ -34,9 +34,8 @@ from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
 from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.operators import operator_work
-from report.theory.shapes import check, parameter_count
 from report.theory.timeline import requests
-from report.theory.work import forward_macs
+from report.theory.work import check, forward_macs, parameter_count
 from report.theory.workspaces import TAKES_NOTHING_ON_GPU
 from tests.experiments.functions import First, Function
 from tests.factory import DATA

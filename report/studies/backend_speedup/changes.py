@@ -18,7 +18,7 @@ from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
 from report.studies.backend_speedup.theory import first_product
 from report.theory import heap
-from report.theory.shapes import round_up
+from report.theory.work import round_up
 
 NONE: Final = "none"
 THREAD: Final = "second thread"

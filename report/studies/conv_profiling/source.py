@@ -22,7 +22,7 @@ from report.instruments.trace import CountedKernel, read_trace
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
 from report.studies.conv_profiling import theory
-from report.theory.shapes import elements, weight_count
+from report.theory.work import elements, weight_count
 
 #: TensorBoard's «KB», the «MB» of programs that summarize a network, and a true MB.
 KIB: Final = 1024

@@ -35,8 +35,8 @@ from report.studies.conv_profiling.runs import (
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, Dimensions, check_subject
 from report.theory.convolution_workspaces import MANY_IMAGES, SCRATCHPAD_ALIGNMENT, SMALL_INPUT
 from report.theory.reconciliation import Reconciliation
-from report.theory.shapes import round_up
 from report.theory.terms import COUNTED_WIDTH, as_flops, theory_macs
+from report.theory.work import round_up
 
 #: The call whose operations are shown term by term, and one that runs by Fourier transforms.
 SHOWN: Final = ProfiledCall(Dimensions(33, 65, 3, 28), 8, "layer")

@@ -13,8 +13,7 @@ from report.core.records.record import PASSES, Level, Pass
 from report.core.records.store import Stored
 from report.core.text.format import NO_BREAK
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
-from report.theory.shapes import square_convolution
-from report.theory.work import Macs, macs
+from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64

@@ -10,7 +10,7 @@ from typing import Final
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_profiling.subject import BASE
-from report.theory.shapes import square_convolution
+from report.theory.work import square_convolution
 
 _LAYER = BASE.layer(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])

@@ -9,8 +9,7 @@ from report.core.records.record import PASSES, Pass
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory.conditions import Layout
-from report.theory.shapes import mnist_conv2
-from report.theory.work import Macs, macs
+from report.theory.work import Macs, macs, mnist_conv2
 
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 #: The batch size whose call the prose describes.

@@ -11,7 +11,7 @@ from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling.subject import subject
 from report.theory import heap
 from report.theory import work as work_of
-from report.theory.shapes import square_convolution
+from report.theory.work import square_convolution
 
 _LAYER = subject(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])

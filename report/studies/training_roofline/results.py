@@ -29,8 +29,7 @@ from report.evidence.audit import (
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.source import CPU, GPUS, RTX, T4, ResultRow, Source
 from report.studies.training_roofline.subject import HEAVY, SMALL
-from report.theory.shapes import parameter_count
-from report.theory.work import flops, forward_macs
+from report.theory.work import flops, forward_macs, parameter_count
 
 #: The formula of a printed rate.
 RATE: Final = "images/s · work of an image"

@@ -23,9 +23,8 @@ from report.core.records.layers import Layer, at_batch
 from report.core.records.operations import Network, Operator, OperatorSetting, Tensor
 from report.theory.conditions import Layout
 from report.theory.operators import multiply_adds
-from report.theory.shapes import parameter_count
 from report.theory.timeline import living
-from report.theory.work import forward_macs
+from report.theory.work import forward_macs, parameter_count
 
 BATCH: Final = 7919
 _REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
