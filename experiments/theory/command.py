@@ -19,7 +19,8 @@ from experiments.theory.roofs import named_limit, named_roof
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
-from report.theory.network import Theory, fits
+from report.theory.fits import fits
+from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that a ``CapturePolicy`` has, and others that decide about a capture.

@@ -25,7 +25,7 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
 
 
-def of_fits(frontier: Fits[Theory], limit: str) -> dict[str, Drawing]:
+def of_fits(frontier: Fits, limit: str) -> dict[str, Drawing]:
     """Draw the peak over the batch, with the limit as a line."""
     batches = sorted(frontier.predicted)
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)

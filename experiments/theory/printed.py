@@ -65,7 +65,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
     }
 
 
-def fits_as_json(frontier: Fits[Theory], limit: str) -> str:
+def fits_as_json(frontier: Fits, limit: str) -> str:
     """Write one JSON object: limit, largest batches, and predictions around them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
@@ -79,7 +79,7 @@ def fits_as_json(frontier: Fits[Theory], limit: str) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def fits_as_text(frontier: Fits[Theory], limit: str) -> str:
+def fits_as_text(frontier: Fits, limit: str) -> str:
     """Write batches by verdict, with the peak memory at the borders and what holds it."""
     certain, largest = frontier.certain, frontier.largest
     known = f"batch {certain:,}" if certain else "no batch is known to"

@@ -11,11 +11,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from report.core.errors import StudyError
-from report.theory.allocator import Sum
-from report.theory.timeline import LiveBytes
+from report.theory.networks import BATCH, CapturedNetwork
+
+if TYPE_CHECKING:
+    from report.theory.network import Theory
 
 FitVerdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
 
@@ -25,35 +28,10 @@ _UNITS: Final = {None: 1} | {
     for power, letter in enumerate("kMGT", start=1)
     for i in ("", "i")
 }
+#: Batch of the trial that shows whether a capture at ``BATCH`` can be scaled.
+PROBE: Final = 2
 #: The search ends at this batch.
 MOST: Final = 2**20
-
-
-class Prediction(Protocol):
-    """Predicted memory of a call or a training step at one batch."""
-
-    @property
-    def peak(self) -> LiveBytes | None:
-        """The moment at which most bytes are alive; None if unknown."""
-
-    @property
-    def cuda(self) -> dict[Sum, int] | None:
-        """Largest sums of a GPU's allocator (B); None on a processor."""
-
-    @property
-    def complete(self) -> bool:
-        """True if the peak includes all memory; otherwise the peak is a lower bound."""
-
-    @property
-    def compiled(self) -> tuple[str, ...]:
-        """Modules of ``torch.compile``, which may need less than predicted."""
-
-    @property
-    def unlike_gpu(self) -> tuple[str, ...]:
-        """Modules and operators that a GPU replaces by others."""
-
-
-P = TypeVar("P", bound=Prediction)
 
 
 def bytes_of(text: str) -> int:
@@ -65,7 +43,7 @@ def bytes_of(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Fits(Generic[P]):
+class Fits:
     """Predictions by batch for a ``limit`` in bytes, and the batches at its border.
 
     ``largest`` is the largest batch that may fit: 0 if none may, ``MOST`` if no smaller batch
@@ -74,12 +52,12 @@ class Fits(Generic[P]):
     """
 
     limit: int
-    predicted: dict[int, P]
+    predicted: dict[int, Theory]
     largest: int
     certain: int = 0
 
     @property
-    def bracket(self) -> dict[int, P]:
+    def bracket(self) -> dict[int, Theory]:
         """The batches ``certain``, ``largest`` and the next one, as far as predicted."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
@@ -93,7 +71,7 @@ class Fits(Generic[P]):
         return "fits" if prediction.complete and most <= self.limit else "undecided"
 
 
-def least(prediction: Prediction) -> int:
+def least(prediction: Theory) -> int:
     """Return the lower bound of a call's memory (B); raises ``StudyError`` without a peak."""
     if prediction.peak is None:
         reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
@@ -101,9 +79,9 @@ def least(prediction: Prediction) -> int:
     return prediction.peak.total
 
 
-def search(at: Callable[[int], P], limit: int, near: int | None = None) -> Fits[P]:
+def search(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
     """Search for the largest batch by the predictions ``at`` batches, starting ``near`` one."""
-    predicted: dict[int, P] = {}
+    predicted: dict[int, Theory] = {}
     low, high, batch = 0, MOST + 1, 1
     last, size = 0, 0
     while high - low > 1:
@@ -120,7 +98,7 @@ def search(at: Callable[[int], P], limit: int, near: int | None = None) -> Fits[
     return replace(frontier, certain=_certain(frontier, at))
 
 
-def _certain(frontier: Fits[P], at: Callable[[int], P]) -> int:
+def _certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
     """Return the largest batch that is known to fit; 0 if a batch of 1 is not known to."""
 
     def is_unknown(batch: int) -> bool:
@@ -133,3 +111,29 @@ def _certain(frontier: Fits[P], at: Callable[[int], P]) -> int:
     if not frontier.largest or is_unknown(1):
         return 0
     return bisect_left(range(1, frontier.largest), True, key=is_unknown)
+
+
+def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
+    """Search for the largest batch whose peak is at most ``limit`` bytes.
+
+    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled; if its
+    forward pass at the batch ``PROBE`` differs, it is captured at every batch that the search
+    needs.  Raises ``StudyError`` without a peak.
+    """
+    whole = captured(BATCH, PROBE)
+    if whole.scales:
+        return scaled_fits(CapturedNetwork(whole.network), whole, limit)
+
+    def at(batch: int) -> Theory:
+        return captured(batch, None)
+
+    return search(at, limit)
+
+
+def scaled_fits(captured: CapturedNetwork, whole: Theory, limit: int) -> Fits:
+    """Search by scaling the network ``captured`` at ``BATCH``, which has the theory ``whole``."""
+    near = MOST
+    for fixed, per_image in captured.live_bytes:
+        if per_image:
+            near = min(near, (limit - fixed) // per_image)
+    return search(partial(whole.at_batch, captured), limit, near)

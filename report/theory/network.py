@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from operator import attrgetter
 from typing import Final
@@ -22,16 +22,14 @@ from report.core.errors import StudyError
 from report.core.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
-from report.theory.fits import MOST, Fits, bytes_of, search
-from report.theory.networks import BATCH, CapturedNetwork
+from report.theory.fits import Fits, bytes_of, fits
+from report.theory.networks import CapturedNetwork
 from report.theory.operators import OperatorWork, operator_work
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, LiveBytes, cuda_memory, timeline
 
 #: Name of the row for operators that no module within the network calls.
 _ITSELF: Final = "(the network itself)"
-#: Batch of the trial that shows whether a capture at ``BATCH`` can be scaled.
-PROBE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -200,7 +198,7 @@ class Theory:
         """True if the peak includes all memory; otherwise the peak is a lower bound."""
         return not (self.may_take_more or self.unlike_gpu or self.compiled)
 
-    def fits(self, limit: str | int) -> Fits[Theory]:
+    def fits(self, limit: str | int) -> Fits:
         """Search for the largest batch that fits into ``limit``, in bytes or such as ``16GB``.
 
         Raises ``StudyError`` without a peak, and for a text that is no size.
@@ -296,32 +294,6 @@ class Theory:
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
         sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
         return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
-
-
-def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits[Theory]:
-    """Search for the largest batch whose peak is at most ``limit`` bytes.
-
-    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled; if its
-    forward pass at the batch ``PROBE`` differs, it is captured at every batch that the search
-    needs.  Raises ``StudyError`` without a peak.
-    """
-    whole = captured(BATCH, PROBE)
-    if whole.scales:
-        return scaled_fits(CapturedNetwork(whole.network), whole, limit)
-
-    def at(batch: int) -> Theory:
-        return captured(batch, None)
-
-    return search(at, limit)
-
-
-def scaled_fits(captured: CapturedNetwork, whole: Theory, limit: int) -> Fits[Theory]:
-    """Search by scaling the network ``captured`` at ``BATCH``, which has the theory ``whole``."""
-    near = MOST
-    for fixed, per_image in captured.live_bytes:
-        if per_image:
-            near = min(near, (limit - fixed) // per_image)
-    return search(partial(whole.at_batch, captured), limit, near)
 
 
 def _described(operator: Operator) -> str:

@@ -25,7 +25,6 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory.conditions import Layout, conditions_of
 from report.theory.fits import Fits, least
-from report.theory.network import Theory
 from report.theory.reconciliation import Reconciliation, Term
 
 #: A number of a call (of a run).
@@ -105,7 +104,7 @@ def reconciled(run: Run, *precisions: InferencePrecision) -> dict[Call, Reconcil
     return rows
 
 
-def limits(run: Run, changed: bool = False) -> list[tuple[Limit, Fits[Theory]]]:
+def limits(run: Run, changed: bool = False) -> list[tuple[Limit, Fits]]:
     """Return the outcomes under limits of memory with the predictions of ``--fits``, sorted.
 
     ``changed`` selects the networks with one allocation changed instead of the others.

@@ -10,8 +10,8 @@ from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.studies.inference_memory.subject import Call, Limit
 from report.theory.conditions import Conditions
-from report.theory.fits import Fits
-from report.theory.network import Theory, scaled_fits
+from report.theory.fits import Fits, scaled_fits
+from report.theory.network import Theory
 from report.theory.networks import CapturedNetwork, Variant, captured
 
 #: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
@@ -26,7 +26,7 @@ def network(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing
 
 
 @cache
-def fits(limit: Limit, conditions: Conditions) -> Fits[Theory] | Missing:
+def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
     operators = captured(limit.network, limit.image, Variant(limit.layout, change=limit.change))
     if isinstance(operators, Missing):
