@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 
 from report.core.errors import RecordError
 from report.core.records.store import read_attachments, read_record
-from report.instruments.counters import ncu_logs
+from report.instruments.counters import ncu
 from report.instruments.counters.logs import CaseLogs, pack, unpack
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
 from report.instruments.counters.ncu_output import explain_error, part_of, read_table
-from report.instruments.trace import read_trace
+from report.instruments.profiler import read_trace
 from tests.factory import DATA
 
 FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"
 RUN = read_record(DATA / FILE, DATA)
 (CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
-LOGS = unpack(CONTENT, ncu_logs.TOOL, RUN.file)
+LOGS = unpack(CONTENT, ncu.TOOL, RUN.file)
 #: The table of the first case: nine products of known work, and two calls.
 TABLE = LOGS[0].logs["table"]
 CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call in (0, 1))
@@ -37,9 +37,9 @@ CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call 
 def test_the_tables_of_a_record_give_its_counts_again() -> None:
     assert len(LOGS) == 40
     for each in LOGS:
-        series, missing = ncu_logs.counted(each.logs, "here")
+        series, missing = ncu.counted(each.logs, "here")
         case = RUN.record.cases[each.case]
-        assert missing == {} and series.keys() == set(ncu_logs.QUANTITIES)
+        assert missing == {} and series.keys() == set(ncu.QUANTITIES)
         assert series == {name: case.samples(name) for name in series}, case.factors
 
 
@@ -81,10 +81,10 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
 def test_untrusted_counts_are_left_out(text: str, missing: set[str], said: str) -> None:
-    series, found = ncu_logs.counted(ncu_logs.logs_of(text, (CASE, NEXT)), "case 0")
+    series, found = ncu.counted(ncu.logs_of(text, (CASE, NEXT)), "case 0")
     assert found.keys() == missing
     assert all(said in reason for reason in found.values())
-    assert series.keys() == set(ncu_logs.QUANTITIES) - missing
+    assert series.keys() == set(ncu.QUANTITIES) - missing
 
 
 def test_what_a_program_prints_around_a_table_is_left_out() -> None:
@@ -104,12 +104,12 @@ OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
     *((edited(CASE, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in OTHER_LOCALES),
     (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
     (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
-    (ncu_logs.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
+    (ncu.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
     (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
 ], ids=range(12))  # fmt: skip
 def test_a_damaged_table_is_refused_with_its_place(text: str, said: str) -> None:
     with pytest.raises(RecordError, match=f"^case 3: .*{said}.*\\.$"):
-        ncu_logs.counted({"table": text}, "case 3")
+        ncu.counted({"table": text}, "case 3")
 
 
 def test_every_complaint_of_ncu_has_its_own_sentence() -> None:

@@ -35,8 +35,6 @@ from report.instruments.judgement import refusal
 _GIB: Final = 2**30
 #: Memory of the largest quick run (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
-#: Governors that lower the clock between calls.
-_SLOW: Final = ("powersave", "ondemand", "conservative")
 
 
 class RecordCheck(NamedTuple):
@@ -96,7 +94,7 @@ def _machine() -> Iterator[RecordCheck]:
     yield note_if("policies", "all can be measured", "; ".join(filter(None, reasons)))
     governor = cpu.governor or "the system shows none"
     slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
-    yield note_if("governor", governor, slow if cpu.governor in _SLOW else None)
+    yield note_if("governor", governor, slow if cpu.governor in gates.SLOW_GOVERNORS else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> RecordCheck:
@@ -233,7 +231,7 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
     yield RecordCheck("quiet", text, "note" if unstable or disturbed is None else "ok")
-    best = gates.best_rate(record)
+    best = gates.best_of(record.ceilings)
     if reason := refusal(record):  # above all, a case that is faster than the peak
         yield RecordCheck("ceilings", reason, "problem")
     elif best is None:

@@ -28,8 +28,8 @@ from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Factors
-from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
+from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
@@ -199,6 +199,6 @@ def files(journal: Journal) -> Iterator[CaseFile]:
         return
     tool, meaning = earlier.TOOL, earlier.MEANING
     if journal.header.environment.device == "cuda":
-        tool = ncu_logs.TOOL
+        tool = NCU
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
     yield CaseFile(attachment_name(tool), meaning, pack(tool, logs))

@@ -26,8 +26,7 @@ from experiments.harness.study import Experiment
 from experiments.harness.worker import CALLS, Task
 from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError, RecordError
-from report.instruments.counters.ncu import case_range
-from report.instruments.counters.ncu_logs import QUANTITIES, counted, logs_of
+from report.instruments.counters.ncu import QUANTITIES, case_range, counted, logs_of
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, explain_error, read_table
 

@@ -15,8 +15,7 @@ from report.core.records.record import LONGEST_NAME, Case, Level, Sample
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
-from report.instruments.memory_timeline import CATEGORIES, highest_bytes
-from report.instruments.trace import read_trace
+from report.instruments.profiler import CATEGORIES, highest_bytes, read_trace
 
 #: Beginning of a memory timeline.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")

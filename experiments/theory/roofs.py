@@ -10,7 +10,7 @@ from report.core.errors import UsageError
 from report.core.records import ENDING
 from report.core.records.devices import read_devices
 from report.core.records.store import Stored, read_record
-from report.instruments.ceilings import best_rate
+from report.instruments.gates import bounding_rate
 from report.theory.fits import bytes_of
 from report.theory.roofline import Roof, sheet_roof
 
@@ -81,7 +81,7 @@ def _record(option: str, file: str) -> Stored:
 def _measured(path: Path, dtype: str) -> Roof:
     stored = _record(f"--device-peaks {path}", str(path))
     record = stored.record
-    peak, bandwidth = best_rate(record, "matrix_product", dtype), best_rate(record, "copy")
+    peak, bandwidth = bounding_rate(record, "matrix_product", dtype), bounding_rate(record, "copy")
     if peak is None or bandwidth is None:
         raise UsageError(
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "

@@ -16,7 +16,7 @@ from report.core.missing import Missing
 from report.core.records.record import Ceiling
 from report.core.records.store import Stored
 from report.evidence.cached import cached
-from report.instruments.ceilings import CEILING_UNITS, FLOAT32, bounding
+from report.instruments.gates import CEILING_UNITS, FLOAT32, bounding
 from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process

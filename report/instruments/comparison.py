@@ -25,7 +25,6 @@ from report.core.statistics.estimates import (
 )
 from report.core.text.format import first_names
 from report.instruments import case_operators, gates
-from report.instruments.ceilings import best_rate, rate
 
 #: Name of the study whose records are comparisons.
 NAME: Final = "compare"
@@ -122,7 +121,7 @@ def _is_timed(round_: Round) -> bool:
 
 def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
     """Explain why times are impossible: bytes that moved faster than any measured bandwidth."""
-    rates = [rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
+    rates = [gates.rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
     for round_ in rounds:
         moved, time = max(round_.samples("call_bytes"), default=0), median(round_.samples("time"))
         if rates and moved > gates.SCATTER * max(rates) * time:
@@ -175,7 +174,7 @@ def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[st
     """Yield the theory of each function, from its operators, beside the ceilings of the machine."""
     seconds = {result.function: result.time for result in verdicts(record)}
     missing = defaultdict[str, list[str]](list)
-    peak, bandwidth = gates.best_rate(record), best_rate(record, "copy")
+    peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
     for name, content in files.items():
         if isinstance(content, Missing):
             continue

@@ -1,4 +1,4 @@
-"""Gates that a measurement must pass before its numbers are printed or pooled.
+"""Gates that a measurement must pass before it is printed or pooled, and ceilings of a record.
 
 One rule for the end of a run, for ``check`` and for papers; pure.
 """
@@ -10,7 +10,15 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from report.core.records.record import Case, Ceiling, Environment, Policy, Record
+from report.core.records.record import (
+    Case,
+    Ceiling,
+    Environment,
+    PeakOperation,
+    Policy,
+    Record,
+    last_capacity,
+)
 from report.theory.work import flops, forward_macs
 
 #: Processes whose times are further apart, in two groups, do not measure the same thing.
@@ -30,9 +38,21 @@ FASTEST_HZ: Final = 6.2e9
 #: Operations in float32 a core and cycle by the widest vectors: two units, each of them fused
 #: multiply-adds.
 _PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
-_FLOAT32: Final = "float32"
+FLOAT32: Final = "float32"
 #: Frequency governors that lower the clock between calls.
-_SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
+SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
+_ARITHMETIC: Final[tuple[PeakOperation, ...]] = ("matrix_product", "convolution")
+_BANDWIDTH: Final[tuple[PeakOperation, ...]] = ("copy", "read", "triad")
+#: Operation -> the operations whose best rate bounds it.
+_MEANT: Final[dict[str, tuple[PeakOperation, ...]]] = {
+    "matrix_product": _ARITHMETIC,
+    "copy": _BANDWIDTH,
+}
+CEILING_UNITS: Final[dict[str, str]] = {
+    **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
+    **dict.fromkeys(_BANDWIDTH, "B/s"),
+    "page_mapping": "1/s",
+}
 
 
 # --------------------------------------------------------------------------------------- series
@@ -111,7 +131,7 @@ def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
 
 def problem(record: Record) -> str | None:
     """Explain why the rates of a record are impossible; None if they are possible."""
-    best = best_rate(record)
+    best = best_of(record.ceilings)
     if best is None:
         return None
     limit = most_possible(record.environment)
@@ -132,6 +152,56 @@ def problem(record: Record) -> str | None:
     )
 
 
+def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
+    """Return the ceilings whose best rate bounds ``operation``.
+
+    A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
+    or to memory; every other operation stands for itself.  On a GPU products alone stand for
+    arithmetic: its libraries compute convolutions with fewer multiplications than their direct form
+    has, so that their rate can exceed what the device can multiply.
+    """
+    operations = _MEANT.get(operation, (operation,))
+    if record.environment.device == "cuda" and operation in _ARITHMETIC:
+        operations = (operation,)
+    ceilings = [c for c in record.ceilings if c.operation in operations and c.samples]
+    if operation in _ARITHMETIC:
+        return tuple(ceiling for ceiling in ceilings if ceiling.dtype == dtype)
+    if operation in _BANDWIDTH:
+        return beyond_caches(ceilings, record.environment)
+    return tuple(ceilings)
+
+
+def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
+    """Return the ceilings of bandwidth whose working set lies in memory.
+
+    Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
+    of the largest; where no working set is known it is all.
+    """
+    every = tuple(ceilings)
+    host = environment.host if environment.device == "cpu" else None
+    sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
+    if not sizes:
+        return every
+    last = last_capacity(host.caches, environment.cpu.cores_available) if host else None
+    least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
+    return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
+
+
+def rate(ceiling: Ceiling) -> float:
+    """Divide work by time (FLOP/s, B/s or pages a second).
+
+    The shortest time counts where an instrument is named, as STREAM reports it (McCalpin 1995),
+    else the median.
+    """
+    times = map(float, ceiling.samples)
+    return ceiling.work / (median(times) if ceiling.instrument is None else min(times))
+
+
+def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
+    """Return the best rate of the ceilings that bound ``operation``; None if none was measured."""
+    return max(map(rate, bounding(record, operation, dtype)), default=None)
+
+
 def state_notes(environment: Environment) -> Iterator[str]:
     """Yield what the state of the processors does to times, a sentence each."""
     state = environment.conditions
@@ -141,13 +211,8 @@ def state_notes(environment: Environment) -> Iterator[str]:
         yield f"threads ran on cores of several kinds ({kinds})"
     if (siblings := state.get("siblings")) and environment.threads > 1:
         yield f"threads may have shared cores ({siblings})"
-    if (governor := state.get("governor", "")) and set(governor.split(", ")) & _SLOW_GOVERNORS:
+    if (governor := state.get("governor", "")) and set(governor.split(", ")) & SLOW_GOVERNORS:
         yield f"the governor {governor} lowers the clock between calls"
-
-
-def best_rate(record: Record) -> float | None:
-    """Return a record's best rate of arithmetic in float32 (FLOP/s); None if not measured."""
-    return best_of(record.ceilings)
 
 
 def best_of(ceilings: Iterable[Ceiling]) -> float | None:
@@ -165,7 +230,7 @@ def most_possible(environment: Environment) -> float | None:
 
 
 def _is_arithmetic(ceiling: Ceiling) -> bool:
-    is_float = ceiling.dtype == _FLOAT32 and ceiling.work_unit == "FLOP"
+    is_float = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
     return is_float and bool(ceiling.samples) and min(ceiling.samples) > 0
 
 
@@ -174,7 +239,7 @@ def forward_rate(case: Case) -> float:
 
     A pass does at least its forward work, so that the case's real rate is no lower.
     """
-    single = case.factors.get("precision", _FLOAT32) == _FLOAT32
-    single = single and all(layer.dtype == _FLOAT32 for layer in case.layers)
+    single = case.factors.get("precision", FLOAT32) == FLOAT32
+    single = single and all(layer.dtype == FLOAT32 for layer in case.layers)
     times = case.samples("time") if case.status == "ok" and single else ()
     return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0

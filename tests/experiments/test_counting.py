@@ -25,9 +25,9 @@ from experiments.harness.worker import Task
 from experiments.machine import processor as machine
 from report.core.records.record import Case
 from report.core.records.store import write_record
-from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import unpack
-from report.instruments.counters.ncu import products
+from report.instruments.counters.ncu import QUANTITIES, products
+from report.instruments.counters.ncu import counted as counts_of
 from tests import factory
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 
@@ -168,8 +168,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return to_count(tmp_path, device="cuda", gpu=factory.GPU)
 
 
-ALL = ncu_logs.QUANTITIES
-CORE = ALL[:4]  # all FLOPs, additions, multiplications and fused ones of float32
+CORE = QUANTITIES[:4]  # all FLOPs, additions, multiplications and fused ones of float32
 
 
 def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
@@ -188,7 +187,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         assert counted == (wanted if size in (1, 3) else {})
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
-        series, _ = ncu_logs.counted(item.logs, name)
+        series, _ = counts_of(item.logs, name)
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
@@ -202,16 +201,16 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
 
 
 @pytest.mark.parametrize(("environment", "counted", "missing", "reason_text"), [
-    ({}, [], ALL, "--counters none"),
-    ({"PATH": "nowhere"}, [], ALL, "conda install"),
-    ({"PATH": "broken"}, [], ALL, "cannot be started"),
-    ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], ALL, "NVreg_RestrictProfilingToAdminUsers=0"),
-    ({"NO_NVTX": "1"}, [], ALL, "NVTX"),
-    ({"LISTING": ""}, [], ALL, "lists no metric"),
+    ({}, [], QUANTITIES, "--counters none"),
+    ({"PATH": "nowhere"}, [], QUANTITIES, "conda install"),
+    ({"PATH": "broken"}, [], QUANTITIES, "cannot be started"),
+    ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], QUANTITIES, "RestrictProfilingToAdminUsers=0"),
+    ({"NO_NVTX": "1"}, [], QUANTITIES, "NVTX"),
+    ({"LISTING": ""}, [], QUANTITIES, "lists no metric"),
     ({"OFF": '{"fp32": 1.02}'}, [0, 2], CORE, "1.02000"),
-    ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in ALL], "2.00 GiB more"),
+    ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in QUANTITIES], "2.00 GiB more"),
     # The others go on in another process.
-    ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in ALL], "failed under ncu"),
+    ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in QUANTITIES], "failed under ncu"),
 ])  # fmt: skip
 def test_why_something_is_not_counted_is_told_for_every_quantity(
     journal: Path,

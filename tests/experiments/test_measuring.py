@@ -34,7 +34,7 @@ from report.core.records.filed import encode
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name
-from report.instruments.trace import read_trace
+from report.instruments.profiler import read_trace
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block

@@ -19,7 +19,7 @@ from experiments.networks import catalogue
 from experiments.theory.checked import checked
 from experiments.theory.command import prepared
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
-from report.instruments.memory_timeline import highest_bytes
+from report.instruments.profiler import highest_bytes
 from report.theory import networks, peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions, Layout, vector_block

@@ -1,8 +1,9 @@
-"""Floating-point work, bytes and launches of each measured case, from the rows of ncu's table.
+"""Executed work, bytes and launches of each measured case, from its part of Nsight Compute's table.
 
 Every launch is in an NVTX range that names its work: a case by its factors, or a matrix product of
 known work.  The products calibrate the counters, which are trusted only if they count 2 · M · N · K
-in the same run.
+in the same run.  The part about one case has the launches of its calls, one range per call, and of
+these products, so that it can be read and judged alone.
 """
 
 from __future__ import annotations
@@ -10,17 +11,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from operator import attrgetter, itemgetter
 from typing import Final
 
+from report.core.errors import RecordError
+from report.core.records.record import SeriesByQuantity
+from report.instruments.counters.logs import REMEDY
 from report.instruments.counters.ncu_metrics import (
     ComputeUnit,
     CountedTerm,
     Instruction,
     MetricPlan,
+    metrics_for,
 )
-from report.instruments.counters.ncu_output import KernelRow
+from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
 
+TOOL: Final = "ncu"
+#: Key of the table in a case's logs.
+_TABLE: Final = "table"
+#: Prefixes of the NVTX ranges of cases and of products.
+CASE: Final = "ridgepoint case "
+PRODUCT: Final = "ridgepoint product "
 #: The depth of the products of known work.
 _DEPTH: Final = 8192
 #: A ratio of counted to true work may be off by this much.  What a kernel does to each output after
@@ -28,12 +41,25 @@ _DEPTH: Final = 8192
 #: (4 FLOP) and adds three of them to the first (6 FLOP), which is 10 / (2 · 8192) of the work.
 TOLERANCE: Final = 1e-3
 
-# ------------------------------------------------------------------------------ names of the ranges
+#: Operation of the CUDA cores in float32 -> the record's name of its count.
+_FP32: Final[dict[Instruction, str]] = {
+    "add": "ncu_fp32_additions",
+    "multiply": "ncu_fp32_multiplications",
+    "multiply_add": "ncu_fp32_multiply_adds",
+}
+_FLOPS: Final[dict[ComputeUnit, str]] = {
+    "cuda_core": "ncu_cuda_core_flops",
+    "tensor_core": "ncu_tensor_core_flops",
+}
+#: Level of memory -> the record's name of its bytes.
+BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
+#: Quantities that the CUDA cores' counters give.
+_CORE: Final = (_FLOPS["cuda_core"], *_FP32.values())
+#: All quantities that ncu counts of a case.
+QUANTITIES: Final = (*_CORE, _FLOPS["tensor_core"], *BYTES.values(), "ncu_kernel_launches")
 
 
-#: Prefixes of the NVTX ranges of cases and of products.
-CASE: Final = "ridgepoint case "
-PRODUCT: Final = "ridgepoint product "
+# ---------------------------------------------------------------------------------------- ranges
 
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
@@ -76,51 +102,40 @@ def products(compute_capability: str) -> tuple[Product, ...]:
     return tuple(Product(p, side, side, _DEPTH) for p in precisions for side in (3840, 4032, 4096))
 
 
-# ------------------------------------------------------------------------------------- work
-
-
-def flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
-    """Sum the work that ``terms`` count over ``rows``; None without terms or if a value misses."""
-    parts = [(term.factor, total_of(rows, term.metric)) for term in terms]
-    counts = [factor * events for factor, events in parts if events is not None]
-    return sum(counts) if terms and len(counts) == len(parts) else None
-
-
-def operations(rows: Sequence[KernelRow], plan: MetricPlan, operation: Instruction) -> int | None:
-    """Count additions, multiplications or multiply-adds of the CUDA cores in float32."""
-    terms = [t for t in plan.terms if (t.operation, t.precision) == (operation, "fp32")]
-    work = flops(rows, terms)
-    return None if work is None else work // (2 if operation == "multiply_add" else 1)
-
-
-def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | None:
-    """Sum ``metrics`` over ``rows``; None if a value is missing."""
-    total = 0
-    for row in rows:
-        for metric in metrics:
-            value = row.value(metric)
-            if value is None:
-                return None
-            total += value
-    return total
-
-
-#: Level of memory -> the record's name of its bytes.
-BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
+# ------------------------------------------------------------------------------------------ counts
 
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
     """Compute a record's quantities from the launches of one call; unknown ones are absent."""
-    counts = {
-        "ncu_cuda_core_flops": flops(rows, [t for t in plan.terms if t.unit == "cuda_core"]),
-        "ncu_tensor_core_flops": flops(rows, [t for t in plan.terms if t.unit == "tensor_core"]),
-        "ncu_fp32_additions": operations(rows, plan, "add"),
-        "ncu_fp32_multiplications": operations(rows, plan, "multiply"),
-        "ncu_fp32_multiply_adds": operations(rows, plan, "multiply_add"),
-        **{BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()},
-        "ncu_kernel_launches": len(rows),
-    }
+    counts: dict[str, int | None] = {}
+    for unit, name in _FLOPS.items():
+        counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
+    for operation, name in _FP32.items():
+        kind = (operation, "fp32")
+        work = _flops(rows, [t for t in plan.terms if (t.operation, t.precision) == kind])
+        per_operation = 2 if operation == "multiply_add" else 1
+        counts[name] = None if work is None else work // per_operation
+    for level, metrics in plan.bytes.items():
+        counts[BYTES[level]] = _weighted_sum(rows, dict.fromkeys(metrics, 1))
+    counts["ncu_kernel_launches"] = len(rows)
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def _flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
+    """Sum the work that ``terms`` count; None without terms or if a value is missing."""
+    return _weighted_sum(rows, {t.metric: t.factor for t in terms}) if terms else None
+
+
+def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int | None:
+    """Sum metrics over ``rows``, each times its factor; None if a value is missing."""
+    total = 0
+    for row in rows:
+        for metric, factor in factors.items():
+            value = row.value(metric)
+            if value is None:
+                return None
+            total += factor * value
+    return total
 
 
 # -------------------------------------------------------------------------------------- calibration
@@ -134,14 +149,14 @@ def distrust(
     For each precision the size with the smallest ratio of counted to true work is judged, since
     filling up tiles can only add work.  Products without a count matter only if all sizes lack it.
     """
+    worst: list[tuple[float, Product]] = []
+    for _, sizes in groupby(expected, key=attrgetter("precision")):
+        ratios = [(_ratio(product, rows, plan), product) for product in sizes]
+        worst.append(min(ratios, key=itemgetter(0)))
     reasons: dict[ComputeUnit, str] = {}
-    judged: set[str] = set()
-    counts = {product: _counted(product, rows, plan) for product in expected}
-    for product, counted in sorted(counts.items(), key=lambda item: _ratio(item[1], item[0])):
-        if product.precision not in judged:
-            judged.add(product.precision)
-            if counted is None or abs(_ratio(counted, product) - 1) > TOLERANCE:
-                reasons[_unit(product)] = _distrust(counted, product)
+    for ratio, product in sorted(worst, key=itemgetter(0)):
+        if abs(ratio - 1) > TOLERANCE:
+            reasons[_unit(product)] = _distrust(ratio, product)
     return reasons
 
 
@@ -149,26 +164,92 @@ def _unit(product: Product) -> ComputeUnit:
     return "cuda_core" if product.precision == "fp32" else "tensor_core"
 
 
-def _counted(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> int | None:
+def _ratio(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> float:
+    """Divide the counted work of a product by its true work; infinite without a count."""
     own = [row for row in rows if row.range == product.range]
-    terms = [
-        term
-        for term in plan.terms
-        if term.unit == _unit(product) and (term.unit == "tensor_core" or term.precision == "fp32")
-    ]
-    return flops(own, terms) if own else None
-
-
-def _ratio(counted: int | None, product: Product) -> float:
+    terms = [term for term in plan.terms if term.unit == _unit(product)]
+    if product.precision == "fp32":
+        terms = [term for term in terms if term.precision == "fp32"]
+    counted = _flops(own, terms) if own else None
     return inf if counted is None else counted / product.flops
 
 
-def _distrust(counted: int | None, product: Product) -> str:
+def _distrust(ratio: float, product: Product) -> str:
     unit = _unit(product).replace("_", "-")
     size = f"{product.rows}×{product.columns}×{product.depth}"
-    figure = "no number" if counted is None else f"{_ratio(counted, product):.5f} of 2MNK"
+    figure = "no number" if ratio == inf else f"{ratio:.5f} of 2MNK"
     return (
         f"counters not trusted: in the same run the {unit} counters gave {figure} for a "
         f"{product.precision} matrix product of {size}, where 1 ± {TOLERANCE:g} is expected; "
         "compare the kernels in the raw table, or measure with another version of ncu."
     )
+
+
+# ---------------------------------------------------------------------------------- logs of a case
+
+
+def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
+    """Cut the table of a whole process to the launches of one case, whose calls are ``ranges``.
+
+    ``table`` must be one that ``read_table`` can read.
+    """
+    wanted = frozenset(ranges)
+    return {
+        _TABLE: part_of(
+            table, lambda row: row.range in wanted or (row.range or "").startswith(PRODUCT)
+        )
+    }
+
+
+@dataclass(frozen=True)
+class CaseLog:
+    """The launches of each call of a case in their order, and the units that are not trusted."""
+
+    calls: tuple[tuple[KernelRow, ...], ...]
+    plan: MetricPlan
+    distrusted: Mapping[ComputeUnit, str]
+
+
+def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
+    """Read the table of a case; raises ``RecordError`` that begins with ``place``."""
+    if _TABLE not in logs:
+        raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
+    try:
+        rows = read_table(logs[_TABLE])
+        capability = rows[0].compute_capability
+        metrics = frozenset(name.partition(".")[0] for row in rows for name in row.values)
+        plan = metrics_for(capability, metrics)
+    except RecordError as error:
+        raise RecordError(f"{place}: {error}") from error
+    calls: dict[str, list[KernelRow]] = {}
+    for row in rows:
+        if row.range is not None and row.range.startswith(CASE):
+            calls.setdefault(row.range, []).append(row)
+    if not calls:
+        raise RecordError(f"{place}: the table of ncu holds no launch of this case; {REMEDY}.")
+    distrusted = distrust(rows, plan, products(capability))
+    return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
+
+
+def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
+    """Return the series of a case, one sample a call, and why each other quantity has none.
+
+    Either ncu cannot count it on this GPU, or its unit is not trusted.  Raises ``RecordError`` as
+    ``read_log`` does.
+    """
+    log = read_log(logs, place)
+    absent = log.plan.missing
+    missing: dict[str, str] = {}
+    if why := absent.get("fp64", absent.get("fp16")):
+        missing[_FLOPS["cuda_core"]] = why
+    if why := log.distrusted.get("cuda_core"):
+        missing |= dict.fromkeys(_CORE, why)
+    if why := absent.get("tensor_core", log.distrusted.get("tensor_core")):
+        missing[_FLOPS["tensor_core"]] = why
+    missing |= {BYTES[level]: absent[level] for level in BYTES if level in absent}
+    samples = [quantities(call, log.plan) for call in log.calls]
+    for name in QUANTITIES:
+        if any(name not in sample for sample in samples):
+            missing.setdefault(name, "ncu gave no number for it in at least one launch")
+    names = [name for name in QUANTITIES if name not in missing]
+    return {name: tuple(map(itemgetter(name), samples)) for name in names}, missing

@@ -13,7 +13,7 @@ Names are looked up in what ``ncu --query-metrics`` lists, since they differ bet
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -61,15 +61,23 @@ class MetricPlan:
         return tuple(sorted({*terms, *levels}))
 
 
-#: Operation of the instruction name -> its kind and FLOPs a thread instruction.
-_CUDA_CORE: Final[dict[str, dict[str, tuple[Instruction, int]]]] = {
-    "fp32": {"fadd": ("add", 1), "fmul": ("multiply", 1), "ffma": ("multiply_add", 2)},
-    "fp64": {"dadd": ("add", 1), "dmul": ("multiply", 1), "dfma": ("multiply_add", 2)},
-    "fp16": {"hadd": ("add", 2), "hmul": ("multiply", 2), "hfma": ("multiply_add", 4)},
+#: Thread instruction of the CUDA cores -> its precision, kind and FLOPs.
+_INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
+    "fadd": ("fp32", "add", 1),
+    "fmul": ("fp32", "multiply", 1),
+    "ffma": ("fp32", "multiply_add", 2),
+    "dadd": ("fp64", "add", 1),
+    "dmul": ("fp64", "multiply", 1),
+    "dfma": ("fp64", "multiply_add", 2),
+    "hadd": ("fp16", "add", 2),
+    "hmul": ("fp16", "multiply", 2),
+    "hfma": ("fp16", "multiply_add", 4),
 }
 #: Blackwell's pairs in single precision; other GPUs do not have them.
-_PAIRS: Final[dict[str, dict[str, tuple[Instruction, int]]]] = {
-    "fp32": {"fadd2": ("add", 2), "fmul2": ("multiply", 2), "ffma2": ("multiply_add", 4)},
+_PAIRS: Final[dict[str, tuple[str, Instruction, int]]] = {
+    "fadd2": ("fp32", "add", 2),
+    "fmul2": ("fp32", "multiply", 2),
+    "ffma2": ("fp32", "multiply_add", 4),
 }
 #: Alternatives in order of preference; a tuple of several is summed.
 _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -111,7 +119,7 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
             f"{compute_capability}; use such a GPU."
         )
     missing: dict[str, str] = {}
-    cores = tuple(_cuda_core_terms(available, missing))
+    cores = _cuda_core_terms(available, missing)
     tensor = _tensor_terms(available, version)
     if not tensor:
         missing["tensor_core"] = (
@@ -122,32 +130,21 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
     return MetricPlan((*cores, *tensor), levels, missing)
 
 
-def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iterator[CountedTerm]:
-    for precision, needed in _CUDA_CORE.items():
-        known = {
-            name: scope
-            for name in (*needed, *_PAIRS.get(precision, ()))
-            if (scope := _scope(_instruction(name), available))
-        }
-        if absent := [name for name in needed if name not in known]:
-            missing[precision] = f"this ncu lists no smsp__{_instruction(absent[0])}"
-            continue
-        kinds = {**needed, **_PAIRS.get(precision, {})}
-        for name, scope in known.items():
-            operation, factor = kinds[name]
-            metric = f"{scope}__{_instruction(name)}.sum"
-            yield CountedTerm(metric, factor, "cuda_core", precision, operation)
+def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> list[CountedTerm]:
+    """Choose the metrics of all instructions; a precision that lacks one is ``missing``."""
+    terms = []
+    for name, (precision, operation, factor) in (_INSTRUCTIONS | _PAIRS).items():
+        instruction = f"sass_thread_inst_executed_op_{name}_pred_on"
+        scopes = (scope for scope in ("smsp", "sm") if f"{scope}__{instruction}" in available)
+        if scope := next(scopes, None):
+            metric = f"{scope}__{instruction}.sum"
+            terms.append(CountedTerm(metric, factor, "cuda_core", precision, operation))
+        elif name in _INSTRUCTIONS:
+            missing.setdefault(precision, f"this ncu lists no smsp__{instruction}")
+    return [term for term in terms if term.precision not in missing]
 
 
-def _instruction(name: str) -> str:
-    return f"sass_thread_inst_executed_op_{name}_pred_on"
-
-
-def _scope(name: str, available: frozenset[str]) -> str | None:
-    return next((scope for scope in ("smsp", "sm") if f"{scope}__{name}" in available), None)
-
-
-def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[CountedTerm, ...]:
+def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[CountedTerm]:
     """Choose the coarsest metrics that count every floating-point path once.
 
     ``src_bf16_dst_fp32`` includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name includes
@@ -158,26 +155,21 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[
     of_scope = [path for path in paths if path["scope"] == scope]
     terms = []
     for path in of_scope:
-        wider = [other for other in of_scope if other is not path and _includes(other, path)]
-        if not wider:
-            precision = _precision(path["src"], version)
+        if not any(other is not path and _includes(other, path) for other in of_scope):
+            # Turing's path of three names can only be half precision.
+            precision = "fp16" if version < (8, 0) else path["src"]
             terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
-    if terms:
-        return tuple(terms)
-    if version in _VOLTA and "sm__inst_executed_pipe_tensor" in available:
-        metric = "sm__inst_executed_pipe_tensor.sum"
-        return (CountedTerm(metric, _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix"),)
-    return ()
+    volta = "sm__inst_executed_pipe_tensor"
+    if not terms and version in _VOLTA and volta in available:
+        terms.append(
+            CountedTerm(f"{volta}.sum", _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix")
+        )
+    return terms
 
 
 def _includes(wide: re.Match[str], narrow: re.Match[str]) -> bool:
     given = {key: value for key, value in wide.groupdict().items() if value is not None}
     return all(narrow[key] == value for key, value in given.items())
-
-
-def _precision(source: str, version: tuple[int, int]) -> str:
-    """Return the precision of a path; Turing's path of three names can only be half precision."""
-    return "fp16" if version < (8, 0) else source
 
 
 def _levels(available: frozenset[str], missing: dict[str, str]) -> dict[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from report.core.records.record import Level, Pass
 from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.instruments.counters import ncu_logs
+from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named, recorded
@@ -25,7 +25,7 @@ from report.theory.conditions import conditions_of
 from report.theory.terms import Tile
 
 #: The file beside a record that holds what Nsight Compute printed.
-ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
+ATTACHMENT: Final = attachment_name(ncu.TOOL)
 
 #: The file beside a record that names oneDNN's code for each call, and its kinds of processes.
 DISPATCH: Final = "onednn.json"
@@ -189,7 +189,7 @@ def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...
     logs = _logs(content, place) if content else {}
     if index is None or index not in logs:
         return ()
-    log = ncu_logs.read_log(logs[index], f"{place}, case {index}")
+    log = ncu.read_log(logs[index], f"{place}, case {index}")
     if "cuda_core" in log.distrusted:
         return ()
     return tuple(dict.fromkeys(row.kernel for row in log.calls[0]))
@@ -198,7 +198,7 @@ def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...
 @lru_cache(maxsize=2)
 def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
     """Unpack the logs of each case; a paper asks for one after the other."""
-    return {item.case: item.logs for item in unpack(content, ncu_logs.TOOL, place)}
+    return {item.case: item.logs for item in unpack(content, ncu.TOOL, place)}
 
 
 def tile_of(kernel: str) -> Tile | None:

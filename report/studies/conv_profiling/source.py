@@ -18,7 +18,7 @@ from report.evidence.audit import (
     times,
     total,
 )
-from report.instruments.trace import CountedKernel, read_trace
+from report.instruments.profiler import CountedKernel, read_trace
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
 from report.studies.conv_profiling import theory

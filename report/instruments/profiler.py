@@ -1,10 +1,17 @@
-"""A Chrome trace of torch.profiler read back: its memory events and its kernels.
+"""Files of torch.profiler read back: Chrome traces, and raw timelines of memory.
 
 ``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
 (complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
 with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A trace of CUPTI's
-range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.  Reading
-is strict and pure; what is broken is reported in one sentence.
+range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.
+
+``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
+``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
+``MemoryProfileTimeline._coalesce_timeline``).  A time of -1 stands for tensors that existed before.
+The action gives the sign of the bytes; a tensor that changes its category is subtracted from the
+old one and added to the new one.
+
+Reading is strict and pure; what is broken is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -12,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from report.core.records import strict
 from report.core.records.files import unpacked
+from report.core.records.quantities import LARGEST
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: A time (µs) that no clock shows, a thousandth of what 64 bits hold in ns.
@@ -198,3 +208,67 @@ def _trace(file: _File) -> Trace:
 
 def _nanoseconds(microseconds: Decimal | None) -> int:
     return int(((microseconds or Decimal()) * 1000).to_integral_value())
+
+
+# -------------------------------------------------------------------------- timelines of memory
+
+#: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
+CATEGORIES: Final = (
+    "parameter", "optimizer state", "input", "temporary",
+    "activation", "gradient", "autograd detail", "unknown",
+)  # fmt: skip
+#: torch's ``_ACTION_TO_INDEX``; a new version changes no size unless the category changes.
+_EXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
+_BEFORE: Final = -1
+_EXPORT: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
+
+
+class TimelineEvent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One line of the file: a change (B, signed) of a category at a moment (ns)."""
+
+    moment: int
+    action: int
+    change: int
+    category: int
+
+
+def highest_bytes(content: bytes, place: str) -> dict[str, int]:
+    """Return the peak bytes of each category from a timeline's file, gzipped or not.
+
+    ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
+    timeline, goes back in time, or has less than 0 or more than 2⁶³ − 1 bytes of a category.
+    """
+    text = unpacked(content, place, _EXPORT)
+    events = strict.parse_json(text, tuple[TimelineEvent, ...], place, _EXPORT)
+    strict.refuse_first(_timeline_faults(events), place, _EXPORT)
+    live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
+    for moment, together in groupby(events, key=attrgetter("moment")):
+        for event in together:
+            live[event.category] += event.change
+        strict.refuse_first(_impossible(moment, live), place, _EXPORT)
+        most = list(map(max, most, live))
+    return dict(zip(CATEGORIES, most, strict=True))
+
+
+def _impossible(moment: int, live: Sequence[int]) -> Iterator[str]:
+    for name, size in zip(CATEGORIES, live, strict=True):
+        if not 0 <= size <= LARGEST:
+            yield f"the moment {moment}: found {size} B of {name}, which cannot be"
+
+
+def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:
+    if not any(event.moment != _BEFORE for event in events):
+        yield "the top level: expected events with a time, found none"
+    last = _BEFORE
+    for index, event in enumerate(events):
+        if not 0 <= event.category < len(CATEGORIES):
+            yield f"[{index}][3]: expected a category from 0 to 7, found {event.category}"
+        elif not _EXISTING <= event.action <= _DESTROY:
+            yield f"[{index}][1]: expected an action from 1 to 4, found {event.action}"
+        elif (event.action in (_EXISTING, _CREATE) and event.change < 0) or (
+            event.action == _DESTROY and event.change > 0
+        ):
+            yield f"[{index}][2]: found {event.change} B, which action {event.action} cannot do"
+        elif event.moment < last:
+            yield f"[{index}][0]: found {event.moment}, which is before the event above it"
+        last = event.moment
