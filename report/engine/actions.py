@@ -198,8 +198,8 @@ def document(task: StepTask) -> tuple[str, ...]:
     texts, plain = convert(paper, [*outputs.values()], plain_texts, stand_ins)
     for file, output in outputs.items():
         (folder / file).write_text(texts[output.to], "utf-8", newline="\n")
-    fields = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
-    entry = {field: written[field] for field in fields}
+    fields = ("title", "abstract", "devices", "measured", "question", "figure")
+    entry = {field: written[field] for field in fields} | {"takeaway": _takeaway(written)}
     entry["imported"] = [attribution["line"] for attribution in written["imported"]]
     write_json({**entry, **in_plain_words(*plain)}, folder / ENTRY)
     return tuple(written["unsupported"])
@@ -296,10 +296,6 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     """Collect the dates, devices and downloads that the page of a study shows."""
     from report.render.html import Publication
     from report.render.shell import read_settings
-    from report.render.site import first_sentence
-
-    key_figure = values["figure"] or ("", "", "")
-    caption = values["figures"].get(key_figure[2], {}).get("caption", "")
 
     return Publication(
         settings=read_settings(task.data),
@@ -310,9 +306,17 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
-        key_figure=key_figure,
-        takeaway=first_sentence(caption),
+        key_figure=values["figure"] or ("", "", ""),
+        takeaway=_takeaway(values),
     )
+
+
+def _takeaway(values: Mapping[str, Any]) -> str:
+    """Return the first sentence of the key figure's caption; empty without such a figure."""
+    from report.render.site import first_sentence
+
+    figure = values["figure"]
+    return first_sentence(values["figures"][figure[2]]["caption"]) if figure else ""
 
 
 def _write_page(task: StepTask, paper: PaperSource) -> None:

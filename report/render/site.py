@@ -23,6 +23,9 @@ from report.render.shell import (
 
 #: Most characters of an abstract in a list.
 _SHORT: Final = 320
+#: Words that a reader takes in a minute, and what separates them on a page.
+_WORDS_A_MINUTE: Final = 200
+_BETWEEN_WORDS = re.compile(r"(?:<[^>]*>|\s)+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 #: Words that replace a reference outside its paper.
 _NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
@@ -66,6 +69,12 @@ class SitePaper:
     def measured_on(self) -> str:
         """First devices, and the number of others."""
         return first_names(self.entry["devices"])
+
+    @property
+    def minutes(self) -> int:
+        """Minutes that reading the page takes, without references and supplement."""
+        body = self.html.partition("<main")[2].partition('id="references"')[0]
+        return round(len(_BETWEEN_WORDS.split(body)) / _WORDS_A_MINUTE)
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:

@@ -53,11 +53,10 @@ SERIES = {
 ENTRY = {
     "title": "Work & memory", "abstract": "One. Two.", "devices": ["CPU", "GPU"],
     "measured": "2025-01-02", "imported": [], "question": "How <fast>?",
-    "headline": [{"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"}],
-    "figure": ["figures/time.svg", "Time", "fig-time"],
+    "takeaway": "It is <slow>.", "figure": ["figures/time.svg", "Time", "fig-time"],
 }  # fmt: skip
 BARE_ENTRY = {
-    **ENTRY, "title": "Other", "devices": [], "measured": None, "question": "", "headline": [],
+    **ENTRY, "title": "Other", "devices": [], "measured": None, "question": "", "takeaway": "",
     "figure": None,
 }  # fmt: skip
 CLAIM = {
@@ -90,7 +89,7 @@ SAID = {
     PAPER: ("@misc{sample,", 'width="336" height="221"'),
     "other/index.html": (),
     "index.html": (
-        "Work & memory", "How <fast>?", "2 GB/s", "[1, 3]", "2 refuted",
+        "Work & memory", "How <fast>?", "It is <slow>.", "2 refuted",
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
     "claims.html": (">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims"),
