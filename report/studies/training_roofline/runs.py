@@ -1,23 +1,22 @@
-"""Measurements of one run: training steps, whole and layer by layer."""
+"""Measurements of one run: training steps, whole, layer by layer and on loaded images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from statistics import fmean, median
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
-from report.quantity.evaluation import estimate, to_digits
+from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.subject import (
+from report.studies.training_roofline.theory import (
     HEAVY,
     IMAGE,
     NETWORKS,
@@ -28,8 +27,14 @@ from report.studies.training_roofline.subject import (
 from report.theory.roofline import Load, Roof, training_loads
 
 DEPTHWISE: Final = "depthwise"
-#: Function of the durations of steps.
-Statistic: TypeAlias = Callable[[Sequence[float]], float]
+
+
+class Timed(NamedTuple):
+    """A layer of a step that was timed: its kind, work and least traffic, and time (s)."""
+
+    kind: str
+    load: Load
+    time: float
 
 
 @dataclass(frozen=True)
@@ -45,23 +50,15 @@ class Run(any_study.Run):
     def _of(self, step: Step) -> dict[str, Level]:
         return self._factors.get(step, {"subject": "training", **step._asdict()})
 
-    def bytes(self, quantity: str, step: Step) -> Quantity:
-        """A size that the allocator reported of a step (B), such as ``reserved_peak``."""
-        return self.repeated(quantity, self._of(step))
-
     def peak(
         self,
-        size: str,
+        size: str = "allocated",
         network: str = HEAVY,
         batch: int = theory.SOURCE_BATCH,
         precision: TrainingPrecision = "tfloat32",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        return self.bytes(f"{size}_peak", Step(network, IMAGE, batch, precision))
-
-    def brief_peak(self, size: str, **factors: Any) -> Quantity:
-        """Round a peak to two digits."""
-        return to_digits(self.peak(size, **factors), 2)
+        return self.repeated(f"{size}_peak", self._of(Step(network, IMAGE, batch, precision)))
 
     @property
     def model(self) -> str:
@@ -87,33 +84,32 @@ class Run(any_study.Run):
         float32 = self.step(network, batch, "float32", image)
         return float32 / self.step(network, batch, "bfloat16", image)
 
-    def _loading(
+    # ------------------------------------------------------------------------ loaded images
+
+    def loaded_step(
         self,
-        name: str,
-        unit: str,
-        statistic: Statistic,
-        network: str,
-        files: str,
+        network: str = "none",
+        files: str = "none",
         image: int = theory.LOADED_IMAGE,
+        statistic: Callable[[Sequence[float]], float] = fmean,
+        unit: str = "s",
     ) -> Quantity:
-        """Compute a statistic of the times of steps on loaded images, process by process."""
+        """Average the time (s) of steps on images of ``files`` or in memory, or of the loader.
+
+        Another ``statistic`` of a process's steps, in ``unit``, replaces their mean.
+        """
         factors: dict[str, Level] = {"network": network, "files": files}
         factors |= {"image": image, "batch": theory.LOADED_BATCH}
         processes = self.by_process("time", {"subject": "loading", **factors})
+        name = described("mean step" if unit == "s" else "mean over total rate", factors)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
-        return self.of_processes(described(name, factors), unit, single)
-
-    def loaded_step(
-        self, network: str = "none", files: str = "none", image: int = theory.LOADED_IMAGE
-    ) -> Quantity:
-        """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
-        return self._loading("mean step", "s", fmean, network, files, image)
+        return self.of_processes(name, unit, single)
 
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""
-        return self._loading("mean over total rate", "1", mean_over_total, network, files) - 1
+        return self.loaded_step(network, files, statistic=mean_over_total, unit="1") - 1
 
     def bunched(self, network: str, files: str) -> tuple[Quantity, Quantity]:
         """Predict the mean time (s) of a step on loaded images and its overstatement."""
@@ -122,6 +118,8 @@ class Run(any_study.Run):
     def four_loaders(self) -> Quantity:
         """Compute the images a second of four workers, each on a core, for the source's images."""
         return theory.WORKERS * theory.LOADED_BATCH / self.loaded_step(files="320", image=IMAGE)
+
+    # -------------------------------------------------------------------------------- layers
 
     @cached_property
     def roof(self) -> Roof | Missing:
@@ -132,46 +130,15 @@ class Run(any_study.Run):
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
 
     @cached_property
-    def caches(self) -> dict[str, float]:
-        """Best rate (B/s) of copies within a cache, by its name; without L1.
-
-        Copies within L1 are so short that the calls bound them.
-        """
-        host = self.stored.record.environment.host
-        rates, smaller = {}, 0
-        copies = [c for c in self.stored.record.ceilings if c.operation == "copy" and c.samples]
-        data = [c for c in (host.caches if host else ()) if c.kind != "instruction"]
-        for cache in sorted(data, key=attrgetter("level")):
-            sizes = range(smaller + 1, cache.size_bytes // 2 + 1)
-            inside = [c.work / min(c.samples) for c in copies if c.working_set in sizes]
-            if inside and cache.level > 1:
-                rates[f"L{cache.level}"] = max(inside)
-            smaller = cache.size_bytes
-        return rates
-
-    @cached_property
     def profiles(self) -> dict[str, tuple[Timed, ...]]:
         """Layers of float32 steps that were timed layer by layer, by network."""
-        layers = {step.network: self._timed(case) for step, case in self._profiled.items()}
-        return {network: layers[network] for network in NETWORKS if layers.get(network)}
-
-    @cached_property
-    def _profiled(self) -> dict[Step, Case]:
-        """The float32 steps that were timed layer by layer."""
-        profiled = {}
+        layers = {}
         for case in self.stored.record.cases:
             if case.factors.get("subject") == "profile" and case.status == "ok":
                 step = step_of(case)
                 if step and step[3:] == ("float32", "contiguous"):
-                    profiled[step] = case
-        return profiled
-
-    def of_profiles(self, factor: str) -> Quantity:
-        """Return the ``batch`` or ``image`` that all steps timed layer by layer share."""
-        levels = {getattr(step, factor) for step in self._profiled}
-        if len(levels) != 1:
-            return absent(factor, "1", f"no one {factor} of all layers on {self.label}")
-        return exact(factor, "1", levels.pop(), self.file)
+                    layers[step.network] = self._timed(case)
+        return {network: layers[network] for network in NETWORKS if layers.get(network)}
 
     def _timed(self, case: Case) -> tuple[Timed, ...]:
         """Time layers by the median over processes of their medians; none without whole data."""
@@ -203,14 +170,6 @@ class Run(any_study.Run):
 def mean_over_total(times: Sequence[float]) -> float:
     """Divide the mean throughput of steps of these durations by their total throughput."""
     return fmean(1 / time for time in times) * fmean(times)
-
-
-class Timed(NamedTuple):
-    """A layer of a step that was timed: its kind, work and least traffic, and time (s)."""
-
-    kind: str
-    load: Load
-    time: float
 
 
 def kind_of(layer: Layer) -> str:

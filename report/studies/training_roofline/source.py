@@ -1,27 +1,43 @@
-"""Numbers that the source of training_roofline printed, and results computed from them.
+"""Numbers that the source of training_roofline printed, results computed from them, and its audit.
 
 The source prints the throughput of a case twice: as images a second, and within an efficiency.
+The audit checks every number that others, shapes or data sheets determine, once; its rules apply
+to every row that has the numbers for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
-from itertools import product
+from itertools import pairwise, product
+from math import ceil
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from report.core.missing import Missing
 from report.core.records.reported import Reported
-from report.core.statistics.estimates import Estimate
-from report.evidence.audit import Printed, printed_value
+from report.evidence.audit import (
+    Check,
+    Printed,
+    check,
+    exact,
+    gain,
+    mean,
+    printed_value,
+    ratio,
+    share,
+    times,
+)
 from report.paper.findings import Inputs
 from report.quantity import expression
-from report.quantity.evaluation import number, to_digits
+from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent
 from report.quantity.operations import counted_in, flops, largest, spanning
 from report.studies.training_roofline import theory
-from report.studies.training_roofline.subject import NETWORKS
+from report.studies.training_roofline.theory import HEAVY, NETWORKS, SMALL
+from report.theory import work
 
 RTX: Final = "RTX 4080"
 T4: Final = "T4"
@@ -35,8 +51,9 @@ COLLAPSED: Final = 0.5
 CLOCKS: Final = {RTX: ("nominal", "low", "high"), T4: ("nominal", "low")}
 #: The T4's highest clock (MHz), at which its data sheet rates it (``nvidiaturing``).
 T4_CLOCK: Final = 1590
-#: Column of the throughput table by device.
-_THROUGHPUT: Final = {RTX: "rtx4080", T4: "t4"}
+#: Column of the throughput table, and beginning of the ids of the text's numbers, by device.
+_COLUMN: Final = {RTX: "rtx4080", T4: "t4"}
+_PREFIX: Final = {RTX: "rtx", T4: "t4"}
 #: Number of rows of each table whose rows are read by their position.
 _ROWS: Final = {"cores": 2, "cpu_cores": 2, "intensity": 3, "batches": 3}
 
@@ -49,21 +66,18 @@ class ResultRow:
     table: str
     number: int
 
-    def text(self, key: str) -> str:
-        """A cell of text."""
-        return str(self.reported.table(self.table).column(key)[self.number])
+    def cell(self, key: str) -> Any:
+        """Return a cell as it was printed."""
+        return self.reported.table(self.table).column(key)[self.number]
 
     @property
     def batch(self) -> int:
         """The batch size."""
-        return self.reported.whole(
-            self.reported.table(self.table).column("batch")[self.number], f"{self.table}, batch"
-        )
+        return self.reported.whole(self.cell("batch"), f"{self.table}, batch")
 
     def printed(self, key: str) -> Printed:
         """A number with its decimals and its place; raises ``StudyError`` where there is none."""
-        table = self.reported.table(self.table)
-        cell = table.column(key)[self.number]
+        table, cell = self.reported.table(self.table), self.cell(key)
         column = next(column for column in table.columns if column.key == key)
         if not isinstance(cell, int | float) or column.unit is None:
             place = f"table {self.table}, row {self.number + 1}, {key}"
@@ -114,59 +128,57 @@ class Source:
         self.devices = inputs.devices
 
     def rows(self, table: str) -> tuple[ResultRow, ...]:
-        """The rows of a table."""
+        """Return the rows of a table."""
         count = len(self.reported.table(table, _ROWS.get(table)).rows)
         return tuple(ResultRow(self.reported, table, number) for number in range(count))
 
     def one(self, table: str, **where: object) -> ResultRow:
-        """The first row with these cells; raises ``StudyError`` if no row has them."""
-        columns = {key: self.reported.table(table).column(key) for key in where}
+        """Return the first row with these cells; raises ``StudyError`` if no row has them."""
         for row in self.rows(table):
-            if all(columns[key][row.number] == value for key, value in where.items()):
+            if all(row.cell(key) == value for key, value in where.items()):
                 return row
         raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
 
-    def exact(self, printed: Printed, unit: str, factor: float = 1.0) -> Quantity:
-        """A printed number in ``unit`` as an exact one, without the interval of its digits."""
+    def exact(self, printed: Printed, unit: str = "1", factor: float = 1.0) -> Quantity:
+        """Return a printed number in ``unit`` as exact, without the interval of its digits."""
         return replace(printed, decimals=None).quantity(unit, self.file, factor)
 
     def value(self, id: str, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """A number of the source's text as an exact one."""
+        """Return a number of the source's text as an exact one."""
         return self.exact(printed_value(self.reported, id), unit, factor)
 
-    def first_row(self, table: str, key: str) -> Quantity:
-        """A number of a table's first row as an exact one without unit."""
-        return self.exact(self.rows(table)[0].printed(key), "1")
+    def first_row(self, table: str, key: str, unit: str = "1", factor: float = 1.0) -> Quantity:
+        """Return a number of a table's first row as an exact one."""
+        return self.exact(self.rows(table)[0].printed(key), unit, factor)
 
     # ---------------------------------------------------------------------------------- roofs
 
+    def of_device(self, device: str, key: str) -> Printed:
+        """Return a printed property of a device, such as its peak."""
+        return self.one("environments", environment=device).printed(key)
+
     def printed_peak(self, device: str) -> Quantity:
         """Peak (FLOP/s) that the source prints for a device."""
-        row = self.one("environments", environment=device)
-        return self.exact(row.printed("peak"), "FLOP/s", TERA)
+        return self.exact(self.of_device(device, "peak"), "FLOP/s", TERA)
 
     def memory(self, device: str) -> Quantity:
         """Memory of a GPU (B); a printed gigabyte is taken as a binary one."""
-        return self.exact(
-            self.one("environments", environment=device).printed("memory"), "B", 2**30
-        )
+        return self.exact(self.of_device(device, "memory"), "B", 2**30)
 
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
         """Peak (FLOP/s) by the data sheet; for the laptop's GPU by its cores and ``clock``."""
         if device == RTX:
-            row = self.rows("cores")[0]
-            cores = counted_in("MAC", self.exact(row.printed("cores"), "1"))
             # A core does one multiply-add a cycle.
-            return flops(cores * self.exact(row.printed(clock), "1/s", MEGA))
+            cores = counted_in("MAC", self.first_row("cores", "cores"))
+            return flops(cores * self.first_row("cores", clock, "1/s", MEGA))
         sheet = self._sheet(device, "float32", "FLOP/s")
         return sheet * self.needed_clock if clock == "low" else sheet
 
     def bandwidth(self, device: str) -> Quantity:
         """Bandwidth (B/s) by the data sheet; for the laptop's GPU by bus width and data rate."""
         if device == RTX:
-            (bus,) = self.rows("bus")
-            width = self.exact(bus.printed("width"), "1", 1 / 8)
-            return width * self.exact(bus.printed("rate"), "B/s", GIGA)
+            width = self.first_row("bus", "width", "1", 1 / 8)
+            return width * self.first_row("bus", "rate", "B/s", GIGA)
         return self._sheet(device, "memory", "B/s")
 
     def _sheet(self, device: str, operation: str, unit: str) -> Quantity:
@@ -188,11 +200,11 @@ class Source:
         """Every printed throughput of a GPU."""
         rates = {}
         for row in self.rows("achieved"):
-            rates[row.text("environment"), row.text("network"), row.batch] = row
+            rates[row.cell("environment"), row.cell("network"), row.batch] = row
         cases = []
-        for device, item in product(GPUS, self.rows("throughput")):
-            key = device, item.text("network"), item.batch
-            images = item.printed(_THROUGHPUT[device]).quantity("1/s", self.file)
+        for device, row in product(GPUS, self.rows("throughput")):
+            key = device, row.cell("network"), row.batch
+            images = row.printed(_COLUMN[device]).quantity("1/s", self.file)
             cases.append(PrintedRate(*key, images, rates.get(key)))
         return tuple(cases)
 
@@ -219,9 +231,12 @@ class Source:
         # The summary prints the efficiency of the collapsed case with one more digit.
         known = printed_value(self.reported, "collapse_efficiency")
         cell = known if self.collapsed(case) else case.row.printed("efficiency")
-        share = cell.quantity("1", self.file, 0.01)
-        rate = share * self.printed_peak(case.device)
+        rate = cell.quantity("1", self.file, 0.01) * self.printed_peak(case.device)
         return case._replace(images=rate / self._printed_work(case))
+
+    def _printed_work(self, case: PrintedRate) -> Quantity:
+        training = self.one("complexity", network=case.network).printed("training")
+        return self.exact(training, "FLOP", GIGA)
 
     # --------------------------------------------------------------------------- efficiencies
 
@@ -244,7 +259,7 @@ class Source:
         cases = (self.by_print(case) for case in self.cases if case.row and case.device == T4)
         return largest(*map(self.share, cases))
 
-    def of_roof(self, case: PrintedRate, *clocks: str, **model: bool) -> Quantity:
+    def of_roof(self, case: PrintedRate, *clocks: str, **model: Any) -> Quantity:
         """Divide the throughput by that of layers at the nearer of their roofs.
 
         The value is that of the first clock; its bounds span all ``clocks``, by default all rated.
@@ -257,12 +272,13 @@ class Source:
         return spanning(*shares)
 
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
-        """The share of a step's least time in which memory is the nearer roof."""
-        share = self.least(device, network, theory.SOURCE_BATCH, clock)[1]
-        return expression.exact(f"share of {network} near memory, {device}", "1", share, self.file)
+        """Compute the share of a step's least time in which memory is the nearer roof."""
+        near_memory = self.least(device, network, theory.SOURCE_BATCH, clock)[1]
+        name = f"share of {network} near memory, {device}"
+        return expression.exact(name, "1", near_memory, self.file)
 
     def least(
-        self, device: str, network: str, batch: int, clock: str = "nominal", **model: bool
+        self, device: str, network: str, batch: int, clock: str = "nominal", **model: Any
     ) -> tuple[Quantity, float]:
         """Compute the least time (s) of a step on a device, and its share near memory's roof."""
         roofs = value_of(self.peak(device, clock)), value_of(self.bandwidth(device))
@@ -296,31 +312,160 @@ class Source:
 
     def remainders(self, clock: str = "") -> dict[str, Correction]:
         """Correct each network alone, with the T4 at its highest clock and the laptop at one."""
-        share, rows = partial(self.share, clock=clock), {}
+        of_peak, rows = partial(self.share, clock=clock), {}
         for network in NETWORKS:
             cases = [*self.steady(RTX, network), *self.steady(T4, network)]
-            rows[network] = self._correction(network, cases, share)
+            rows[network] = self._correction(network, cases, of_peak)
         return rows
 
     def _correction(
-        self, name: str, cases: Sequence[PrintedRate], share: Callable[[PrintedRate], Quantity]
+        self, name: str, cases: Sequence[PrintedRate], of_peak: Callable[[PrintedRate], Quantity]
     ) -> Correction:
-        def mean(device: str, by_print: bool = False) -> Quantity:
+        def efficiency(device: str, by_print: bool = False) -> Quantity:
             own = [case for case in cases if case.device == device]
-            shares = [share(self.by_print(case) if by_print else case) for case in own]
-            none = absent("mean efficiency", "1", "no case was printed for both GPUs")
-            return sum(shares[1:], shares[0]) / len(shares) if shares else none
+            first, *others = (of_peak(self.by_print(c) if by_print else c) for c in own)
+            return sum(others, first) / len(own)
 
-        t4, rtx = mean(T4), mean(RTX)
-        by_print = mean(T4, by_print=True) / mean(RTX, by_print=True)
+        t4, rtx = efficiency(T4), efficiency(RTX)
+        by_print = efficiency(T4, by_print=True) / efficiency(RTX, by_print=True)
         return Correction(name, t4, rtx, t4 / rtx, by_print)
-
-    def _printed_work(self, case: PrintedRate) -> Quantity:
-        work = self.one("complexity", network=case.network).printed("training")
-        return self.exact(work, "FLOP", GIGA)
 
 
 def value_of(quantity: Quantity) -> float:
     """Value of a quantity of the source alone, without the interval of its digits."""
-    value = number(quantity)
-    return value.value if isinstance(value, Estimate) else float(value)  # type: ignore[arg-type]
+    value = point(quantity)
+    assert not isinstance(value, Missing), value.reason
+    return float(value)
+
+
+# --------------------------------------------------------------------------------------- audit
+
+
+def audit(source: Source) -> tuple[Check, ...]:
+    """Check all printed numbers: of devices, networks and cases, and in the text."""
+    return (*_devices(source), *_networks(source), *_cases(source), *_text(source))
+
+
+def _devices(source: Source) -> Iterator[Check]:
+    """Check peaks and bandwidths against data sheets, or against cores and clocks."""
+    for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
+        sheet = source.devices.find(f"NVIDIA {device}")
+        peak = sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
+        if peak is not None:
+            printed = source.of_device(device, key)
+            known = exact(peak.value, printed.unit, f"data sheet of the {device}")
+            yield check(printed, "the same on the data sheet", mean, known)
+    (laptop, _), (bus,) = source.rows("cores"), source.rows("bus")
+    performance, _ = source.rows("cpu_cores")
+    for device, key, formula, compute, row, inputs in (
+        (RTX, "peak", f"2 · cores · clock of {laptop.cell('device')}", _core_peak, laptop,
+         ("cores", "nominal")),
+        (RTX, "bandwidth", "width of the bus · data rate / 8", _bus_bandwidth, bus,
+         ("width", "rate")),
+        (CPU, "peak", "2 · performance cores · multiply-adds a cycle · highest clock", _core_peak,
+         performance, ("cores", "high", "lanes")),
+    ):  # fmt: skip
+        printed = source.of_device(device, key)
+        yield check(printed, formula, compute, *map(row.printed, inputs))
+
+
+def _core_peak(cores: Fraction, clock: Fraction, lanes: Fraction = Fraction(1)) -> Fraction:
+    """Multiply 2 FLOP · cores · MHz · multiply-adds a cycle in TFLOP/s."""
+    return 2 * cores * clock * lanes / 10**6
+
+
+def _bus_bandwidth(bits: Fraction, rate: Fraction) -> Fraction:
+    """Divide bits of the bus · Gbit/s of a line by 8: GB/s."""
+    return bits * rate / 8
+
+
+def _networks(source: Source) -> Iterator[Check]:
+    """Check parameters and operations against the shapes, and training against a forward pass."""
+    place, three = "shapes of the published network", exact(3, "1", "rule")
+    for row in source.rows("complexity"):
+        layers, forward = theory.shapes(row.cell("network")), row.printed("forward")
+        count = exact(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
+        yield check(row.printed("parameters"), "parameters by shapes, in millions", mean, count)
+        operations = exact(work.flops(work.forward_macs(layers)) / 1e9, "GFLOP", place)
+        yield check(forward, "FLOP by shapes, in GFLOP", mean, operations)
+        yield check(row.printed("training"), "3 · forward", times, three, forward)
+
+
+def _images(source: Source, device: str, network: str, batch: int) -> Printed:
+    return source.one("throughput", network=network, batch=batch).printed(_COLUMN[device])
+
+
+def _cases(source: Source) -> Iterator[Check]:
+    """Check rates, efficiencies, speed-ups, gains of larger batches, and the number of steps."""
+    for row in source.rows("achieved"):
+        device, network = row.cell("environment"), row.cell("network")
+        images = _images(source, device, network, row.batch)
+        training = source.one("complexity", network=network).printed("training")
+        rate, peak = row.printed("rate"), source.of_device(device, "peak")
+        yield check(rate, "images/s · work of an image", _rate, images, training)
+        yield check(row.printed("efficiency"), "rate / peak", share, rate, peak)
+    for row in source.rows("throughput"):
+        decimals = int(row.printed("speedup_decimals").number)
+        speedup = replace(row.printed("speedup"), decimals=decimals)
+        images = row.printed("rtx4080")
+        yield check(speedup, "ratio of the throughputs", ratio, images, row.printed("t4"))
+    for before, after in pairwise(source.rows("batches")):
+        new, old = after.printed("throughput"), before.printed("throughput")
+        yield check(after.printed("gain"), "gain over the row before", gain, new, old)
+    batch, (data,) = theory.SOURCE_BATCH, source.rows("dataset")
+    steps, warmup = (printed_value(source.reported, id) for id in ("iterations", "warmup"))
+    formula = f"images of an epoch / {batch}, less warm-up"
+    yield check(steps, formula, _measured_steps, data.printed("images"), warmup)
+
+
+def _rate(images: Fraction, work: Fraction) -> Fraction:
+    """Multiply images a second by GFLOP: TFLOP/s."""
+    return images * work / 1000
+
+
+def _measured_steps(images: Fraction, warmup: Fraction) -> Fraction:
+    """Count the steps of an epoch after warm-up; the last one has the remaining images."""
+    return ceil(images / theory.SOURCE_BATCH) - warmup
+
+
+def _ridge(peak: Fraction, bandwidth: Fraction) -> Fraction:
+    """Divide TFLOP/s by GB/s: FLOP/B."""
+    return 1000 * peak / bandwidth
+
+
+def _text(source: Source) -> Iterator[Check]:
+    """Check averages, ratios and ranges that the text draws from the tables."""
+    of, images = partial(printed_value, source.reported), partial(_images, source)
+    throughputs, cells = "ratio of the throughputs", {}
+    rules: list[tuple[str, str, Callable[..., Any], Sequence[Printed]]] = []
+    for device, prefix in _PREFIX.items():
+        rows = [row for row in source.rows("achieved") if row.cell("environment") == device]
+        cells[device] = [row.printed("efficiency") for row in rows]
+        for id in (f"{prefix}_efficiency", f"summary_{prefix}_efficiency"):
+            rules.append((id, f"mean of the {len(rows)} efficiencies", mean, cells[device]))
+        roofs = [source.of_device(device, key) for key in ("peak", "bandwidth")]
+        rules.append((f"{prefix}_ridge", "peak / bandwidth", _ridge, roofs))
+        fastest = images(device, SMALL, theory.SOURCE_BATCH)
+        rules.append((f"{prefix}_over_cpu", throughputs, ratio, [fastest, of("cpu_throughput")]))
+    peaks, every = [source.of_device(gpu, "peak") for gpu in GPUS], [*cells[RTX], *cells[T4]]
+    best, worst = (images(RTX, HEAVY, batch) for batch in (64, 128))
+    fell = source.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
+    seen = [row.printed("speedup") for row in source.rows("throughput")]
+    gains = [speedup for speedup in seen if speedup.number > 1]
+    intensity = source.rows("intensity")[0].printed("intensity")
+    for id in ("summary_speedup", "range"):
+        rules.append((f"{id}_low", "smallest speed-up above 1", min, gains))
+        rules.append((f"{id}_high", "largest speed-up", max, gains))
+    rules += [
+        ("peak_ratio", "ratio of the peaks", ratio, peaks),
+        ("paradox", "ratio of the average efficiencies", ratio,
+         [of("t4_efficiency"), of("rtx_efficiency")]),
+        ("above_ridge", "intensity / ridge point", ratio, [intensity, of("t4_ridge")]),
+        ("collapse_factor", throughputs, ratio, [best, worst]),
+        ("collapse_to_t4", throughputs, ratio, [images(T4, HEAVY, 128), worst]),
+        ("collapse_efficiency", "rate / peak", share, [fell, peaks[0]]),
+        ("efficiency_low", "lowest efficiency of the tables", min, every),
+        ("efficiency_high", "highest efficiency of the tables", max, every),
+    ]  # fmt: skip
+    for id, formula, compute, inputs in rules:
+        yield check(of(id), formula, compute, *inputs)

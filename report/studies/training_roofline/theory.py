@@ -1,40 +1,89 @@
-"""Theory of a training step: work, traffic by two models, and the least time."""
+"""Steps of training: the subject of a case, work, traffic by two models, and the least time."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from report.core.records.layers import BatchNorm, Convolution, Layer, at_batch
+from report.core.records.record import Case
+from report.core.records.store import Stored
+from report.evidence.case_checks import AllowedLevels, check_factors
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops, largest
-from report.studies.training_roofline.subject import IMAGE
+from report.theory.conditions import Layout
 from report.theory.networks import layers_of
-from report.theory.roofline import cached_step_load, load, step_load, update_load
-from report.theory.work import training_macs, training_passes
+from report.theory.roofline import Load, cached_step_load, load, step_load, update_load
+from report.theory.work import LayerPass, training_macs, training_passes
 
+TrainingPrecision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
+
+#: In the order of the tables: by depth, then the light one.
+NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+SMALL, HEAVY, LIGHT = NETWORKS
+#: The side of an image for which the networks are made, and whose work the source prints.
+IMAGE: Final = 224
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
 #: Processes that load images by default in PyTorch's ImageNet example.
 WORKERS: Final = 4
-#: Images of a step on loaded images.
+#: Images of a step on loaded images, and the pixels along their sides.
 LOADED_BATCH: Final = 16
-#: Pixels along a side of an image.
 LOADED_IMAGE: Final = 32
 #: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
 #: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).
 WINOGRAD: Final = 36 / 16
 
+_STEP: Final[dict[str, AllowedLevels]] = {
+    "network": NETWORKS,
+    "image": int,
+    "batch": int,
+    "precision": get_args(TrainingPrecision),
+}
+#: Steps on images that a loader of four workers brings; no network stands for the loader alone.
+_LOADING: Final[dict[str, AllowedLevels]] = {
+    "network": (*NETWORKS, "none"),
+    "image": int,
+    "batch": int,
+    "files": str,
+}
+#: Factors that only older records vary, with the level that this paper studies.
+_PLAIN: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
+
+
+class Step(NamedTuple):
+    """One kind of training step; ``image`` are the pixels a side."""
+
+    network: str
+    image: int
+    batch: int
+    precision: TrainingPrecision = "float32"
+    layout: Layout = "contiguous"
+
+
+def check_subject(stored: Stored) -> None:
+    """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
+    older: dict[str, AllowedLevels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
+    check_factors(stored, {"training": _STEP, "profile": _STEP, "loading": _LOADING}, older)
+
+
+def step_of(case: Case) -> Step | None:
+    """Return the step of a case, or None for an execution that the paper leaves out."""
+    if any(case.factors.get(name, level) != level for name, level in _PLAIN.items()):
+        return None
+    factors = {name: case.factors[name] for name in Step._fields if name in case.factors}
+    return Step(**factors)  # type: ignore[arg-type]
+
 
 @cache
 def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
-    """The layers of a network on images of the source's size."""
+    """Return the layers of a network on images of the source's size."""
     return at_batch(layers_of(network, IMAGE), batch)
 
 
 @cache
 def work(network: str) -> Quantity:
-    """Work of a training step on one image (FLOP)."""
+    """Compute the work of a training step on one image (FLOP)."""
     macs = exact("multiply-adds of a step", "1", training_macs(shapes(network)))
     return named(f"work of {network}", flops(counted_in("MAC", macs)))
 
@@ -42,12 +91,12 @@ def work(network: str) -> Quantity:
 @cache
 def traffic(network: str, batch: int = SOURCE_BATCH, *, cached: bool = False) -> Quantity:
     """Bytes that a training step moves for one image, layer by layer or with a perfect cache."""
-    load = (cached_step_load if cached else step_load)(shapes(network, batch))
-    return exact(f"traffic of {network}", "B", load.bytes) / exact(f"batch {batch}", "1", batch)
+    moved = (cached_step_load if cached else step_load)(shapes(network, batch))
+    return exact(f"traffic of {network}", "B", moved.bytes) / exact(f"batch {batch}", "1", batch)
 
 
 def intensity(network: str, *, cached: bool = False) -> Quantity:
-    """Work over traffic (FLOP/B) at the source's batch."""
+    """Divide work by traffic (FLOP/B) at the source's batch."""
     return work(network) / traffic(network, cached=cached)
 
 
@@ -60,9 +109,10 @@ def by_winograd(layer: Layer) -> bool:
 def winograd_share(network: str) -> Quantity:
     """Compute the share of a step's multiply-adds that Winograd's algorithm can replace."""
     layers = shapes(network)
-    work = [load(*layer).flops for layer in zip(layers, training_passes(layers), strict=True)]
-    own = sum(work for layer, work in zip(layers, work, strict=True) if by_winograd(layer))
-    return exact(f"share of 3 x 3 of {network}", "1", own / sum(work))
+    every = dict.fromkeys((True, False), 0)
+    for layer, passes in zip(layers, training_passes(layers), strict=True):
+        every[by_winograd(layer)] += load(layer, passes).flops
+    return exact(f"share of 3 x 3 of {network}", "1", every[True] / sum(every.values()))
 
 
 @cache
@@ -73,26 +123,30 @@ def least_time(
     bandwidth: float,
     *,
     once: bool = False,
-    winograd: bool = False,
+    winograd: tuple[LayerPass, ...] = (),
 ) -> tuple[Quantity, float]:
-    """The time (s) of a training step whose layers all run at the nearer of their roofs.
+    """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
 
     With it the share of that time in which memory is the nearer one.  ``peak`` is in FLOP/s and
     ``bandwidth`` in B/s; the update of the parameters moves bytes alone.  With ``once``, the
-    backward pass of batch norm reads its tensors once for both gradients, not for each.  With
-    ``winograd``, layers that this algorithm can compute multiply less often.
+    backward pass of batch norm reads its tensors once for both gradients, not for each.  In the
+    passes ``winograd``, layers that this algorithm can compute multiply less often.
     """
     layers = shapes(network, batch)
-    update = update_load(layers)
-    arithmetic, moving = [update.flops / peak], [update.bytes / bandwidth]
+    loads = [update_load(layers)]
     for layer, passes in zip(layers, training_passes(layers), strict=True):
         joint = once and isinstance(layer, BatchNorm)
         cost = load(layer, (passes[0], *passes[2:]) if joint else passes)
-        fewer = WINOGRAD if winograd and by_winograd(layer) else 1
-        arithmetic.append(cost.flops / fewer / peak)
-        moving.append(cost.bytes / bandwidth)
-    seconds = sum(map(max, arithmetic, moving))
-    memory = sum(b for a, b in zip(arithmetic, moving, strict=True) if b > a)
+        saved = 0.0
+        if by_winograd(layer):
+            replaced = sum(load(layer, (each,)).flops for each in passes if each in winograd)
+            saved = replaced * (1 - 1 / WINOGRAD)
+        loads.append(Load(round(cost.flops - saved), cost.bytes))
+    seconds = memory = 0.0
+    for cost in loads:
+        arithmetic, moving = cost.flops / peak, cost.bytes / bandwidth
+        seconds += max(arithmetic, moving)
+        memory += moving if moving > arithmetic else 0
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
 
 
