@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from report.commands.artifact import split_name
+from report.commands.artifact import places_of, split_name
 from report.commands.verify import compare
 from report.core.records.store import write_record
 from report.engine.cache import DIGESTS, digest_lines
@@ -27,6 +28,7 @@ author:
   - name: Guido van Example
     affiliation: University of Examples
     orcid: 0000-0002-1825-0097
+doi: 10.5281/zenodo.1234
 """
 BYTES = "only its bytes (text, fonts or versions of programs)"
 
@@ -74,6 +76,7 @@ def test_citation_and_appendix(project: Path) -> None:
     assert (author["given-names"], author["family-names"]) == ("Guido", "van Example")
     assert author["orcid"] == "https://orcid.org/0000-0002-1825-0097"
     assert (cff["title"], cff["license"], len(cff["commit"])) == ("A tiny paper", "MIT", 40)
+    assert cff["doi"] == "10.5281/zenodo.1234"
     zenodo = json.loads((folder / ".zenodo.json").read_text("utf-8"))
     assert zenodo["creators"][0]["name"] == "van Example, Guido"
     codemeta = json.loads((folder / "codemeta.json").read_text("utf-8"))
@@ -81,8 +84,17 @@ def test_citation_and_appendix(project: Path) -> None:
     appendix = (folder / "artifact-appendix.md").read_text("utf-8")
     assert "## Expected results" in appendix and "supported" in appendix
     assert "1 run of" in appendix and "min" in appendix, "the time of the record"
+    assert "**Archived:** https://doi.org/10.5281/zenodo.1234" in appendix
+    assert re.search(r"\*\* \(section “[^”]+”\): ", appendix), "a claim names its section"
     latex = (folder / "artifact-appendix.tex").read_text("utf-8")
     assert r"\section{Artifact appendix}" in latex and "Shaded" not in latex
+
+
+def test_claims_name_their_figure_or_section() -> None:
+    lines = ("# Method {#sec-m}", "[]{#claim-a}A", "![[]{#claim-b}B](b){#fig-b}", "Text", "# End")
+    document = "\n".join((*lines, "[]{#claim-c}C"))
+    expected = {"a": "section “Method”", "b": "Figure 1", "c": "section “End”"}
+    assert places_of(document) == expected
 
 
 def test_names() -> None:

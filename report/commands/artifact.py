@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import tomllib
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from report.core.text.escape import latex_source, markdown
 from report.engine.place import only_build, put, stage_in
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
+from report.paper.judgements import minutes_of
 from report.render.bundle import packed
 from report.render.pandoc import TEMPLATES
 from report.render.shell import environment, read_settings
@@ -33,15 +33,13 @@ from report.render.site import plain_words
 from report.render.source import read_source
 from report.studies import STUDIES
 
-#: Folder of artifacts in ``out/``, and of the built site in an archive.
+#: Folder of artifacts in ``out/``.
 _FOLDER: Final = "artifact"
-_PUBLISHED: Final = "published"
-#: A name of a group.  A person's given name, and family name with words such as "van" before it.
-_GROUP: Final = re.compile(r"\S+|.*\b(the|project|team|group|university|course)\b.*", re.I)
-_PERSON: Final = re.compile(r"(.+?) ((?:[a-z]+ )*\S+)")
+#: Given name of a person, and family name with words such as "van" before it; no group matches.
+_GROUP: Final = r"(?!.*\b(?i:the|project|team|group|university|course)\b)"
+_PERSON: Final = re.compile(_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
 #: Escapes that titles and intervals do not need.
 _NEEDLESS: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
-_NO_AUTHOR: Final = {"affiliation": "", "orcid": "", "email": ""}
 _LIMIT_S: Final = 60.0
 
 
@@ -53,113 +51,99 @@ def artifact(options: Namespace) -> int:
     engine = "typst" if request.engine == "auto" else request.engine
     announce = announcer(quiet=options.quiet)
     with only_build(request.out, announce), stage_in(request.out) as stage:
-        commit, reason = unpack_revision("HEAD", ROOT, stage / "code")
-        if not (stage / "code" / "build.py").is_file():
+        code = stage / "code"
+        commit, reason = unpack_revision("HEAD", ROOT, code)
+        if not (code / "build.py").is_file():
             raise UsageError(f"--artifact packs a commit; run it in a git checkout ({reason}).")
+        built = request._replace(data=code / "data", outputs=("html", "pdf"), engine=engine)
         for number, study in enumerate(request.studies):
             announce(f"the artifact of {study}", number / len(request.studies), "")
-            one = request._replace(studies=(study,), outputs=("html", "pdf"), engine=engine)
-            missing = _write(one, commit, stage)
+            one = built._replace(studies=(study,), out=stage / f"out-{study}")
+            if failure := run_build(one, code):
+                raise RenderError(f"--artifact {study}: the build of HEAD failed: {failure}")
+            contents, missing = _contents(study, one)
+            names = [f"{_FOLDER}/{study}/{name}" for name in contents]
+            try:
+                (stage / _FOLDER / study).mkdir(parents=True)
+                for name, content in zip(names, contents.values(), strict=True):
+                    (stage / name).write_bytes(content)
+            except OSError as error:
+                raise unwritable(error) from error
+            put(stage, request.out, names, names)
             say(f"Wrote {request.out / _FOLDER / study}, of commit {commit[:12]}")
             print("".join(f"  {line}\n" for line in missing.splitlines()), end="")
     return 0
 
 
-def _write(request: BuildRequest, commit: str, stage: Path) -> str:
-    """Build one study from the commit alone and put its artifact in place.
-
-    Returns a line for each field that the citation lacks.  Raises ``RidgepointError``.
-    """
-    (study,) = request.studies
-    folder, result = stage / f"{study}-artifact", stage / _FOLDER / study
-    try:
-        shutil.copytree(stage / "code", folder)
-        for other in {*STUDIES} - {study}:
-            shutil.rmtree(folder / "data" / other, ignore_errors=True)
-        built = request._replace(out=stage / f"out-{study}", data=folder / "data")
-        if failure := run_build(built, folder):
-            raise RenderError(f"--artifact {study}: the build of commit HEAD failed: {failure}")
-        for cache in sorted(folder.rglob("__pycache__")):
-            shutil.rmtree(cache)
-        shutil.copytree(built.out / "html", folder / _PUBLISHED)
-        texts = _texts(study, built, commit, folder)
-        missing = texts.pop("missing.txt")
-        result.mkdir(parents=True)
-        for name, text in texts.items():
-            for place in (folder, result):
-                (place / name).write_text(text, "utf-8", newline="\n")
-        files: dict[str, bytes] = {}
-        for path in filter(Path.is_file, folder.rglob("*")):
-            files[path.relative_to(stage).as_posix()] = path.read_bytes()
-        (result / f"{folder.name}.tar.gz").write_bytes(gzipped(packed(files)))
-        names = [f"{_FOLDER}/{study}/{path.name}" for path in result.iterdir()]
-    except OSError as error:
-        raise unwritable(error) from error
-    put(stage, request.out, names, names)
-    return missing
-
-
-def _texts(study: str, built: BuildRequest, commit: str, folder: Path) -> dict[str, str]:
-    """Write the citation, the appendix, and a list of the fields that the citation lacks."""
-    values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
-    front = read_source(built.out / "qmd" / study, study).front
-    repeated = built.data / "reported" / f"{study}.json"
-    key = json.loads(repeated.read_text("utf-8"))["source"] if repeated.is_file() else ""
-    entry = cited_entries((built.data / "references.bib").read_text("utf-8"), key.__eq__)
-    facts = {
-        "study": study,
-        "title": plain_words(front["title"]),
-        "abstract": plain_words(values["abstract"]),
-        "authors": [_NO_AUTHOR | author | split_name(author["name"]) for author in front["author"]],
-        "keywords": front.get("keywords", []),
-        "project": tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"],
-        "commit": commit,
-        "date": run(["git", "show", "-s", "--format=%cs", commit], ROOT, _LIMIT_S).stdout.strip(),
-        "repeated": key,
-        "source": {field.name: field.value for field in fields_of(entries_of(entry)[-1])[0]},
-        "url": read_settings(built.data).url or "",
-        "engine": built.engine,
-        "measured": (folder / "experiments" / f"{study}.py").is_file(),
-        "sizes": [*map(_size, (folder / "data", folder / _PUBLISHED, folder))],
-        "values": values,
-        "runs": list(_runs(study, built.data, values["records"])),
-    }
-    templates = environment(_FOLDER, escape=False)
-    templates.filters["md"] = markdown
+def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
+    """Return the files of an artifact by name, and a line for each field that they lack."""
+    files, others = dict[str, bytes](), {*STUDIES} - {study}
+    for top, place in ((built.data.parent, ""), (built.out / "html", "published/")):
+        for path in filter(Path.is_file, top.rglob("*")):
+            parts = path.relative_to(top).parts
+            if "__pycache__" not in parts and not (parts[0] == "data" and parts[1] in others):
+                files[place + "/".join(parts)] = path.read_bytes()
+    facts, templates = _facts(study, built, files), environment(_FOLDER, escape=False)
+    templates.filters |= {"md": markdown, "words": plain_words, "split": split_name}
+    templates.filters |= {"command": shlex.join, "minutes": minutes_of}
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     texts: dict[str, str] = {}
     for path in (TEMPLATES / _FOLDER).glob("*.j2"):
         texts[path.stem] = templates.get_template(path.name).render(facts)
-    appendix = _NEEDLESS.sub("", texts["artifact-appendix.md"])
-    return texts | {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
+    appendix, missing = _NEEDLESS.sub("", texts["artifact-appendix.md"]), texts.pop("missing.txt")
+    texts |= {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
+    contents = {name: text.encode() for name, text in texts.items()}
+    folder = f"{study}-artifact"
+    archive = {f"{folder}/{name}": content for name, content in (files | contents).items()}
+    return contents | {f"{folder}.tar.gz": gzipped(packed(archive))}, missing
+
+
+def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Collect what the templates print about a paper, its records and its archive."""
+    paper, place = read_source(built.out / "qmd" / study, study), f"data/reported/{study}.json"
+    values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
+    repeated = json.loads(files[place])["source"] if place in files else ""
+    entry = cited_entries(files["data/references.bib"].decode(), repeated.__eq__)
+    sizes, libraries = Counter[str](), dict[str, str]()
+    for name, content in sorted(files.items()):
+        sizes[name.partition("/")[0]] += len(content)
+        if re.fullmatch(r"data/.+/backend\.\w+\.json", name):
+            libraries |= {(library := json.loads(content))["name"]: library["version"]}
+    records = survey(study, built.data, Head)[0]
+    head = run(["git", "show", "-s", "--format=%H %cs", "HEAD"], ROOT, _LIMIT_S).stdout.split()
+    return {
+        "front": paper.front,
+        "values": values,
+        "places": places_of(paper.document.read_text("utf-8")),
+        "project": tomllib.loads(files["pyproject.toml"].decode())["project"],
+        "commit": head[0],
+        "date": head[1],
+        "repeated": repeated,
+        "source": {field.name: field.value for field in fields_of(entries_of(entry)[-1])[0]},
+        "url": read_settings(built.data).url or "",
+        "engine": built.engine,
+        "sizes": sizes,
+        "libraries": libraries,
+        "runs": [stored.record for stored in records if stored.file in values["records"]],
+    }
+
+
+def places_of(document: str) -> dict[str, str]:
+    """Map the id of each claim to the figure or the section of the paper that states it."""
+    places, section, figures = dict[str, str](), "abstract", 0
+    for line in document.splitlines():
+        if heading := re.match(r"#+ (.+?) *(?:\{|$)", line):
+            section = f"section “{heading[1]}”"
+        figures += "{#fig-" in line
+        for id in re.findall(r"\{#claim-([\w-]+)\}", line):
+            places[id] = f"Figure {figures}" if "{#fig-" in line else section
+    return places
 
 
 def split_name(name: str) -> dict[str, str]:
     """Split a person's name into given and family name; a group has no given name."""
-    person = None if _GROUP.fullmatch(name) else _PERSON.fullmatch(name)
-    given, family = person.groups() if person else ("", name)
-    return {"given": given, "family": family}
-
-
-def _runs(study: str, data: Path, files: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield machine, software and minutes of each used record."""
-    for stored in survey(study, data, Head)[0]:
-        head, machine = stored.record, stored.record.environment
-        if stored.file not in files:
-            continue
-        begun, ended = map(datetime.fromisoformat, (head.started, head.finished))
-        memory = f"{machine.memory_bytes / 2**30:.0f} GiB of memory"
-        system = machine.operating_system.partition(", Linux")[0]
-        yield {
-            "machine": f"{machine.label} ({machine.cpu.cores_available} cores, {memory})",
-            "software": f"{system}, Python {machine.python}, PyTorch {machine.torch.version}",
-            "command": shlex.join(head.command),
-            "minutes": max(1, round((ended - begun).total_seconds() / 60)),
-        }
-
-
-def _size(folder: Path) -> str:
-    return f"{sum(path.stat().st_size for path in folder.rglob('*')) / 1e6:.0f} MB"
+    person = _PERSON.fullmatch(name)
+    return {"given": person[1] if person else "", "family": person[2] if person else name}
 
 
 def _in_latex(appendix: str) -> str:

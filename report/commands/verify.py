@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -207,13 +207,11 @@ def compare(
     ``folder`` may hold the published files, whose numbers are then compared one by one.  Pages on
     all papers are compared if both sites have the same papers.
     """
-    names = sorted(published.keys() | own.keys())
-    differing = {name for name in names if published.get(name) != own.get(name)}
-    papers = papers_of(own)
+    differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
     whys = {paper: _why(paper, differing, folder, site) for paper in sorted(papers)}
     worst = next((why for why in whys.values() if why != ONLY_BYTES), ONLY_BYTES)
     reasons: dict[str, str] = {}
-    for name in names:
+    for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]
         if paper in papers or papers_of(published) == papers:
             reasons[name] = whys.get(paper, worst) if name in differing else ""
@@ -224,25 +222,23 @@ def _why(paper: str, differing: Collection[str], folder: Path, site: Path) -> st
     """Say why files of one paper differ: its records, its numbers, or only its bytes."""
     if any(name.startswith(f"{paper}/records/") for name in differing):
         return "its records"
-    name = f"{paper}/{_VALUES}"
-    if name not in differing:
-        return ONLY_BYTES
-    try:
-        old, new = (dict(_numbers(json.loads((top / name).read_bytes()))) for top in (folder, site))
-    except (OSError, ValueError):
-        return f"its numbers or its text; put the published {name} beside the manifest to tell"
-    moved = list[str]()
-    for place in sorted(old.keys() | new.keys()):
-        if not math.isclose(old.get(place, math.nan), new.get(place, math.nan), rel_tol=_SAME):
-            moved.append(f"{place} {old.get(place)} → {new.get(place)}")
+    name, moved = f"{paper}/{_VALUES}", list[str]()
+    if name in differing:
+        try:
+            old, new = (_numbers(json.loads((top / name).read_bytes())) for top in (folder, site))
+        except (OSError, ValueError):
+            return f"its numbers or its text; put the published {name} beside the manifest to tell"
+        for place in sorted(old.keys() | new.keys()):
+            if not math.isclose(old.get(place, math.nan), new.get(place, math.nan), rel_tol=_SAME):
+                moved.append(f"{place} {old.get(place)} → {new.get(place)}")
     return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
 
 
-def _numbers(content: Any, place: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers in JSON, each with its place."""
-    if isinstance(content, dict | list):
-        items = content.items() if isinstance(content, dict) else enumerate(content)
-        for name, part in items:
-            yield from _numbers(part, f"{place}.{name}".removeprefix("."))
-    elif isinstance(content, int | float):
-        yield place, content
+def _numbers(content: Any, place: str = "") -> dict[str, float]:
+    """Map the place of each number in JSON to the number."""
+    if not isinstance(content, dict | list):
+        return {place: content} if isinstance(content, int | float) else {}
+    numbers: dict[str, float] = {}
+    for name, part in content.items() if isinstance(content, dict) else enumerate(content):
+        numbers |= _numbers(part, f"{place}.{name}".removeprefix("."))
+    return numbers

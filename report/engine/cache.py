@@ -188,23 +188,15 @@ def digest_lines(digests: Mapping[str, str]) -> str:
 
 
 def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
-    """List the files of the site in ``out/html``, so that others can compare their own build.
-
-    Raises ``OSError``.
-    """
-    site, digests = f"{out}/html", dict[str, str]()
+    """List the files of the site in ``out/html``, so that others can compare their own build."""
+    digests: dict[str, str] = {}
     for entry in steps.values():
         for name, digest in entry.outputs.items():
             if name.startswith("html/"):
                 digests[name.removeprefix("html/")] = digest
-    content = digest_lines(digests).encode()
-    path = f"{site}/{DIGESTS}"
-    if os.path.isfile(path) and not os.path.islink(path):
-        with suppress(OSError), open(path, "rb") as stream:
-            if stream.read() == content:
-                return
     if digests:
-        _replace(path, content, out)
+        with suppress(OSError):  # a full disk
+            _replace(f"{out}/html/{DIGESTS}", digest_lines(digests).encode(), out)
 
 
 def _read(name: str, out: str) -> Any:

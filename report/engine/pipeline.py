@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -51,8 +50,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
             current = plan(request)
             if stale := current.stale():
                 replaced, failed = run(current, stale, announce)
-    with suppress(OSError):  # a folder that cannot be written has the site of an earlier build
-        write_site_digests(current.built, str(request.out))
+                write_site_digests(current.built, str(request.out))
     current.index.save()
     rooms = {*request.studies, SITE} - {failure.study for failure in failed}
     notices: dict[str, None] = {}

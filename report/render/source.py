@@ -39,6 +39,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     subtitle: str = ""
     abstract: str = ""
     keywords: list[str] = []
+    doi: Annotated[str, msgspec.Meta(pattern=r"^10\.\d+/\S+$")] = ""  # of the artifact
     names: list[str] = []  # names with digits, which prose may contain
     lang: str = ""
     number_sections: bool = True
