@@ -140,6 +140,7 @@ def summary_of(
             # Where the abstract rounds the value, an interval with more digits would not match it.
             bounds = value.parts.bounds if value.about_plain == value.plain else ""
             shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
+            shown["id"] = value.id
             holds = "" if claim.verdict == "supported" else f" ({claim.verdict})"
             headline.append({"label": claim.title + holds, **shown})
     figure = findings.shown_figure

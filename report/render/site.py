@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -69,6 +70,14 @@ class SitePaper:
     def measured_on(self) -> str:
         """First devices, and the number of others."""
         return first_names(self.entry["devices"])
+
+    @property
+    def examples(self) -> Iterator[tuple[int, str, str]]:
+        """Yield the numbers of the headline that come from one record: samples, address, text."""
+        for number in self.values.get("headline", ()):
+            value = self.values["values"].get(number["id"])
+            if value and len(value["sources"]) == 1:
+                yield value["n"] or 0, f"{self.page}#{number['anchor']}", number["printed"]
 
     @property
     def minutes(self) -> int:
@@ -171,7 +180,13 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
     """Write the pages on all studies, and the files that all pages share."""
     target.mkdir(parents=True, exist_ok=True)
     listed = [{"study": paper.study, "title": paper.entry["title"]} for paper in papers]
-    content = {"root": "", "scripts": SCRIPTS, "papers": papers, "machines": machines_of(papers)}
+    content = {
+        "root": "",
+        "scripts": (*SCRIPTS, "numbers.js"),
+        "papers": papers,
+        "machines": machines_of(papers),
+        "example": max(chain.from_iterable(paper.examples for paper in papers), default=None),
+    }
     texts = {
         "papers.js": script_of("papers", listed),
         "search-index.js": script_of("index", list(_index(papers))),

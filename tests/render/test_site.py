@@ -126,7 +126,11 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("{}")
     shutil.copytree(own, folder / "other")
-    values = {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]}
+    values = {
+        "claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT],
+        "headline": [{"id": "rate", "printed": "2 GB/s", "anchor": "v-rate"}],
+        "values": {"rate": {"n": 4, "sources": ["sample/x.json"]}},
+    }  # fmt: skip
     records, machines = (RECORD, IMPORTED), (MACHINE, OLDER)
     claims = [{"title": "Slower <1>", "letters": ["A", "C"]}]
     atlas = {"machines": ["CPU 1", "CPU 2"], "claims": claims, "line": "Replicated on 2."}
@@ -201,16 +205,17 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
 
 
 @needs_chromium
-@pytest.mark.parametrize(("opener", "expected"), [
-    ("a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
-    ("a.reference[href='#tbl-work']", ["Batch", "Go there"]),
-    ("#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
-    ("button.find", ["Search"]),
+@pytest.mark.parametrize(("page", "opener", "expected"), [
+    (PAPER, "a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
+    ("index.html", "a.value", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "2 processes"]),
+    (PAPER, "a.reference[href='#tbl-work']", ["Batch", "Go there"]),
+    (PAPER, "#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
+    (PAPER, "button.find", ["Search"]),
 ])  # fmt: skip
 def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
-    browser: webdriver.Chrome, site: Path, opener: str, expected: list[str]
+    browser: webdriver.Chrome, site: Path, page: str, opener: str, expected: list[str]
 ) -> None:
-    browser.get((site / PAPER).as_uri())
+    browser.get((site / page).as_uri())
     browser.find_element(By.CSS_SELECTOR, opener).send_keys(Keys.ENTER)
     text = opened(browser).text
     assert all(words in text for words in expected), text

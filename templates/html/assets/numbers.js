@@ -4,6 +4,7 @@
   "use strict";
   const site = globalThis.ridgepoint;
   const { element } = site;
+  const { root } = document.querySelector(".tools").dataset;
   const ROW = 9, WIDTH = 1000, MARGIN = 14;
 
   const vector = (name, attributes, ...content) => {
@@ -56,11 +57,11 @@
   const origin = (file, records) => {
     const record = records[file];
     const name = file.split("/").at(-1).replace(/\.json$/, "");
-    if (!record) return element("div", "", link(`../${file}`, file, true));
-    const made = element("div", "", link(`../records.html#${name}`, name),
+    if (!record) return element("div", "", link(`${root}${file}`, file, true));
+    const made = element("div", "", link(`${root}records.html#${name}`, name),
       `: ${record.machine}, ${record.started}, ${record.cases} cases`);
     if (record.commit) made.append(`, code ${record.commit}`);
-    made.append(", ", link("../machines.html", "machine"));
+    made.append(", ", link(`${root}machines.html`, "machine"));
     return made;
   };
 
@@ -86,7 +87,7 @@
     const { values, series, records } = site.details;
     const value = values[anchor];
     const body = element("div", "body",
-      element("h2", "", value.name),
+      element("h2", "", "Where this number comes from"),
       element("p", "number", value.printed),
       facts(value, records),
       strips(value, series),
@@ -103,7 +104,7 @@
     const anchor = chosen.hash.slice(1);
     event.preventDefault();
     try {
-      await site.load("details.js");
+      await site.load(new URL("details.js", chosen.href).href);
       if (!site.details.values[anchor]) throw new Error(anchor);
     } catch {
       location.href = chosen.href;
