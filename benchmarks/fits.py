@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.machine.environment import gather
 from experiments.machine.text import program_output
-from experiments.theory.checked import checked
+from experiments.theory.captures import checked
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.rules import DESCRIPTIONS, ROOM, SIDE

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from experiments.theory.checked import of_capture
+from experiments.theory.captures import of_capture
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import Input, built, capture
 from report.core.errors import MeasurementError

@@ -145,8 +145,7 @@ def _captured(factors: Factors) -> Any:
     import torch
 
     from experiments.compare.court import from_file, loaded, parts
-    from experiments.theory.captures import Input
-    from experiments.theory.checked import checked
+    from experiments.theory.captures import Input, checked
 
     def inference_mode(mode: Any = True) -> Any:
         return torch.set_grad_enabled(not mode) if isinstance(mode, bool) else torch.no_grad()(mode)

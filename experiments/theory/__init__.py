@@ -36,8 +36,7 @@ def theory_of(
     Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an option
     that is not possible, ``StudyError`` for one of the allocator that is not modelled.
     """
-    from experiments.theory.captures import CapturePolicy
-    from experiments.theory.checked import checked
+    from experiments.theory.captures import CapturePolicy, checked
     from experiments.theory.command import allocator_options, shaped
     from experiments.theory.networks import prepared
     from experiments.theory.roofs import named_roof

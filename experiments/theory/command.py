@@ -12,8 +12,14 @@ from typing import Final
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
 from experiments.theory.capture_cache import cached
-from experiments.theory.captures import Capture, CaptureAt, CapturePolicy, Input
-from experiments.theory.checked import capturing, theory_at
+from experiments.theory.captures import (
+    Capture,
+    CaptureAt,
+    CapturePolicy,
+    Input,
+    capturing,
+    theory_at,
+)
 from experiments.theory.networks import FORMS, network, prepared, users_code
 from experiments.theory.roofs import named_limit, named_roof
 from report.core.errors import MeasurementError, UsageError
@@ -71,25 +77,17 @@ def theory(options: argparse.Namespace) -> int:
     with users_code(options.network):
         theory_at = _asking_by_name(options, device)
         result = fits(theory_at, limit.bytes) if limit else theory_at()
-    if isinstance(result, Theory):
-        print((printed.as_json if options.json else printed.as_tables)(result))
-    elif limit:
-        show = printed.fits_as_json if options.json else printed.fits_as_text
-        print(show(result, limit.name))
+    limit_name = limit.name if limit else ""
+    print(printed.as_text(result, limit_name, json=options.json))
     if options.figures is not None:
-        from experiments.theory import figures
-
-        if isinstance(result, Theory):
-            figures.write(options.figures, figures.of_network(result))
-        elif limit:
-            figures.write(options.figures, figures.of_fits(result, limit.name))
+        printed.write(options.figures, printed.drawings(result, limit_name))
     if isinstance(result, Theory):
         _refuse(result, options.network)
     return 0
 
 
 def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function that makes the theory of a named network, by captures on disk if known."""
+    """Return a function that makes the theory of a named network, with captures on disk."""
     gpu = device == "cuda"
     policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY})
 
@@ -106,9 +104,10 @@ def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
     request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}
     request["gpu"] = gpu and import_torch().cuda.is_available()
     request["device"] = device
+    from_file = ".py:" in options.network
     return partial(
         theory_at,
-        cached(capture_at, request),
+        capture_at if from_file else cached(capture_at, request),
         allocator_options(device, options.allocator),
         named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
     )

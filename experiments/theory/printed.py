@@ -1,24 +1,36 @@
-"""A network's theory as text: tables and sums, or one JSON object."""
+"""A network's theory as text (tables and sums, or one JSON object), and as figures."""
 
 from __future__ import annotations
 
-import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from json import dumps
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
-from report.theory.fits import Fits
+from figures.panels import Band, Drawing, Points, RoofLine, Roofline, Scaling
+from report.theory.fits import Fits, least
 from report.theory.network import Row, Theory
+from report.theory.roofline import Roof
 
 #: With more modules the table shows those with most multiply-adds.
 _MODULES: Final = 40
 #: Characters of a line below the tables.
 _WIDTH: Final = 100
+_MEGA: Final = 1e6
+_GIGA: Final = 1e9
 
 
-def as_json(theory: Theory) -> str:
+def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
+    """Write a theory, or the batches that fit ``limit``, as one JSON object or for people."""
+    if isinstance(result, Theory):
+        return _theory_as_json(result) if json else _theory_as_tables(result)
+    return _fits_as_json(result, limit) if json else _fits_as_text(result, limit)
+
+
+def _theory_as_json(theory: Theory) -> str:
     """Write a theory as one JSON object; unknown numbers are null."""
     content: dict[str, Any] = {
         "inputs": _inputs(theory),
@@ -42,7 +54,7 @@ def as_json(theory: Theory) -> str:
             "bytes_per_s": roof.bandwidth.value,
         }
         content["least_time_s"] = theory.seconds
-    return json.dumps(content, ensure_ascii=False, indent=1)
+    return dumps(content, ensure_ascii=False, indent=1)
 
 
 def _inputs(theory: Theory) -> list[dict[str, Any]]:
@@ -65,7 +77,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
     }
 
 
-def fits_as_json(frontier: Fits, limit: str) -> str:
+def _fits_as_json(frontier: Fits, limit: str) -> str:
     """Write one JSON object: limit, largest batches, and predictions around them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
@@ -76,10 +88,10 @@ def fits_as_json(frontier: Fits, limit: str) -> str:
         "limit": limit, "limit_bytes": frontier.limit, "largest_batch": frontier.largest,
         "largest_certain_batch": frontier.certain, "batches": batches,
     }  # fmt: skip
-    return json.dumps(content, ensure_ascii=False, indent=1)
+    return dumps(content, ensure_ascii=False, indent=1)
 
 
-def fits_as_text(frontier: Fits, limit: str) -> str:
+def _fits_as_text(frontier: Fits, limit: str) -> str:
     """Write batches by verdict, with the peak memory at the borders and what holds it."""
     certain, largest = frontier.certain, frontier.largest
     known = f"batch {certain:,}" if certain else "no batch is known to"
@@ -106,7 +118,7 @@ def _fields(row: Row) -> dict[str, object]:
     return fields if timed else {name: value for name, value in fields.items() if name != "seconds"}
 
 
-def as_tables(theory: Theory) -> str:
+def _theory_as_tables(theory: Theory) -> str:
     """Write a table of modules, a table of operators, and the sums."""
     by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
     modules = by_work[:_MODULES]
@@ -133,3 +145,67 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     name, *numbers = line
     cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
     return "  ".join([name.ljust(widths[0]), *cells]).rstrip()
+
+
+# --------------------------------------------------------------------------------------- figures
+
+
+def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
+    """Write each drawing as SVG and PDF under its name."""
+    from figures.render import render  # imports matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, drawing in drawings.items():
+        rendered = render(drawing, name)
+        (folder / f"{name}.svg").write_bytes(rendered.svg)
+        (folder / f"{name}.pdf").write_bytes(rendered.pdf)
+
+
+def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
+    """Draw the memory over the operators and their attainable rates, or the peak over the batch."""
+    if isinstance(result, Fits):
+        return {"fits": _peaks(result, limit)}
+    roofline = {"roofline": _roofline(result, result.roof)} if result.roof else {}
+    return {"memory": _drawn_memory(result), **roofline}
+
+
+def _peaks(frontier: Fits, limit: str) -> Drawing:
+    """Draw the peak over the batch, with the limit as a line."""
+    batches = sorted(frontier.predicted)
+    sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
+    height = frontier.limit / _MEGA
+    line = Band(limit, height, height, height, series=1)
+    peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
+    return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
+
+
+def _drawn_memory(theory: Theory) -> Drawing:
+    """Draw the bytes alive at each operator, one colour for a phase."""
+    phases = []
+    for number, phase in enumerate(("forward", "backward", "update")):
+        alive = [
+            (float(place), moment.total / _MEGA)
+            for place, moment in enumerate(theory.moments)
+            if moment.operator.phase == phase
+        ]
+        if alive:
+            x, y = zip(*alive, strict=True)
+            phases.append(Points(phase, x, y, series=number, many=True))
+    panel = Scaling(
+        "Operators", "Alive (MB)", tuple(phases),
+        x_scale="linear", y_scale="linear", y_from_zero=True,
+    )  # fmt: skip
+    return Drawing((panel,), wide=True)
+
+
+def _roofline(theory: Theory, roof: Roof) -> Drawing:
+    """Draw the kinds of operators that have multiply-adds at their attainable rates."""
+    counted = [row for row in theory.by_kind if row.multiply_adds]
+    marks = tuple(
+        Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)
+        for number, row in enumerate(counted)
+    )
+    peak, bandwidth = ((rate.value / _GIGA,) * 3 for rate in (roof.peak, roof.bandwidth))
+    line = RoofLine(roof.device, peak, bandwidth)
+    panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
+    return Drawing((panel,), height=2.9)

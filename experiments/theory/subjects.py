@@ -7,8 +7,7 @@ import msgspec
 from experiments.harness.journal import CaseResult
 from experiments.harness.measure import build_subject
 from experiments.harness.study import CaseFile, Experiment
-from experiments.theory.captures import CapturePolicy, Input
-from experiments.theory.checked import checked
+from experiments.theory.captures import CapturePolicy, Input, checked
 from experiments.theory.networks import prepared
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors

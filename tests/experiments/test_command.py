@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +21,7 @@ from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import QUICK
+from report.core.records.record import Case
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
@@ -196,8 +196,8 @@ def test_what_a_run_needs_is_said_before_it(
     first, *_, last = err.splitlines()
     assert (code, out) == (0, "") and not list(tmp_path.iterdir())
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
-    assert re.fullmatch(r"About .* (s|min): 11 cases; processes: 6 retained and 6 default.", last)
-    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
+    ends = "11 cases (11 timed in earlier records); processes: 6 retained and 6 default."
+    assert last.startswith("About ") and last.endswith(ends)
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
     for place, name, value, code, said in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
@@ -214,16 +214,17 @@ def test_what_a_run_needs_is_said_before_it(
         assert "Traceback" in ask(*words, "--debug")[2]
 
 
-def test_the_time_of_cases_between_two_is_interpolated() -> None:
-    """A call of 1 ms for 10 images and 5 ms for 50: 3 ms for 30, and of another kind as well."""
-    known = [forecast.Times(10, 0.1, 0.001), forecast.Times(50, 0.1, 0.005)]
-    timed = {(("pass", "forward"),): known, (("pass", "backward"),): []}
-    for name in ("forward", "backward"):
-        calls = forecast._interpolated(timed, {"batch": 30, "pass": name})
-        assert calls == pytest.approx(forecast.Times(30, 0.1, 0.003))
-    # Five calls before the samples, then 15 samples within 0.1 s.
-    assert forecast._case_time(known[1], QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
-    assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
+def test_a_forecast_takes_the_newest_time_of_a_case(tmp_path: Path) -> None:
+    """A call of 5 ms: five before the samples, then 15 samples within 0.1 s."""
+    for day, time in ((1, 9.0), (2, 0.005)):
+        case = Case(factors={"size": 2}, rounds=factory.rounds([[time] * 3] * 2))
+        started = f"2026-11-0{day}T10:00:00Z"
+        write_record(factory.record([case], study="tiny", started=started), tmp_path)
+    calls = forecast.recorded_calls("tiny", Request("tiny", tmp_path))
+    assert calls == {frozenset({("size", 2)}): 0.005}
+    assert forecast.recorded_calls("tiny", Request("tiny", tmp_path, device="cuda")) == {}
+    assert forecast.case_time(0.005, QUICK) == pytest.approx(5 * 0.005 + 15 * 0.005)
+    assert forecast.case_time(None, QUICK) == pytest.approx(0.15)
 
 
 @pytest.mark.usefixtures("tiny")

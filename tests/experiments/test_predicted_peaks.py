@@ -16,7 +16,7 @@ from torch.nn import functional
 from experiments.harness import memory
 from experiments.harness.timing import Workload
 from experiments.networks import catalogue
-from experiments.theory.checked import checked
+from experiments.theory.captures import checked
 from experiments.theory.command import prepared
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.instruments.profiler import highest_bytes

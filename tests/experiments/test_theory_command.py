@@ -159,27 +159,9 @@ def test_a_network_prints_beside_its_theory(run: Ask, monkeypatch: pytest.Monkey
     assert code == 1 and not out and err.startswith("torchvision is not installed")
 
 
-HELPED = {
-    "helped.py": "from helper import layer as build\n",
-    "helper.py": """
-from pathlib import Path
-from torch import nn
-from widths import WIDTH
-def layer():
-    return nn.Linear(3, WIDTH * int(Path(__file__).with_name("factor.txt").read_text()))
-""",
-    "widths.py": "WIDTH = 2\n",
-    "factor.txt": "1",
-}
-
-
-def test_a_capture_on_disk_holds_while_its_files_are_the_same(
-    tmp_path: Path, captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
+def test_only_captures_of_named_networks_are_on_disk(
+    captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in HELPED.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     calls = []
 
     def counted(*args: Any, **options: Any) -> Any:
@@ -189,30 +171,23 @@ def test_a_capture_on_disk_holds_while_its_files_are_the_same(
     capture = operators.capture
     monkeypatch.setattr(operators, "capture", counted)
 
-    def asked(*words: str) -> tuple[int, int]:
-        """Ask as a new program would: the number of captures, and the parameters."""
+    def asked(*words: str, network: str = "study:LeNet-5") -> tuple[int, int]:
+        """Return the number of captures, and the parameters."""
         calls.clear()
-        for name in ("helper", "widths"):
-            sys.modules.pop(name, None)
-        _, out, _ = run(f"{tmp_path}/helped.py:build", "--input", "1,3", "--json", *words)
+        _, out, _ = run(network, "--json", *words)
         return len(calls), json.loads(out)["parameters"]
 
-    assert asked() == asked() == (1, 8)  # files are newer than this program: nothing is stored
-    assert not captures.exists()
-    monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
-    assert [asked(), asked()] == [(1, 8), (0, 8)]
-    (tmp_path / "widths.py").write_text("WIDTH = 5\n")
-    assert [asked(), asked()] == [(1, 20), (0, 20)]
-    (tmp_path / "factor.txt").write_text("2")
-    assert [asked(), asked()] == [(1, 40), (0, 40)]
+    assert asked(*INPUT, network="{file}:build") == asked(*INPUT, network="{file}:build")
+    assert len(calls) == 1 and not captures.exists()
+    assert [asked(), asked()] == [(1, 61_706), (0, 61_706)]
     (entry,) = captures.iterdir()
     content = bytearray(entry.read_bytes())
     for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
         entry.write_bytes(damaged)
-        assert [asked(), asked()] == [(1, 40), (0, 40)]
-    assert [asked("--train"), asked("--train"), asked()] == [(1, 40), (0, 40), (0, 40)]
+        assert [asked(), asked()] == [(1, 61_706), (0, 61_706)]
+    assert [asked("--train"), asked("--train"), asked()] == [(1, 61_706), *[(0, 61_706)] * 2]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert asked() == (1, 40)
+    assert asked() == (1, 61_706)
     assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
