@@ -54,10 +54,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered figure for print and for pages, and its series in the SVG."""
+    """A rendered figure in each format, and its series in the SVG."""
 
     pdf: bytes
     svg: bytes
+    png: bytes
     series: tuple[Series, ...] = ()
 
 
@@ -68,15 +69,16 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
         pdf = _print(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
-        svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-    return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
-
-
-def render_png(drawing: Drawing) -> bytes:
-    """Render ``drawing`` in pixels for Word, which cannot show the other formats everywhere."""
-    with _laid_out(drawing, "") as (figure, _):
+        svg = _print_svg(figure)
         figure.dpi = _PNG_DPI
-        return _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+        png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+    return Rendered(pdf, svg, png, series)
+
+
+def render_svg(drawing: Drawing, salt: str) -> bytes:
+    """Render ``drawing`` for a page only, in a third of the time of all formats."""
+    with _laid_out(drawing, salt) as (figure, _):
+        return _print_svg(figure)
 
 
 @contextmanager
@@ -165,6 +167,11 @@ def _print(print_: Callable[..., None], figure: Figure, metadata: dict[str, None
     print_(stream, metadata=metadata)
     figure.dpi = dpi
     return stream.getvalue()
+
+
+def _print_svg(figure: Figure) -> bytes:
+    svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+    return shorten(svg.decode("utf-8")).encode("utf-8")
 
 
 def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:

@@ -150,17 +150,19 @@ def figures(task: StepTask) -> None:
     from dataclasses import asdict
 
     from figures.panels import COLUMNS
-    from figures.render import render
+    from figures.render import render, render_svg
     from report.core.system.spreadsheet import csv_of
 
     folder, interactive = task.source / "figures", {}
     folder.mkdir(parents=True, exist_ok=True)
     for name, drawing in load(task.artifacts() / DRAWINGS).items():
+        if name == CARD:
+            (folder / f"{name}.svg").write_bytes(render_svg(drawing, f"{task.study}/fig-{name}"))
+            continue
         rendered = render(drawing, f"{task.study}/fig-{name}")
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{name}.svg").write_bytes(rendered.svg)
-        if name == CARD:
-            continue
+        (folder / f"{name}.png").write_bytes(rendered.png)
         if data := list(drawing.data()):
             content = visible(csv_of([COLUMNS, *data])).encode()
             (folder / f"{name}.csv").write_bytes(content)
@@ -368,18 +370,14 @@ def pdf(task: StepTask) -> tuple[str, ...]:
 
 
 def docx(task: StepTask) -> None:
-    """Make the Word document of a study, with its figures in pixels."""
-    from figures.render import render_png
+    """Make the Word document of a study."""
     from report.render.docx import render_docx
     from report.render.source import read_source
 
-    drawings = load(task.artifacts() / DRAWINGS)
-    pictures = {name: render_png(drawing) for name, drawing in drawings.items() if name != CARD}
     target = task.stage / "docx" / f"{task.study}.docx"
     target.parent.mkdir()
     text = (task.artifacts() / WORD).read_text("utf-8")
-    paper = read_source(task.source, task.study)
-    target.write_bytes(render_docx(paper, text, pictures))
+    target.write_bytes(render_docx(read_source(task.source, task.study), text))
 
 
 def quarto(task: StepTask) -> None:

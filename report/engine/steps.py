@@ -104,7 +104,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
     "pdf": (*_PRINTING, *_TYPST),
-    "docx": (*_PRINTING, "templates/docx/", "figures/", "templates/fonts/"),
+    "docx": (*_PRINTING, "templates/docx/"),
     "quarto": (*_PRINTING, "templates/quarto/"),
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
@@ -122,7 +122,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "document": ("qmd/", PAGE, LATEX),
     },
     "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
-    "docx": {"study": (DRAWINGS,), "document": ("qmd/", WORD)},
+    "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
     "quarto_site": {"quarto": ("quarto/",)},
     "index": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,19 +25,16 @@ def docx_format() -> OutputFormat:
     return OutputFormat("docx")
 
 
-def render_docx(paper: PaperSource, text: str, figures: Mapping[str, bytes]) -> bytes:
+def render_docx(paper: PaperSource, text: str) -> bytes:
     """Make the Word document from the text that pandoc wrote for ``docx_format``.
 
-    ``figures`` are PNGs by name.  The bytes depend only on the source, the figures and
-    ``REFERENCE``.  Raises ``RenderError``.
+    Its bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
-        if (paper.folder / "pictures").is_dir():
-            shutil.copytree(paper.folder / "pictures", folder / "pictures")
-        (folder / "figures").mkdir()
-        for name, content in figures.items():
-            (folder / "figures" / f"{name}.png").write_bytes(content)
+        for name in ("figures", "pictures"):
+            if (paper.folder / name).is_dir():
+                shutil.copytree(paper.folder / name, folder / name)
         if not zipfile.is_zipfile(REFERENCE):
             raise RenderError(f"{_NAME}: is not a Word document; restore it with git.")
         shutil.copyfile(REFERENCE, folder / "reference.docx")

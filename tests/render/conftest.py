@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from figures.panels import Drawing, Points, Scaling
-from figures.render import render
+from figures.render import Rendered, render
 from report.render.html import Publication, page_format, write_page
 from report.render.latex import latex_format, latex_lacks, write_latex
 from report.render.pandoc import convert
@@ -33,9 +33,9 @@ LACKING = latex_lacks()
 needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
-def drawing_of(quantity: str) -> Drawing:
+def drawn(quantity: str) -> Rendered:
     line = Points("Forward", (16, 256), (3.5, 56.0))
-    return Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),))
+    return render(Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),)), f"s/fig-{quantity}")
 
 
 def page_of(
@@ -74,9 +74,10 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
     for name in ("time", "memory"):
-        figure = render(drawing_of(name), f"s/fig-{name}")
+        figure = drawn(name)
         (folder / "figures" / f"{name}.pdf").write_bytes(figure.pdf)
         (folder / "figures" / f"{name}.svg").write_bytes(figure.svg)
+        (folder / "figures" / f"{name}.png").write_bytes(figure.png)
     return folder
 
 

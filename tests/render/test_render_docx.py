@@ -4,20 +4,17 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
 
-from figures.render import render_png
 from report.core.errors import RenderError
 from report.render import docx
 from report.render.docx import docx_format, render_docx
 from report.render.pandoc import convert
 from report.render.source import read_source
-from tests.render.conftest import drawing_of
 
 Write = Callable[..., Path]
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -26,15 +23,10 @@ DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawi
 FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
 
 
-@cache
-def pictures() -> dict[str, bytes]:
-    return {name: render_png(drawing_of(name)) for name in ("time", "memory")}
-
-
 def word_of(folder: Path) -> zipfile.ZipFile:
     paper = read_source(folder, "p")
     text = convert(paper, [docx_format()])[0]["docx"]
-    return zipfile.ZipFile(io.BytesIO(render_docx(paper, text, pictures())))
+    return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
 
 
 def sizes(word: zipfile.ZipFile) -> set[bytes]:
@@ -76,9 +68,9 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
     assert "Time & <batch>, 100 %" in named and all(named)
     extent = next(body.iter(f"{DRAWING}extent"))
     assert int(extent.get("cx", 0)) == pytest.approx(3.5 * 914_400, rel=0.01)
-    shown = [name for name in word.namelist() if name.startswith("word/media/")]
-    assert len(shown) == 2, "two figures, each shown several times"
-    for name in shown:
+    pictures = [name for name in word.namelist() if name.startswith("word/media/")]
+    assert len(pictures) == 2, "two figures, each shown several times"
+    for name in pictures:
         with Image.open(io.BytesIO(word.read(name))) as picture:
             assert picture.format == "PNG" and round(picture.info["dpi"][0]) == 300
     formulas = [text_of(formula).replace(" ", "") for formula in body.iter(MATH)]
@@ -119,12 +111,13 @@ def test_the_bytes_are_the_same_and_no_picture_is_lost(write: Write) -> None:
     folder = write(FIGURE)
     paper = read_source(folder, "p")
     text = convert(paper, [docx_format()])[0]["docx"]
-    content = render_docx(paper, text, pictures())
-    assert content == render_docx(paper, text, pictures())
+    content = render_docx(paper, text)
+    assert content == render_docx(paper, text)
     times = {entry.date_time for entry in zipfile.ZipFile(io.BytesIO(content)).infolist()}
     assert times == {(1980, 1, 1, 0, 0, 0)}
+    (folder / "figures" / "time.png").unlink()
     with pytest.raises(RenderError, match=r"p\.qmd: pandoc refused it .*time\.png"):
-        render_docx(paper, text, {})
+        render_docx(paper, text)
     folder = write(FIGURE.replace("figures/", "pictures/"))
     with pytest.raises(RenderError, match=r"p\.qmd:11: .*pictures/time\.png does not exist"):
         word_of(folder)

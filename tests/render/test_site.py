@@ -14,13 +14,12 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from figures.render import render
 from report.render.html import Publication
 from report.render.search import index_of_paper
 from report.render.shell import Settings, script_of
 from report.render.site import SitePaper, write_site
 from tests.render import site_checks
-from tests.render.conftest import drawing_of, page_of
+from tests.render.conftest import drawn, page_of
 from tests.render.site_checks import Page
 
 needs_chromium = pytest.mark.skipif(
@@ -114,7 +113,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         text.write(ADDED)
     own = folder / "sample"
     page = page_of(source, "sample", own, Publication(SETTINGS, measured="2025-01-02"))
-    made = render(drawing_of("time"), "s/fig-time")
+    made = drawn("time")
     series = [each.__dict__ for each in made.series]
     figure = {"place": "figures.time", "series": series, "svg": made.svg.decode()}
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
