@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Final, Literal
 
-import numpy as np
 import pandas as pd
 
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
@@ -94,20 +93,20 @@ class Survey:
         """The weight, in hundredths, with the smallest worst median error over all steps."""
         steps = [self.pairs[id] for id in LADDER]
         worst = {}
-        for weight in np.arange(101) / 100:
+        for weight in (percent / 100 for percent in range(101)):
             errors = [pair.error(pair.weighted(weight)).numbers.median() for pair in steps]
-            worst[float(weight)] = max(errors)
+            worst[weight] = max(errors)
         return min(worst, key=lambda weight: worst[weight])
 
     def error(self, id: str, way: str) -> Distribution:
         """Errors of a predictor; its number, if it has one, is fitted on other rates."""
         pair, source = self.pairs[id], self.pairs[FITTED_ON[id]]
-        if way == "constant" and len(source.known):
-            return pair.error(float(source.known_gain.numbers.median()))
+        if way == "constant":
+            return pair.error(float(source.known_gain.numbers.median()) if len(source.known) else 1)
         if way in ("weighted", "hindsight"):
             weight = source.fitted_weight if way == "weighted" else self.hindsight_weight
             return pair.error(pair.weighted(weight))
-        return pair.error("none" if way == "constant" else way)
+        return pair.error(way)
 
     def worst(self, way: str) -> Quantity:
         """The largest median error of a predictor over all steps."""
