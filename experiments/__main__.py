@@ -27,8 +27,8 @@ from experiments.commands.collect import collect
 from experiments.commands.forecast import forecast
 from experiments.commands.outcome import USELESS, print_record, purpose
 from experiments.commands.status import status
-from experiments.compare.command import OPTIONS as COMPARE
-from experiments.compare.command import compare, place, share
+from experiments.compare.study import OPTIONS as COMPARE
+from experiments.compare.study import compare, place, share
 from experiments.gpu_session import measure_all
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request

@@ -1,8 +1,8 @@
 """Which CPU tuning tips of PyTorch survive?
 
-A case is a tip of PyTorch's performance tuning guide on a network and a batch size.  The judge of
-``experiments compare`` times the network with the tip beside the network without it.  The tip
-``control`` changes nothing.
+A case is a tip of PyTorch's performance tuning guide on a network and a batch size.  As in
+``experiments compare``, a process times the network with the tip and the network without it, in one
+process each.  The tip ``control`` changes nothing.
 """
 
 from __future__ import annotations
@@ -238,8 +238,8 @@ def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Let the judge time a network with and without the tip."""
-    from experiments.compare.court import Court
+    """Time a network with and without the tip, each in a process of its own."""
+    from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
     if tip in ("threads", "workers") and session.threads < 2:
@@ -259,7 +259,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
     names = {"function": "with", "against": "without", "reference": "without", "inputs": "images"}
     tolerance = TOLERANCE_BFLOAT16 if tip == "bfloat16" else TOLERANCE
-    return Court({**names, "tolerance": tolerance, "cold": False}, session, load).measure()
+    return measure_pair({**names, "tolerance": tolerance, "cold": False}, session, load)
 
 
 def layers(factors: Factors) -> tuple[Layer, ...]:
@@ -311,6 +311,6 @@ STUDY = Experiment(
         memory=fill_cache,
         times=times,
         layers=layers,
-        imports=("torch", "experiments.compare.court"),
+        imports=("torch", "experiments.compare.pairs"),
     ),
 )

@@ -1,38 +1,229 @@
-"""The verdict on a claim of a table, and the readings that explain a difference."""
+"""Check a row of a table: recompute its claims, and list the readings that explain a difference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
 
-from experiments.audit.definitions import FORMULAS, INPUTS, LIKELY, LIMITS, UNLIKELY, Change
-from experiments.audit.rows import AuditedCell, AuditedRow, NotEnoughError, known_devices, peak_of
+from experiments.audit import quantities
+from experiments.audit.quantities import FORMULAS, PRECISIONS, Change
+from experiments.audit.tables import Cell
+from experiments.machine.code import ROOT
+from report.core.errors import RidgepointError, UsageError
+from report.core.records.devices import DataSheet, read_devices
 from report.theory.rounding import Interval, Rounded
+from report.theory.transformers import read_transformer
+
+#: Quantity → its number, or the reason why it is missing.
+Known: TypeAlias = dict[str, Rounded | str]
+#: Prefix of operations with structured sparsity.
+_SPARSE: Final = "sparse "
+
+
+class NotEnoughError(Exception):
+    """A row lacks a number that its check needs."""
+
+
+@dataclass(frozen=True)
+class AuditedRow:
+    """Cells and texts of a row, and all numbers ``known`` of it, as totals over its devices.
+
+    ``sources`` are the lines of data sheets behind the rated quantities; ``precision`` is the type
+    of the elements, or empty.
+    """
+
+    cells: Mapping[str, Cell]
+    texts: Mapping[str, str]
+    known: Mapping[str, Rounded | str]
+    sources: Mapping[str, str]
+    precision: str
+
+    def evaluate(self, formula: str, used: list[str] | None = None) -> Rounded:
+        """Compute sums of products and quotients of quantities; list their formulas in ``used``.
+
+        Raises ``NotEnoughError`` with the missing quantities.
+        """
+        terms = []
+        for term in formula.split(" + "):
+            first, *factors = term.split()
+            terms.append(self._value(first, used))
+            for sign, name in zip(factors[::2], factors[1::2], strict=True):
+                value = self._value(name, used)
+                terms[-1] = terms[-1] * value if sign == "*" else terms[-1] / value
+        return sum(terms[1:], terms[0])
+
+    def _value(self, name: str, used: list[str] | None) -> Rounded:
+        value = Rounded.exact(int(name)) if name.isdigit() else self.known.get(name)
+        if isinstance(value, Rounded):
+            return value
+        missing = dict.fromkeys([value] if value else [])
+        for formula in FORMULAS.get(name, ()):
+            try:
+                result = self.evaluate(formula, used)
+            except NotEnoughError as error:
+                missing[str(error)] = None
+                continue
+            if used is not None:
+                used.insert(0, f"{name} = {self.sources.get(formula, formula)}")
+            return result
+        default = f"a formula of {name}" if name in FORMULAS else name
+        raise NotEnoughError(" or ".join(missing) or default)
+
+    def with_value(self, name: str, value: Rounded) -> AuditedRow:
+        """Return the row with another value of a quantity."""
+        return replace(self, known={**self.known, name: value})
+
+    def operations_per_item(self) -> dict[str, float]:
+        """Return the forward operations per token or image, by each way of counting."""
+        counts = {}
+        for formula in ("2 * parameters", "attention_full", "attention_causal", "2 * macs"):
+            with suppress(NotEnoughError):
+                counts[formula] = float(self.evaluate(formula).value)
+        return counts
+
+
+def audited_row(cells: Mapping[str, Cell], texts: Mapping[str, str]) -> AuditedRow:
+    """Collect all that is known of a row: cells, words, data sheets, theory and configuration."""
+    known: Known = {"devices": Rounded.exact(1), "baseline_devices": Rounded.exact(1)}
+    for name, (column, meanings) in quantities.WORDS.items():
+        word = texts.get(column, "").casefold()
+        if word in meanings:
+            known[name] = Rounded.exact(meanings[word])
+        else:
+            known[name] = (
+                f"{column} ({word!r} is none of {', '.join(meanings)})" if word else column
+            )
+    operations = {f"rated_{name}": name for name in (*PRECISIONS.values(), "memory", "capacity")}
+    precision = PRECISIONS.get(texts.get("precision", "").casefold(), "")
+    if precision:
+        operations |= {"rated_peak": precision, "rated_sparse": _SPARSE + precision}
+    else:
+        known["rated_peak"] = known["item_bytes"]
+    sources = {}
+    for name, operation in operations.items():
+        known[name], sources[name] = _rated_quantity(texts.get("device", ""), operation)
+    known["macs"] = _multiply_adds(texts["network"]) if "network" in texts else "network"
+    known["image"] = Rounded.exact(1) if "network" in texts else "network"
+    for name, text in texts.items():
+        if name in cells:
+            known[name] = cells[name].number
+        elif quantities.QUANTITIES[name][0] != "text":
+            known[name] = f"{name} ({text!r} is not understood)"
+    if "config" in texts:
+        known |= _attention(Path(texts["config"]), known.get("sequence", "sequence"))
+    return AuditedRow(cells, texts, known, sources, precision)
+
+
+@cache
+def _multiply_adds(name: str) -> Rounded | str:
+    """Return the forward multiply-adds of one image by theory; no code that a table names runs."""
+    from experiments.theory import theory_of
+    from experiments.theory.networks import network, users_code
+
+    if ".py" in name:
+        return f"network ({name!r} is a file of code, which no table may run)"
+    try:
+        with users_code(name):
+            named = network(name)
+            count = theory_of(named.build, (1, *named.image)).multiply_adds
+    except RidgepointError as error:
+        return f"network ({error})"
+    unknown = f"network ({name} has operators that are not known)"
+    return unknown if count is None else Rounded.exact(count)
+
+
+def _attention(path: Path, sequence: Rounded | str) -> Known:
+    """Return forward operations per token of a transformer's configuration, with attention."""
+    if isinstance(sequence, str):
+        return dict.fromkeys(("attention_full", "attention_causal"), sequence)
+    try:
+        model = read_transformer(path)
+    except UsageError as error:
+        return dict.fromkeys(("attention_full", "attention_causal"), f"config ({error})")
+    operations: Known = {}
+    for name, causal in (("attention_full", False), ("attention_causal", True)):
+        attention = model.attention_macs(sequence.value, causal)
+        operations[name] = Rounded.exact(2 * (model.matrix_macs + attention))
+    return operations
+
+
+@cache
+def _known_devices() -> tuple[DataSheet, ...]:
+    return read_devices(ROOT / "data" / "devices.yaml").devices
+
+
+def _named_devices(name: str) -> list[DataSheet]:
+    """Return the devices of a name: the full one, else one of its model, else its first words."""
+    short, sheets = name.casefold().removeprefix("nvidia "), _known_devices()
+    full, key = f"nvidia {short}", "-".join(short.split())
+    exact = [d for d in sheets if d.name.casefold() in (short, full)]
+    models = [d for d in sheets if d.is_named(name) or d.is_named(full)]
+    return exact or models or [d for d in sheets if f"{d.key}-".startswith(f"{key}-")]
+
+
+def _rating(device: DataSheet, operation: str) -> tuple[str, Rounded | None]:
+    """Return a peak of an operation, which may begin with ``_SPARSE``, as printed and as a number.
+
+    NVIDIA's matrix units compute float16 as fast as bfloat16, which some documents give alone.
+    Vendors print the capacity of memory in GiB as GB.
+    """
+    name = operation.removeprefix(_SPARSE)
+    peaks = {str(peak.operation): peak for peak in device.peaks}
+    peak = peaks.get(name)
+    if name == "float16" and device.name.startswith("NVIDIA"):
+        peak = peak or peaks.get("bfloat16")
+    number = peak and (peak.value if name == operation else peak.sparse)
+    if peak is None or number is None:
+        return "", None
+    unit = Fraction(peak.rate) / Fraction(peak.value)
+    unit *= Fraction(1024, 1000) ** 3 if name == "capacity" else 1
+    doubt = "" if peak.verified else ", which nobody has verified"
+    return f"{number:,g} {peak.unit}{doubt}", Rounded.printed(f"{number:.12g}").scaled(unit)
+
+
+def _rated_quantity(device: str, operation: str) -> tuple[Rounded | str, str]:
+    """Return a peak of a named device, or why it is missing, and the line of its data sheet."""
+    if not device:
+        return "device", ""
+    ratings: dict[str, tuple[DataSheet, Rounded | None]] = {}
+    for sheet in _named_devices(device):
+        text, value = _rating(sheet, operation)
+        ratings.setdefault(text, (sheet, value))
+    # The named card may be one whose data sheet lacks the number.
+    if len(ratings) > 1:
+        return f"which device: {', '.join(sheet.key for sheet, _ in ratings.values())}", ""
+    for text, (sheet, value) in ratings.items():
+        if value is not None:
+            return value, f"{text} ({sheet.name})"
+    return f"data sheet of {device} with {operation.removeprefix(_SPARSE)}", ""
 
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """A printed claim, its recomputed value or the quantities missing for it, and its limit."""
+    """A printed claim beside its recomputed value, or the quantities ``missing`` for it."""
 
     claim: str
-    printed: AuditedCell
-    recomputed: Rounded | None
-    missing: str
-    limit: Rounded | None
-    formulas: tuple[str, ...]
-    explanations: tuple[str, ...]
+    printed: Cell
+    limit: Rounded | None = None
+    recomputed: Rounded | None = None
+    formulas: tuple[str, ...] = ()
+    missing: str = ""
+    explanations: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Literal["consistent", "differs", "impossible", "not enough given"]:
         """Compare the interval of the printed digits with that of the recomputed value."""
-        if self.limit and self.printed.number.interval.low > self.limit.interval.high:
+        interval = self.printed.number.interval
+        if self.limit and interval.low > self.limit.interval.high:
             return "impossible"
         if self.recomputed is None:
             return "not enough given"
-        meets = self.printed.number.interval.meets(self.recomputed.interval)
-        return "consistent" if meets else "differs"
+        return "consistent" if interval.meets(self.recomputed.interval) else "differs"
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object; its numbers are in units without prefix."""
@@ -71,44 +262,43 @@ class ClaimCheck:
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
     """Check the claims of a row; leave out inputs that can be neither recomputed nor limited."""
-    results = [_check(row, claim) for claim in FORMULAS if claim in row.numbers]
-    claims = [r for r in results if r.claim not in INPUTS or r.verdict != "not enough given"]
+    results = [_check(row, claim) for claim in FORMULAS if claim in row.cells]
+    claims = [
+        r for r in results if r.claim not in quantities.INPUTS or r.verdict != "not enough given"
+    ]
     return claims or results
 
 
 def _check(row: AuditedRow, claim: str) -> ClaimCheck:
-    others = dict(row.numbers)
-    printed, rest = others.pop(claim), replace(row, numbers=others, used=[])
-    recomputed, missing, limit = None, "", None
-    try:
-        recomputed = rest.evaluate(claim)
-    except NotEnoughError as error:
-        missing = str(error)
-    formulas = tuple(dict.fromkeys(reversed(rest.used)))
+    cell, limit, formulas = row.cells[claim], None, list[str]()
     with suppress(NotEnoughError):
-        limit = row.evaluate(LIMITS[claim]) if claim in LIMITS else None
+        limit = row.evaluate(quantities.LIMITS[claim]) if claim in quantities.LIMITS else None
+    others = replace(row, known={n: value for n, value in row.known.items() if n != claim})
+    try:
+        value = others.evaluate(claim, formulas)
+    except NotEnoughError as error:
+        return ClaimCheck(claim, cell, limit, missing=str(error))
+    check = ClaimCheck(claim, cell, limit, value, formulas=tuple(dict.fromkeys(formulas)))
     explanations: dict[str, None] = {}
-    if recomputed and not printed.number.interval.meets(recomputed.interval):
-        for text, value in _readings(rest, claim, recomputed):
-            if printed.number.interval.meets(value.interval):
+    if not cell.number.interval.meets(value.interval):
+        for text, changed in _readings(others, claim, value):
+            if cell.number.interval.meets(changed.interval):
                 explanations[text] = None
-    return ClaimCheck(claim, printed, recomputed, missing, limit, formulas, tuple(explanations))
+    return replace(check, explanations=tuple(explanations))
 
 
 def _readings(row: AuditedRow, claim: str, base: Rounded) -> Iterator[tuple[str, Rounded]]:
     """Yield each single change and the value of the claim after it, the likeliest first."""
-    for change in (*LIKELY, *_peaks_of_others(row, claim), *UNLIKELY):
-        try:
-            if claim in change.of:
-                value = base * row.evaluate(change.formula)
-            elif change.quantity:
-                value = replace(row, swapped={change.quantity: change.formula}).evaluate(claim)
-            else:
-                continue
-        except NotEnoughError:
+    with_claim = row.with_value("claim", base)
+    for change in (*quantities.LIKELY, *_peaks_of_others(row, claim), *quantities.UNLIKELY):
+        if change.claims and claim not in change.claims:
             continue
-        if value.value != base.value:
-            yield change.text, value
+        with suppress(NotEnoughError):
+            formula = change.formula
+            value = formula if isinstance(formula, Rounded) else with_claim.evaluate(formula)
+            changed = row.with_value(change.quantity or claim, value).evaluate(claim)
+            if changed.value != base.value:
+                yield change.text, changed
     if claim == "speedup" and base.interval.low > 1:
         gain = Rounded(base.value - 1, Interval(*(end - 1 for end in base.interval)))
         yield "the gain, a speed-up less 1", gain
@@ -116,14 +306,13 @@ def _readings(row: AuditedRow, claim: str, base: Rounded) -> Iterator[tuple[str,
 
 def _peaks_of_others(row: AuditedRow, claim: str) -> Iterator[Change]:
     """Yield a change for each peak that other devices have and the row's device has not."""
-    quantity = {"mfu": "peak", "bandwidth_use": "memory_peak"}.get(claim)
-    if quantity is None:
+    peaks = {"mfu": ("peak", row.precision), "bandwidth_use": ("memory_peak", "memory")}
+    quantity, operation = peaks.get(claim, ("", ""))
+    if not operation or "device" not in row.texts:
         return
-    operation = row.text("precision") if quantity == "peak" else "memory"
-    known = {peak.value for d in row.named_devices() if (peak := peak_of(d, operation))}
-    for device in known_devices():
-        peak = peak_of(device, operation)
-        if peak and peak.value not in known:
-            known.add(peak.value)
-            text = f"the peak of {device.name}, {peak.value:,g} {peak.unit}"
-            yield Change(text, f"{quantity}:{device.key}", quantity)
+    known = {_rating(sheet, operation)[0] for sheet in _named_devices(row.texts["device"])}
+    for sheet in _known_devices():
+        text, value = _rating(sheet, operation)
+        if value and text not in known:
+            known.add(text)
+            yield Change(f"the peak of {sheet.name}, {text}", value, quantity)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import subprocess
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from experiments.audit.checks import ClaimCheck, checks
-from experiments.audit.definitions import QUANTITIES, TEXTS
-from experiments.audit.rows import AuditedRow, columns, read_cell, require_known
-from experiments.audit.tables import TextTable, read_table
+import msgspec
+
+from experiments.audit.checks import AuditedRow, ClaimCheck, audited_row, checks
+from experiments.audit.quantities import QUANTITIES
+from experiments.audit.tables import TextTable, columns, read_cell, read_table, require_known
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.system.commandline import named_values
@@ -31,6 +31,7 @@ _LIMIT_S: Final = 60.0
 _HEADINGS: Final = (
     "| Row | | Claim | Verdict, and the formulas |\n|:-|:---|:---|:---------------|\n"
 )
+#: Digits of a number without exponent, and its unit.
 _PLAIN: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
 #: The options of ``audit``, as the command line reads them.
 OPTIONS: Final = """\
@@ -49,32 +50,33 @@ guide: docs/auditing.md
 """
 
 
-def audit(options: argparse.Namespace) -> int:
+def audit(options: Namespace) -> int:
     """Print the verdict of every claim; return 1 if one differs or is impossible."""
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
     table = read_table(options.file, options.table)
-    objects: list[dict[str, Any]] = []
     results: list[tuple[int, ClaimCheck]] = []
+    objects: list[dict[str, Any]] = []
     lines = []
     rows = read_rows(table, options.file.parent, options.column, options.given)
     for place, row in enumerate(rows, start=1):
-        counted = row.operations_per_item()
-        for check in checks(row):
+        counts, row_checks = row.operations_per_item(), checks(row)
+        for check in row_checks:
             results.append((place, check))
-            objects.append({"row": place, **check.as_json(), "operations_per_item": counted})
+            objects.append({"row": place, **check.as_json(), "operations_per_item": counts})
             lines.append(f"row {place}, {check.as_text()}")
-        if not results or results[-1][0] != place:
-            unread = row.texts.keys() - row.numbers.keys() - TEXTS
-            reason = f" (not understood: {', '.join(sorted(unread))})" if unread else ""
-            lines.append(f"row {place}: not enough given, missing: a claim{reason}")
+        if not row_checks:
+            unread = [n for n in row.texts if n not in row.cells and QUANTITIES[n][0] != "text"]
+            names = f" (not understood: {', '.join(sorted(unread))})" if unread else ""
+            lines.append(f"row {place}: not enough given, missing: a claim{names}")
         if "config" in row.texts:
-            ways = ", ".join(f"{way} {number:.4g}" for way, number in counted.items())
+            ways = ", ".join(f"{way} {number:.4g}" for way, number in counts.items())
             lines.append(f"  forward operations per token: {ways}")
     verdicts = Counter(check.verdict for _, check in results)
     total = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()) or "no claims"
     if options.json:
-        print(json.dumps({"checks": objects, "verdicts": verdicts}, indent=1))
+        content = {"checks": objects, "verdicts": verdicts}
+        print(msgspec.json.format(msgspec.json.encode(content), indent=1).decode())
     else:
         print(*lines, total, sep="\n")
     if options.report:
@@ -94,25 +96,25 @@ def read_rows(
     Configurations of networks lie in ``folder``.  Numbers of one device are multiplied by the
     number of devices.
     """
-    placed = columns(table, named_values("--column", named))
-    constant = named_values("--given", given)
-    for name in constant:
-        require_known(name, "--given", name, "quantity", tuple(QUANTITIES))
-        if name in placed:
+    positions = columns(table.headings, named_values("--column", named))
+    constants = named_values("--given", given)
+    for name in constants:
+        require_known(name, f"--given {name}", "quantity", QUANTITIES)
+        if name in positions:
             raise UsageError(f"--given {name}: the table has it.")
-    headings = {name: table.headings[position] for name, position in placed.items()}
-    for cells in table.rows:
-        texts = constant | {name: cells[position] for name, position in placed.items()}
+    headings = {name: table.headings[position] for name, position in positions.items()}
+    for row in table.rows:
+        texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
         count = read_cell("devices", texts.get("devices", ""), headings.get("devices", ""))
         devices = count.number.value if count else Fraction(1)
-        numbers = {}
+        cells = {}
         for name, text in texts.items():
             if cell := read_cell(name, text, headings.get(name, ""), devices):
-                numbers[name] = cell
-        yield AuditedRow(numbers, texts)
+                cells[name] = cell
+        yield audited_row(cells, texts)
 
 
 def _write_report(folder: Path, title: str, table: TextTable, results: Results) -> None:
@@ -141,17 +143,17 @@ def _write_source(study: str, table: TextTable) -> None:
     path = ROOT / "data" / "reported" / f"{study}.json"
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name than {study}.")
-    content = json.loads((ROOT / "templates/study/reported.json.txt").read_text("utf-8"))
-    columns, cells = [], []
-    for number, heading in enumerate(table.headings):
-        unit, decimals, numbers = _column(heading, [row[number] for row in table.rows])
-        key = {"key": f"column_{number + 1}", "name": heading}
-        columns.append({**key, "unit": unit, "decimals": decimals})
+    content = msgspec.json.decode((ROOT / "templates/study/reported.json.txt").read_bytes())
+    reported, cells = [], []
+    for number, (heading, *texts) in enumerate(zip(table.headings, *table.rows, strict=True), 1):
+        unit, decimals, numbers = _column(heading, texts)
+        key = {"key": f"column_{number}", "name": heading}
+        reported.append({**key, "unit": unit, "decimals": decimals})
         cells.append(numbers)
     published = {"id": "published", "place": "Table", "title": "The published table", "note": None}
     rows = list(zip(*cells, strict=True))
-    content |= {"study": study, "tables": [{**published, "columns": columns, "rows": rows}]}
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    content |= {"study": study, "tables": [{**published, "columns": reported, "rows": rows}]}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
     remedy = "Name the source in it, and add its entry to data/references.bib"
     print(f"Wrote {path}. {remedy}", file=sys.stderr)
 
@@ -159,18 +161,16 @@ def _write_source(study: str, table: TextTable) -> None:
 def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
     """Return unit, decimals and numbers of a column; its texts if one of them is no number."""
     missing = {"missing": "the cell is empty"}
-    matches = [_PLAIN.fullmatch(text) for text in texts]
-    units = {
-        match[2] if match else None for match, text in zip(matches, texts, strict=True) if text
-    }
+    matches = [_PLAIN.fullmatch(text) for text in texts if text]
+    units = {match and match[2] for match in matches}
     if len(units) != 1 or None in units:
         return None, None, [text or missing for text in texts]
     bracketed = re.search(r"[(\[](.*?)[)\]]", heading)
-    digits = [match[1].replace(",", "") if match else "" for match in matches]
+    unit = str(units.pop()) or (bracketed[1] if bracketed else "1")
+    digits = [_PLAIN.sub(r"\1", text).replace(",", "") for text in texts]
     decimals = max(len(number.partition(".")[2]) for number in digits)
-    unit = units.pop() or (bracketed[1] if bracketed else "1")
-    read = float if decimals else int
-    return unit, decimals, [read(number) if number else missing for number in digits]
+    parse = float if decimals else int
+    return unit, decimals, [parse(number) if number else missing for number in digits]
 
 
 def _begin_study(study: str, title: str, results: Results) -> None:

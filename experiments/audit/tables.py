@@ -1,22 +1,24 @@
-"""Tables of CSV, Markdown, HTML and LaTeX files, as headings and rows of text."""
+"""Tables of CSV, Markdown, HTML and LaTeX files: their columns, and the numbers in their cells."""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from experiments.audit.quantities import PREFIXES, QUANTITIES, SMALL_PREFIXES, UNITS, WHOLE_UNITS
 from report.core.errors import UsageError
+from report.theory.rounding import Rounded
 
 #: A group in braces, of LaTeX, that holds at most one level of others.
 _GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
-#: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells; none
-#: for CSV.
-_FORMATS: Final[dict[str, tuple[str, str, str, str] | None]] = {
-    ".csv": None,
+#: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells.
+_MARKUP: Final = {
     ".md": (
         r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n(?!\s*(?:```|[#>])).*\S.*)*)",
         r"^[ \t]*\||(?<!\\)\|[ \t]*$",
@@ -58,6 +60,15 @@ _STYLES: Final = (
     (r"\\[,;:! ]|[{}$~]", " "),
     (r"\\([%&#_|*])", r"\1"),
 )
+#: Digits, exponent and unit of a number.
+_NUMBER: Final = re.compile(
+    r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
+    r"(?:\s*(?:e|[×x]\s*10\s*\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
+    re.IGNORECASE,
+)
+_PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
+#: Shares that tables often print in per cent without a sign.
+_PERCENTAGES: Final = ("mfu", "bandwidth_use")
 
 
 class TextTable(NamedTuple):
@@ -67,20 +78,34 @@ class TextTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
+class Cell(NamedTuple):
+    """A number in units without prefix; ``scale`` is the printed unit in such units."""
+
+    number: Rounded
+    scale: Fraction
+    text: str
+
+
 def read_table(path: Path, number: int = 1) -> TextTable:
     """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
     ending = {".htm": ".html"}.get(path.suffix.lower(), path.suffix.lower())
-    if ending not in _FORMATS:
-        raise UsageError(f"{path}: tables are read from {', '.join(_FORMATS)} files.")
+    if ending not in (".csv", *_MARKUP):
+        raise UsageError(f"{path}: tables are read from .csv, {', '.join(_MARKUP)} files.")
     try:
-        tables = [rows for rows in _tables(path.read_text("utf-8-sig"), ending) if len(rows) > 1]
+        text = path.read_text("utf-8-sig")
+        if ending == ".csv":
+            tables = [list(csv.reader(text.splitlines(), skipinitialspace=True))]
+        else:
+            tables = list(_marked_tables(text, *_MARKUP[ending]))
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8; save it as UTF-8.") from None
-    except csv.Error as error:
+    except (ValueError, csv.Error) as error:
         raise UsageError(f"{path}: the table cannot be read: {error}.") from None
+    tables = [[row for row in table if any(row)] for table in tables]
+    tables = [table for table in tables if len(table) > 1]
     if number > len(tables):
         raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
-    headings, *rows = tables[number - 1]
+    headings, *rows = (tuple(" ".join(cell.split()) for cell in row) for row in tables[number - 1])
     for place, row in enumerate(rows, start=1):
         if len(row) != len(headings):
             raise UsageError(
@@ -90,27 +115,110 @@ def read_table(path: Path, number: int = 1) -> TextTable:
     return TextTable(headings, tuple(rows))
 
 
-def _tables(text: str, ending: str) -> Iterator[list[tuple[str, ...]]]:
-    """Yield the rows of each table; raise ``csv.Error`` for cells that are merged."""
-    markup = _FORMATS[ending]
-    if markup is None:
-        lines = csv.reader(text.splitlines(), skipinitialspace=True)
-        yield [tuple(map(str.strip, row)) for row in lines if any(row)]
-        return
-    table, ignored, between_rows, between_cells = markup
+def _marked_tables(
+    text: str, table: str, ignored: str, between_rows: str, between_cells: str
+) -> Iterator[list[list[str]]]:
+    """Yield the rows of each table; raise ``ValueError`` for cells that are merged."""
     text = re.sub(ignored, "", text, flags=re.MULTILINE)
     for match in re.finditer(table, text, re.MULTILINE | re.IGNORECASE):
         if _MERGED.search(match[0], 1):
-            raise csv.Error("cells are merged or nested; write them out")
-        rows = []
-        for row in re.split(between_rows, match["body"], flags=re.IGNORECASE):
-            rows.append(tuple(map(_plain, re.split(between_cells, row, flags=re.IGNORECASE))))
-        yield [row for row in rows if any(row)]
+            raise ValueError("cells are merged or nested; write them out")
+        rows = re.split(between_rows, match["body"], flags=re.IGNORECASE)
+        cells = (re.split(between_cells, row, flags=re.IGNORECASE) for row in rows)
+        yield [[_plain(cell) for cell in row] for row in cells]
 
 
 def _plain(text: str) -> str:
     """Return the text of a cell without the marks of its style."""
-    plain = text
     for pattern, replacement in _STYLES:
-        plain = re.sub(pattern, replacement, plain)
-    return " ".join(html.unescape(plain).split())
+        text = re.sub(pattern, replacement, text)
+    return html.unescape(text).strip()
+
+
+def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, int]:
+    """Return the position of each quantity's column; ``named`` maps quantities to headings.
+
+    Raises ``UsageError`` for a heading with two meanings, or two headings with one.
+    """
+    for name, heading in named.items():
+        require_known(name, f"--column {name}", "quantity", QUANTITIES)
+        require_known(heading, f"--column {name}", "heading", headings)
+    positions = {name: headings.index(heading) for name, heading in named.items()}
+    for position, heading in enumerate(headings):
+        if heading in named.values():
+            continue
+        meanings = [name for name in _meanings(heading) if name not in named]
+        if len(meanings) > 1 or positions.keys() & set(meanings):
+            options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
+            remedy = f"give {options}, or --column with another heading"
+            raise UsageError(f"The heading {heading!r} does not say what it is alone; {remedy}.")
+        positions |= dict.fromkeys(meanings, position)
+    return positions
+
+
+def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> None:
+    """Raise ``UsageError`` with the nearest known words if ``word`` is none of them."""
+    words = tuple(known)
+    if word not in words:
+        near = difflib.get_close_matches(word, words, cutoff=0.5) or words
+        raise UsageError(f"{option}: no such {kind}; possible are {', '.join(near)}.")
+
+
+def _meanings(heading: str) -> list[str]:
+    """Return the quantities that a heading names, by its words outside brackets."""
+    bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
+    words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
+    names = []
+    for name, (_, headings) in QUANTITIES.items():
+        if words in (name.replace("_", " "), *headings.split(", ")):
+            names.append(name)
+    by_unit = [name for name in names if _scale_of_heading(heading, QUANTITIES[name][0])]
+    return by_unit if len(by_unit) == 1 else names
+
+
+def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1)) -> Cell | None:
+    """Read a number with its unit, from the heading if the cell has none; None without either.
+
+    A number per device is multiplied by the number of ``devices``.
+    """
+    kind, match = QUANTITIES[name][0], _NUMBER.fullmatch(text.strip())
+    if match is None or kind == "text":
+        return None
+    digits, exponent, written = match.groups()
+    number = Rounded.printed(digits.replace(",", ""))
+    unit = _PER_DEVICE.sub("", written).strip()
+    scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
+    default = UNITS[kind][1]
+    if scale is None and not unit and default is not None:
+        in_per_cent = name in _PERCENTAGES and number.value > 2
+        scale = Fraction(default, 100 if in_per_cent else 1)
+    if scale is None or not number.value:
+        return None
+    if kind == "count" and not unit and scale == 1 and number.value.denominator == 1:
+        number = Rounded.exact(number.value)
+    if _PER_DEVICE.search(heading + written):
+        scale *= devices
+    return Cell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
+
+
+def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
+    """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
+    words = [] if kind == "count" else [heading, *heading.split()]
+    for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
+        scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
+        if scale is not None:
+            return scale
+    return None
+
+
+def _scale(unit: str, kind: str) -> Fraction | None:
+    """Return the scale of a unit in units without prefix; None for a unit of another kind."""
+    whole = WHOLE_UNITS.get(kind, {})
+    if not unit or unit in whole:
+        return whole.get(unit)
+    small = SMALL_PREFIXES if kind in ("time", "power", "energy") else {}
+    for prefix, factor in {**PREFIXES, **small}.items():
+        base = unit.removeprefix(prefix).strip()
+        if unit.startswith(prefix) and re.fullmatch(UNITS[kind][0], base):
+            return factor * {"mac": 2, "macs": 2, "wh": 3600}.get(base.casefold(), 1)
+    return None

@@ -1,10 +1,10 @@
-"""Arrays in shared memory, by their bytes in memory order, so that layouts stay as they are."""
+"""Arrays in shared memory, in the layout that they have."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,9 +15,12 @@ Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 
 
 class Array(msgspec.Struct, frozen=True):
-    """Array at ``offset`` in shared memory, of ``size`` bytes; ``strides`` count elements."""
+    """Array at ``offset`` in shared memory, of ``size`` bytes; ``strides`` are in bytes.
 
-    library: Literal["numpy", "torch"]
+    ``dtype`` is NumPy's, or ``bfloat16``, which NumPy has not.
+    """
+
+    is_tensor: bool
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -39,61 +42,55 @@ def end(values: Iterable[ArgumentValue]) -> int:
 def write(values: Iterable[Any], memory: Bytes, offset: int) -> tuple[ArgumentValue, ...]:
     """Copy arrays into ``memory`` from ``offset`` on; plain values remain what they are.
 
-    Raises ``ValueError`` if the memory is too small, and ``TypeError`` for objects.
+    Raises ``TypeError`` for objects, and if the memory is too small.
     """
     written: list[ArgumentValue] = []
     for value in values:
         if type(value) in _PLAIN:  # NumPy's float64 is a float too
             written.append(value)
             continue
-        array, content = _described(value, offset)
-        memory[offset : offset + array.size] = content
+        torch: Any = sys.modules.get("torch")
+        is_tensor = torch is not None and isinstance(value, torch.Tensor)
+        is_half = is_tensor and value.dtype == torch.bfloat16
+        tensor = value.view(torch.int16) if is_half else value
+        source = tensor.detach().numpy() if is_tensor else np.asarray(value)
+        if source.dtype.hasobject:
+            raise TypeError(f"{type(value).__name__} is no array of numbers")
+        dtype = "bfloat16" if is_half else source.dtype.str
+        # NumPy's order "K" is that of the source, without gaps.
+        strides = np.empty_like(source, order="K").strides
+        array = Array(is_tensor, dtype, source.shape, strides, offset, source.nbytes)
+        _in_memory(array, memory)[...] = source
         written.append(array)
         offset = end(written)
     return tuple(written)
 
 
-def _described(value: Any, offset: int) -> tuple[Array, Bytes]:
-    """Describe an array and return its bytes in memory order."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        tensor = value.detach()
-        last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-        tensor = tensor if last else tensor.contiguous()
-        flat = tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
-        name, strides = str(tensor.dtype).removeprefix("torch."), tuple(tensor.stride())
-        return Array("torch", name, tuple(tensor.shape), strides, offset, flat.size), flat
-    array = np.asarray(value)
-    if array.dtype.hasobject:
-        raise TypeError(f"{type(value).__name__} is no array of numbers")
-    array = array if array.flags.f_contiguous else np.ascontiguousarray(array)
-    flat = array.ravel(order="K").view(np.uint8)
-    strides = tuple(stride // array.itemsize for stride in array.strides)
-    return Array("numpy", array.dtype.str, array.shape, strides, offset, flat.size), flat
+def _in_memory(array: Array, memory: Bytes) -> Any:
+    """Return an array's numbers without copying; those of bfloat16 as integers."""
+    dtype = "int16" if array.dtype == "bfloat16" else array.dtype
+    return np.ndarray(array.shape, dtype, memory, array.offset, array.strides)
 
 
 def read(value: ArgumentValue, memory: Bytes) -> Any:
     """Return an array of the library that wrote it, without copying, or the plain value."""
     if not isinstance(value, Array):
         return value
-    if value.library == "numpy":
-        return numbers(value, memory)
+    if not value.is_tensor:
+        return _in_memory(value, memory)
     import torch
 
-    content = torch.from_numpy(memory[value.offset : value.offset + value.size])
-    return content.view(getattr(torch, value.dtype)).as_strided(value.shape, value.strides)
+    tensor = torch.from_numpy(_in_memory(value, memory))
+    return tensor.view(torch.bfloat16) if value.dtype == "bfloat16" else tensor
 
 
 def numbers(value: ArgumentValue, memory: Bytes) -> Any:
     """Return an array of either library, or a plain value, as an array of NumPy."""
     if not isinstance(value, Array):
         return np.asarray(value)
-    is_half = value.dtype == "bfloat16"  # NumPy has no such type: the upper half of a float32
-    content = memory[value.offset : value.offset + value.size]
-    content = content.view("uint16" if is_half else value.dtype)
-    strides = [stride * content.itemsize for stride in value.strides]
-    array = np.lib.stride_tricks.as_strided(content, value.shape, strides)
-    return (array.astype(np.uint32) << 16).view(np.float32) if is_half else array
+    array = _in_memory(value, memory)
+    # The bits of a bfloat16 are the upper half of a float32.
+    return (array.astype(np.uint32) << 16).view("float32") if value.dtype == "bfloat16" else array
 
 
 def worst_error(output: Any, expected: Any) -> tuple[float, tuple[int, ...]]:

@@ -197,7 +197,7 @@ def _add_writers(add: Callable[..., Any]) -> None:
         "--comparison",
         type=some_path,
         metavar="RECORD",
-        help="Write a page and a report of functions that «experiments compare» has judged.",
+        help="Write a page and a report of functions that «experiments compare» has compared.",
     )
     add(
         "--watch",

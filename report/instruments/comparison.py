@@ -87,12 +87,12 @@ def ratio(round_: Round) -> float:
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
-    """Judge all cases; the last one compares the baseline with itself."""
-    return tuple(judge(record, case, float(case.factors["margin"])) for case in record.cases)
+    """Decide all cases; the last one compares the baseline with itself."""
+    return tuple(decide(record, case, float(case.factors["margin"])) for case in record.cases)
 
 
-def judge(record: Record, case: Case, margin: float) -> ComparisonVerdict:
-    """Judge one case: a result that was wrong once is wrong, however fast the others were."""
+def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
+    """Decide one case: a result that was wrong once is wrong, however fast the others were."""
     function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
@@ -139,16 +139,16 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     Functions differ if the interval of their ratio in the same processes, at a level that holds for
     all pairs of functions together, excludes 1.
     """
-    judged = []
+    compared = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
         if result.ratio is not None and not result.reason:
             times = {r.process: ratio(r) for r in case.rounds_under("retained")}
-            judged.append((result.ratio.value, result, times))
-    judged.sort(key=itemgetter(0), reverse=True)
-    level = bonferroni(CONFIDENCE, max(1, math.comb(len(judged), 2)))
+            compared.append((result.ratio.value, result, times))
+    compared.sort(key=itemgetter(0), reverse=True)
+    level = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
     grouped: list[list[ComparisonVerdict]] = []
     first: dict[int, float] = {}
-    for _, result, times in judged:
+    for _, result, times in compared:
         shared = [first[process] / times[process] for process in times if process in first]
         apart = median_interval(shared, level) if shared else None
         if apart is None or (apart.confidence >= level and not apart.low <= 1 <= apart.high):

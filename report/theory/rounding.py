@@ -49,6 +49,12 @@ class Rounded:
         value = Fraction(digits)
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
 
+    def __add__(self, other: Rounded) -> Rounded:
+        left, right = self.interval, other.interval
+        return Rounded(
+            self.value + other.value, Interval(left.low + right.low, left.high + right.high)
+        )
+
     def __mul__(self, other: Rounded) -> Rounded:
         left, right = self.interval, other.interval
         product = Interval(left.low * right.low, left.high * right.high)

@@ -11,8 +11,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
-from experiments.audit.rows import columns, read_cell
-from experiments.audit.tables import TextTable, read_table
+from experiments.audit.tables import TextTable, columns, read_cell, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.records.devices import read_devices
@@ -222,7 +221,7 @@ def test_an_ambiguous_heading_is_refused(
     headings: tuple[str, ...], named: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        columns(TextTable(headings, ()), named)
+        columns(headings, named)
 
 
 def test_the_command_prints_verdicts_and_json(

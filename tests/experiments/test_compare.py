@@ -18,7 +18,14 @@ import pytest
 
 import build
 from experiments.compare import arrays
-from experiments.compare.court import Contestant, Court, CourtMessage, from_file, started
+from experiments.compare.pairs import (
+    CallMessage,
+    Program,
+    from_file,
+    measure_pair,
+    start_function,
+    thread_fault,
+)
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
@@ -50,7 +57,7 @@ def factors(function: str, against: str = "honest", **changes: Any) -> dict[str,
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
-    return Court(factors(function, against, **changes), SESSION, LOAD).measure()
+    return measure_pair(factors(function, against, **changes), SESSION, LOAD)
 
 
 # ----------------------------------------------------------------------------------------- cheats
@@ -105,12 +112,11 @@ def test_every_call_computes(function: str, changes: dict[str, Any], floats: int
 
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
-    with started("", Contestant("cheats.py:many_threads", LOAD)) as party:
-        party.turn(CourtMessage("prepare"))
-        arguments = arrays.write(values, party.memory, 0)
-        before = party.processor_s()
-        _, answer = party.turn(CourtMessage(arguments=arguments, offset=arrays.end(arguments)))
-        used = party.processor_s() - before
+    with start_function("", Program("cheats.py:many_threads", LOAD)) as process:
+        arguments = arrays.write(values, process.memory, 0)
+        before = process.processor_s()
+        _, answer = process.call(CallMessage(arguments=arguments, offset=arrays.end(arguments)))
+        used = process.processor_s() - before
     assert answer.error is None
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
 
@@ -137,8 +143,7 @@ def test_a_study_lets_the_judge_compare_what_it_builds(tip: str, network: str) -
 
 @pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
 def test_more_threads_than_allowed(used: float, fault: str | None) -> None:
-    court = Court(factors("honest"), SESSION, LOAD)
-    assert court.thread_fault(used, 1.0) == (fault and f"{fault}, and --threads allows 1")
+    assert thread_fault(used, 1.0, 1) == (fault and f"{fault}, and --threads allows 1")
 
 
 SLOW_CLOCK = """
@@ -170,7 +175,9 @@ def test_a_preloaded_clock_of_the_judge_is_noticed(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env={**VARIABLES, "LD_PRELOAD": str(library)},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert "s by the judge's clock were" in output and output.endswith("unset LD_PRELOAD\n")
+    assert "s by the measuring process's clock were" in output and output.endswith(
+        "unset LD_PRELOAD\n"
+    )
 
 
 def test_arrays_keep_type_layout_and_value() -> None:

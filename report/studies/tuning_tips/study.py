@@ -16,7 +16,7 @@ from report.core.records.record import Case
 from report.core.records.store import Stored
 from report.evidence import runs as any_study
 from report.evidence.case_checks import check_factors
-from report.instruments.comparison import Word, judge
+from report.instruments.comparison import Word, decide
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
 from report.paper.plots import dot_series
@@ -146,10 +146,10 @@ class Run(any_study.Run):
         return self.series("baseline_time", factors) / self.series("time", factors)
 
     def word(self, trial: Trial) -> Word:
-        """Return the judge's verdict on a comparison."""
+        """Return the verdict on a comparison."""
         if trial not in self.trials:
             return "not measured"
-        return judge(self.stored.record, self.trials[trial], MARGIN).word
+        return decide(self.stored.record, self.trials[trial], MARGIN).word
 
     def words(self, tip: str) -> set[Word]:
         """Return the verdicts on a tip, without comparisons that were not measured."""
