@@ -177,7 +177,7 @@ def test_a_paper_stands_on_each_record_alone_and_without_the_first(study: str) -
     assert_whole(study, compute(study, replace(few, records=few.records[1:])))
 
 
-@every_measured_study
+@every_study_of_own_records
 def test_text_of_the_data_is_text_in_the_paper(study: str) -> None:
     text = paper(study, "hostile text").text
     wide = ["--wrap=none", "--columns=10000"]

@@ -1,4 +1,4 @@
-"""Gains of CNNs between two published tables, beside those that rooflines predict.
+"""Gains of networks between two published tables, beside those that rooflines predict.
 
 A table has a thousand networks with one sample each, so that quantities begin where its rows become
 a distribution.  One number has no interval.  The interval of a median is about networks of the
@@ -8,7 +8,6 @@ same kinds: it treats them as drawn independently, which variants of one design 
 from __future__ import annotations
 
 import copy
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +21,24 @@ from report.core.records import OPERATORS
 from report.core.statistics.estimates import median_interval
 from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
-from report.studies.gpu_survey.source import Published
-from report.studies.gpu_survey.subject import Setting, SettingChange, is_cnn
+from report.studies.gpu_survey.subject import (
+    GROUPED,
+    Published,
+    Setting,
+    SettingChange,
+    family_of,
+    is_cnn,
+)
 from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks
 
 #: The image size at which most of the networks were trained (px).
-_USUAL: Final = 224
+_USUAL_SIZE: Final = 224
 #: Columns that must be equal in compared rows.
 _SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
-_ROUNDED: Final = 5_010
-#: Fewest networks that make a distribution.
-FEW: Final = 10
+_ROUNDING: Final = 5_010
+#: Fewest networks whose median has an interval.
+_FEWEST: Final = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +51,9 @@ class Distribution:
 
     @property
     def absent(self) -> Leaf | None:
-        """Reason in place of all numbers if there are too few networks, else None."""
+        """Reason in place of a median with an interval if there are too few networks."""
         few = "published for too few networks" if self.files else "no such table is published"
-        return absent(self.name, "1", few) if len(self.numbers) < FEW else None
+        return absent(self.name, "1", few) if len(self.numbers) < _FEWEST else None
 
     @property
     def median(self) -> Leaf:
@@ -56,8 +61,8 @@ class Distribution:
         if self.absent:
             return self.absent
         (file, *further), interval = self.files, partial(median_interval, self.numbers.tolist())
-        name = f"median of {self.name}"
-        return Inferred(ONE, name, file, "cuda", further=tuple(further), interval=interval)
+        name, others = f"median of {self.name}", tuple(further)
+        return Inferred(ONE, name, file, "cuda", further=others, interval=interval)
 
     @property
     def count(self) -> Leaf:
@@ -82,15 +87,21 @@ class Distribution:
         """The largest number, to three digits."""
         return self.exactly("largest", _rounded(float(self.numbers.max()), 3))
 
+    @property
+    def middle(self) -> Leaf:
+        """The median without an interval, to three digits, also of few networks."""
+        return self.exactly("median", _rounded(float(self.numbers.median()), 3))
+
     def exactly(self, name: str, number: float) -> Leaf:
         """A number of the distribution, called ``name``, that has no interval."""
-        if self.absent:
-            return self.absent
+        if self.numbers.empty:
+            return absent(self.name, "1", "published for no such network")
         return exact(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
 
-    def among(self, chosen: pd.Series[bool], name: str = "") -> Distribution:
-        """The distribution over the networks for which ``chosen`` is true, called ``name``."""
-        return replace(self, numbers=self.numbers[chosen], name=name or self.name)
+    @property
+    def slower(self) -> Leaf:
+        """The number of networks whose gain is below one."""
+        return self.exactly("number of slower networks", int((self.numbers < 1).sum()))
 
 
 def _rounded(number: float, digits: int) -> float:
@@ -98,9 +109,9 @@ def _rounded(number: float, digits: int) -> float:
 
 
 class Pairs:
-    """The CNNs that both tables of a comparison hold, and the gains that data sheets predict.
+    """The networks that both tables of a comparison hold, and the gains that data sheets predict.
 
-    ``rows`` has one a network: its rates before and after, and what is known of it as captured.
+    ``rows`` has one for each CNN: its rates before and after, and what is known of it as captured.
     """
 
     def __init__(
@@ -116,52 +127,68 @@ class Pairs:
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
         same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
-        #: The pairs at every image size; ``rows`` has one a network.
-        self.every = _in_both(before.rows, after.rows, same).set_index("network")
-        rows = _nearest_to_usual(self.every.reset_index())
-        captured = networks.captured.drop(columns="norm")
-        rows = rows.merge(captured, how="left", on=["network", "image"])
-        self.rows = rows.set_index("network")
+        pairs = _in_both(before.rows, after.rows, same)
         # Layers of a kind are the same at every image size.
-        kinds = networks.captured.drop_duplicates("network").set_index("network")["norm"]
-        self.rows["norm"] = kinds.reindex(self.rows.index)
-        self.every["norm"] = kinds.reindex(self.every.index)
+        norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
+        pairs["family"] = [family_of(name, norms.get(name)) for name in pairs["network"]]
+        #: The pairs of all networks, one a network, and those of CNNs at every image size.
+        self.networks = _nearest_to_usual(pairs).set_index("network")
+        pairs = pairs[pairs["network"].map(is_cnn).eq(True)]
+        self.every = pairs.set_index("network")
+        captured = networks.captured.drop(columns="norm")
+        rows = _nearest_to_usual(pairs).merge(captured, how="left", on=["network", "image"])
+        self.rows = rows.set_index("network")
 
     @property
     def gain(self) -> Distribution:
         """Rate after over rate before."""
-        numbers = self.rows["rate_after"] / self.rows["rate_before"]
-        return Distribution(f"gain({self.name})", numbers, self._files)
+        return self._gain_of(self.rows, self.name)
+
+    def gain_in(self, family: str) -> Distribution:
+        """The gains of the networks of a family."""
+        rows = self.networks[self.networks["family"] == family]
+        return self._gain_of(rows, f"{self.name}, {family}")
+
+    def _gain_of(self, rows: pd.DataFrame, name: str) -> Distribution:
+        return Distribution(f"gain({name})", rows["rate_after"] / rows["rate_before"], self._files)
+
+    @property
+    def all_gains(self) -> Distribution:
+        """The gains of networks of all kinds."""
+        return self._gain_of(self.networks, f"{self.name}, all networks")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The growth of the bandwidth and that of the peak; 1 if a card is unknown."""
+        older, newer = self._cards
+        if not (older and newer):
+            return 1.0, 1.0
+        return newer.bandwidth / older.bandwidth, newer.peak / older.peak
 
     @property
     def growths(self) -> dict[str, float]:
-        """The gains that numbers of the data sheets predict for every network; 1 without these.
+        """The gains that rules of two numbers predict for every network."""
+        bandwidth, peak = self.limits
+        rules = {"none": 1.0, "bandwidth": bandwidth, "peak": peak, "half": self.weighted(0.5)}
+        return {**rules, "smaller": min(bandwidth, peak)}
 
-        By ``half`` a network spends half of its time on each limit of the older card; by ``none``
-        nothing is gained.
+    def weighted(self, weight: float) -> float:
+        """The harmonic mean of both growths with this weight on the bandwidth.
+
+        It is the gain of a network that waits for memory for this share of its time on the older
+        card, and otherwise computes at the peak.
         """
-        older, newer = self._cards
-        bandwidth = peak = 1.0
-        if older and newer:
-            bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
-        half = 2 / (1 / bandwidth + 1 / peak)
-        return {"none": 1.0, "bandwidth": bandwidth, "peak": peak, "half": half}
+        bandwidth, peak = self.limits
+        return 1 / (weight / bandwidth + (1 - weight) / peak)
 
-    def fitted(self, other: Pairs) -> dict[str, float]:
-        """The gains that rules with one number predict, with the number fitted on ``other`` pairs.
-
-        The ``constant`` is the median gain there.  The ``weighted`` geometric mean of the growths
-        of bandwidth and peak has the weight that makes it the median gain there.
-        """
-        gains = other.known_gain.numbers
-        constant = float(gains.median()) if len(gains) else 1.0
-        source, growths = other.growths, self.growths
-        if source["bandwidth"] == source["peak"]:
-            return {"constant": constant, "weighted": growths["half"]}
-        ratio = math.log(source["bandwidth"] / source["peak"])
-        weight = math.log(constant / source["peak"]) / ratio
-        weighted = growths["bandwidth"] ** weight * growths["peak"] ** (1 - weight)
-        return {"constant": constant, "weighted": weighted}
+    @property
+    def fitted_weight(self) -> float:
+        """The weight that makes the harmonic mean the median gain; half of equal growths."""
+        bandwidth, peak = self.limits
+        gains = self.known_gain.numbers
+        if bandwidth == peak or gains.empty:
+            return 0.5
+        return (1 / float(gains.median()) - 1 / peak) / (1 / bandwidth - 1 / peak)
 
     @cached_property
     def known(self) -> pd.DataFrame:
@@ -172,7 +199,7 @@ class Pairs:
         """
         older, newer = self._cards
         # A network of this name and image size may have been captured in another variant.
-        close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDED
+        close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDING
         if older is None or newer is None or not close.any():
             predictions = (*get_args(ByteModel), "intensity", "roof")
             return self.rows[:0].reindex(columns=[*self.rows, *predictions])
@@ -193,13 +220,13 @@ class Pairs:
         chosen.known = self.known[self.known.index.isin(networks)]
         return chosen
 
-    def predicted(self, way: str) -> Distribution:
-        """The gain that the data sheets of both cards predict."""
-        return self._of_theory(f"predicted gain({self.name}, {way})", self.known[way])
+    def column(self, name: str) -> Distribution:
+        """A column of ``known``, such as the gain that a roofline predicts."""
+        return self._of_theory(f"{name}({self.name})", self.known[name])
 
     @property
     def known_gain(self) -> Distribution:
-        """The gain of the networks whose operators are known."""
+        """The gain of the CNNs whose operators are known."""
         return replace(self.gain, numbers=self.gain.numbers[self.known.index])
 
     def over(self, way: str | float) -> Distribution:
@@ -216,16 +243,8 @@ class Pairs:
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
 
-    def has_norm(self, norm: str | None) -> pd.Series[bool]:
-        """Tell for each network if ``norm`` is its rarest normalization; None for none of them."""
-        return self.rows["norm"] == norm if norm else self.rows["norm"].isna()
-
-    @property
-    def grouped(self) -> pd.Series[bool]:
-        """Tell for each network if it holds a group normalization."""
-        return self.has_norm(GROUP_NORM)
-
-    def excess(self) -> pd.DataFrame:
+    @cached_property
+    def _lost(self) -> pd.DataFrame:
         """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.
 
         ``share`` is that time over the time on the newer card.
@@ -236,55 +255,36 @@ class Pairs:
         """
         captured = self._networks.captured.drop_duplicates("network").set_index("network")
         moved = pd.Series(self._networks.traffic(GROUP_NORM)[captured["place"]], captured.index)
-        rows = self.every[self.every["norm"] == GROUP_NORM]
-        captured, usual = captured.loc[rows.index], self.gain.numbers[~self.grouped].median()
-        pixels = (rows["image"] / captured["image"]) ** 2
-        expected = 1 / (rows["rate_before"] * usual)
-        lost = 1 / rows["rate_after"] - expected
-        moved = moved[rows.index] * pixels
-        return pd.DataFrame({"bytes": moved, "seconds": lost, "share": lost * rows["rate_after"]})
+        rows = self.every[self.every["family"] == GROUPED]
+        usual = self.gain.numbers[self.rows["family"] != GROUPED].median()
+        pixels = (rows["image"] / captured.loc[rows.index, "image"]) ** 2
+        lost = 1 / rows["rate_after"] - 1 / (rows["rate_before"] * usual)
+        shares = lost * rows["rate_after"]
+        columns = {"bytes": moved[rows.index] * pixels, "seconds": lost, "share": shares}
+        return pd.DataFrame(columns)[lost > 0]
 
     @property
     def bandwidth_share(self) -> Distribution:
         """The bytes of group normalization over the lost time, as a share of the bandwidth."""
-        excess, newer = self.excess(), self._cards[1]
-        bandwidth = newer.bandwidth if newer else math.nan
-        lost = excess[excess["seconds"] > 0]
-        numbers = lost["bytes"] / (lost["seconds"] * bandwidth)
+        newer = self._cards[1]
+        numbers = self._lost["bytes"] / (self._lost["seconds"] * (newer.bandwidth if newer else 1))
         return self._of_theory(f"bandwidth of group normalization({self.name})", numbers)
 
     @property
     def lost_share(self) -> Distribution:
         """The lost time of CNNs with group normalization as a share of their time."""
-        share = self.excess()["share"]
-        return self._of_theory(f"lost share of the time({self.name})", share[share > 0])
+        return self._of_theory(f"lost share of the time({self.name})", self._lost["share"])
 
-    @property
-    def reached_roofs(self) -> Distribution:
-        """The time that the roofline of merged operators allows over the published one."""
-        name = f"share of the merged roof({self.name})"
-        return self._of_theory(name, self.known["roof"])
-
-    @property
-    def cached_change(self) -> Distribution:
-        """Relative change of a predicted gain if the last-level cache is modelled."""
-        change = self.known["cached"] / self.known["operators"] - 1
-        return self._of_theory(f"change by the cache({self.name})", change.abs())
-
-    @property
-    def intensity(self) -> Distribution:
-        """Operations for each byte that the operators of a network move."""
-        return self._of_theory(f"FLOP a byte({self.name})", self.known["intensity"])
-
-    def order(self, predicted: Distribution) -> Leaf:
-        """Spearman's rank correlation with measured gains, to two digits."""
-        ranks, name = predicted.numbers.rank(), f"rank correlation({predicted.name})"
-        gains, files = self.gain.numbers[ranks.index].rank(), predicted.files
-        if predicted.absent:
-            return replace(predicted.absent, name=name)
-        if 1 in (ranks.nunique(), gains.nunique()):
+    def order(self, column: str) -> Leaf:
+        """Spearman's rank correlation of a column of ``known`` with measured gains."""
+        ranks, name = self.known[column].rank(), f"rank correlation({self.name}, {column})"
+        gains = self.known_gain
+        if gains.absent:
+            return replace(gains.absent, name=name)
+        if 1 in (ranks.nunique(), gains.numbers.nunique()):
             return absent(name, "1", "all networks have the same rank")
-        return exact(name, "1", _rounded(ranks.corr(gains), 2), files[0], files[1:])
+        correlation = _rounded(ranks.corr(gains.numbers.rank()), 2)
+        return self._of_theory(name, ranks).exactly("Spearman", correlation)
 
     def _of_theory(self, name: str, numbers: pd.Series[float]) -> Distribution:
         files = (*self._files, OPERATORS, "devices.yaml") if self._files else ()
@@ -292,7 +292,7 @@ class Pairs:
 
 
 def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
-    """The CNNs that two tables have in common, at each image size once.
+    """The networks that two tables have in common, at each image size once.
 
     Rows are compared whose columns ``same`` are equal.  Of several, the last one of ``after`` and
     the larger batch of ``before`` count.
@@ -302,12 +302,11 @@ def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> 
     if "batch" not in rows:
         rows = rows.rename(columns={"batch_before": "batch"})
     rows = rows.sort_values("batch", ascending=False, kind="stable")
-    once = rows.drop_duplicates(["network", "image"])
-    return once[once["network"].map(is_cnn).eq(True)]
+    return rows.drop_duplicates(["network", "image"])
 
 
 def _nearest_to_usual(rows: pd.DataFrame) -> pd.DataFrame:
     """Each network once, at the image size nearest to the usual one, the smaller of two as near."""
-    ordered = rows.assign(distance=(rows["image"] - _USUAL).abs())
+    ordered = rows.assign(distance=(rows["image"] - _USUAL_SIZE).abs())
     ordered = ordered.sort_values(["distance", "image"], kind="stable")
     return ordered.drop_duplicates("network")

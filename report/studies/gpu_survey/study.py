@@ -2,41 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import reduce
-from itertools import product
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, reduce
 from typing import Final, Literal
 
-import numpy as np
 import pandas as pd
 
-from figures.panels import Bars, BarSeries, Curve, Dots, DotSeries, Points, Scaling
+from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.core.missing import Missing
-from report.core.records import OPERATORS
-from report.core.records.store import StoredImport
 from report.core.statistics.estimates import CONFIDENCE
 from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import largest, smallest
+from report.quantity.operations import largest
 from report.studies.gpu_survey.results import Distribution, Pairs
-from report.studies.gpu_survey.source import read_tables
 from report.studies.gpu_survey.subject import (
     CARDS,
     COMPARISONS,
-    COMPILING,
+    EFFICIENT,
     EXAMPLE,
-    GEFORCE,
+    FAMILIES,
+    GROUPED,
+    HYBRIDS,
     LADDER,
+    ONE_GROUP,
     PRO,
     STEPS,
+    read_tables,
 )
-from report.studies.gpu_survey.theory import GROUP_NORM, Card, Networks, cards
+from report.studies.gpu_survey.theory import Networks, cards
 
 #: Gains that differ by less are called equal.
 MARGIN: Final = 0.1
+#: A median error below this is acceptable in every step.
+MAX_ERROR: Final = 0.2
+#: Two mean errors that differ by less are called near.
+MAX_GAP: Final = 0.05
+#: Largest relative difference between the group normalization rates of all networks.
+MAX_GROUP_NORM_SPREAD: Final = 1 / 3
+#: The step whose median gain fits a rule with one number, for each step that the rule predicts.
+FITTED_ON: Final = {
+    "first": "second", "second": "first", "compiled": "first",
+    "both": "first", "pro_eager": "second", "pro": "compiled",
+}  # fmt: skip
+#: Steps by the pair of cards that they compare, without the composed step.
+PAIRS_OF_CARDS: Final = (("first",), ("second", "compiled"), ("pro_eager", "pro"))
+#: Predictors of a gain by their labels in figures.
+PREDICTORS: Final = {
+    "Nothing is gained": "none",
+    "Bandwidth": "bandwidth",
+    "Peak": "peak",
+    "Smaller growth": "smaller",
+    "Half and half": "half",
+    "Constant, fitted": "constant",
+    "Weighted, fitted": "weighted",
+    "Weighted, hindsight": "hindsight",
+    "Whole network": "network",
+    "Operators": "operators",
+    "Operators, L2": "cached",
+    "Merged operators": "merged",
+}
+#: Predictors that know no operator and no rate of the step that they predict.
+BLIND: Final = ("none", "bandwidth", "peak", "smaller", "half", "constant", "weighted", "network")
 
 
 class Survey:
@@ -45,66 +73,61 @@ class Survey:
     def __init__(self, inputs: Inputs) -> None:
         """Raises ``StudyError`` for a record that does not fit it."""
         self.inputs = inputs
-        self.tables = read_tables(inputs.imported)
+        tables = read_tables(inputs.imported)
+        settings = {setting for step in COMPARISONS.values() for setting in step[1:3]}
+        self.tables = {setting: tables[setting] for setting in settings if setting in tables}
         self.cards = cards(inputs.devices, CARDS)
         self.networks = Networks(inputs.networks())
-
         self.pairs = {
             id: Pairs(comparison, self.tables, self.networks, self.cards)
             for id, comparison in COMPARISONS.items()
         }
-        #: All predictors of all steps meet the same networks.
+        #: The same without the condition that all predictors of all steps meet the same networks.
         self.all_known = {id: self.pairs[id] for id in LADDER}
         known = [pair.known.index for pair in self.all_known.values()]
         common: pd.Index[str] = reduce(pd.Index.intersection, known)
         self.pairs |= {id: pair.among(common) for id, pair in self.all_known.items()}
 
-    def batch(self, id: str, column: str = "batch") -> int:
-        """Return the most frequent batch in ``column`` (smallest on a tie); 0 without pairs."""
-        batches = self.pairs[id].rows[column].mode()
-        return int(batches.min()) if len(batches) else 0
+    @cached_property
+    def hindsight_weight(self) -> float:
+        """The weight, in hundredths, with the smallest worst median error over all steps."""
+        steps = [self.pairs[id] for id in LADDER]
+        worst = {}
+        for weight in (percent / 100 for percent in range(101)):
+            errors = [pair.error(pair.weighted(weight)).numbers.median() for pair in steps]
+            worst[weight] = max(errors)
+        return min(worst, key=lambda weight: worst[weight])
 
-    def growth(self, id: str, spec: Literal["peak", "bandwidth"]) -> Quantity:
-        """Return the ratio of the data-sheet value after a step to the value before it."""
+    def error(self, id: str, way: str) -> Distribution:
+        """Errors of a predictor; its number, if it has one, is fitted on other rates."""
+        pair, source = self.pairs[id], self.pairs[FITTED_ON[id]]
+        if way == "constant":
+            return pair.error(float(source.known_gain.numbers.median()) if len(source.known) else 1)
+        if way in ("weighted", "hindsight"):
+            weight = source.fitted_weight if way == "weighted" else self.hindsight_weight
+            return pair.error(pair.weighted(weight))
+        return pair.error(way)
+
+    def worst(self, way: str) -> Quantity:
+        """The largest median error of a predictor over all steps."""
+        return largest(*(self.error(id, way).median for id in LADDER))
+
+    def mean(self, way: str, pairs: Sequence[Sequence[str]] = (tuple(LADDER),)) -> Quantity:
+        """The mean of a predictor's median errors, over steps within groups and over groups."""
+        return _mean([_mean([self.error(id, way).median for id in steps]) for steps in pairs])
+
+    def growth(self, id: str, limit: Literal["peak", "bandwidth"]) -> Quantity:
+        """Return the ratio of a data-sheet value after a step to the value before it."""
         names = STEPS[id].before.device, STEPS[id].after.device
         before, after = map(self.cards.get, names)
         if before is None or after is None:
-            return absent(spec, "1", f"the data sheets of {' and '.join(names)} are not known")
-        return after.quantity(spec) / before.quantity(spec)
+            return absent(limit, "1", f"the data sheets of {' and '.join(names)} are not known")
+        return after.quantity(limit) / before.quantity(limit)
 
 
-#: Kinds of normalization, by the operator that computes each.
-NORMS: Final = {
-    "native_batch_norm": "Batch", "native_layer_norm": "Layer", GROUP_NORM: "Group", None: "Other",
-}  # fmt: skip
-#: The step on which a rule with one number is fitted, for each step on which it is tested.
-FITTED_ON: Final = {
-    "first": "second", "second": "first", "compiled": "first",
-    "both": "first", "pro_eager": "second", "pro": "compiled",
-}  # fmt: skip
-#: Predictor of a gain by its label in figures.
-PREDICTORS: Final = {
-    "Nothing is gained": "none",
-    "Bandwidth": "bandwidth",
-    "Peak": "peak",
-    "Constant, fitted": "constant",
-    "Weighted mean, fitted": "weighted",
-    "Half and half": "half",
-    "Whole network": "network",
-    "Operators": "operators",
-    "Operators, L2": "cached",
-    "Merged operators": "merged",
-}
-#: Predictors that do not sum over operators.
-WITHOUT_OPERATORS: Final = tuple(PREDICTORS.values())[:7]
-#: Steps held out: no predictor was fitted or chosen on them.
-TESTS: Final = tuple(id for id in LADDER if id not in STEPS)
-#: Largest relative difference between the group normalization rates of all networks.
-MAX_GROUP_NORM_SPREAD: Final = 1 / 3
-#: The median relative error of the per-operator roofline is smaller on every step.
-MAX_ERROR: Final = 0.2
-#: Microseconds in a second.
-MICRO: Final = 1e6
+def _mean(quantities: Sequence[Quantity]) -> Quantity:
+    return reduce(operator.add, quantities) / len(quantities)
+
 
 study = Study(Survey)
 findings = study.findings
@@ -114,116 +137,64 @@ survey: Part[Survey] = study.part("", "others")
 # -------------------------------------------------------------------------------------- values
 
 
-def _slower_ungrouped(p: Survey) -> Quantity:
-    """Count the CNNs without group normalization that are slower on the newest card."""
-    pair = p.pairs["second"]
-    lost = int((pair.gain.numbers[~pair.grouped] < 1).sum())
-    name = "slower CNNs without group normalization"
-    return pair.gain.absent or exact(name, "1", lost, OPERATORS, pair.gain.files)
-
-
-def _normalized(p: Survey, id: str, grouped: bool) -> Distribution:
-    """Return the gains of the CNNs with group normalization, or of those without."""
-    pair = p.pairs[id]
-    name = f"{pair.gain.name}, {'with' if grouped else 'without'} group normalization"
-    return pair.gain.among(pair.grouped == grouped, name)
-
-
-def _error_of(p: Survey, id: str, way: str, *, common: bool = True) -> Distribution:
-    """Errors of a predictor; its number, if it has one, is fitted on another step.
-
-    The networks are the ``common`` ones, or all whose operators are known in the step.
-    """
-    pairs = p.pairs if common else p.all_known
-    fitted = pairs[id].fitted(pairs[FITTED_ON[id]])
-    return pairs[id].error(fitted.get(way, way))
-
-
-def _worst(p: Survey, way: str) -> Quantity:
-    """Return the largest median error of a predictor over all steps."""
-    return largest(*(_error_of(p, id, way).median for id in LADDER))
-
-
-def _grouped_pairs(p: Survey, id: str, slower: bool = False) -> Quantity:
-    """Count pairs of CNNs with group normalization at any image size, or those that are slower."""
-    pair = p.pairs[id]
-    rows = pair.every[pair.every["norm"] == GROUP_NORM]
-    if slower:
-        rows = rows[rows["rate_after"] < rows["rate_before"]]
-    name = f"{'slower ' if slower else ''}pairs with group normalization"
-    return pair.gain.absent or exact(name, "1", len(rows), OPERATORS, pair.gain.files)
-
-
-def _batches(p: Survey, id: str, column: str, name: str) -> dict[str, Quantity]:
-    """Return the smallest and the largest batch of CNNs with group normalization."""
-    pair = p.pairs[id]
-    batches = pair.every.loc[pair.every["norm"] == GROUP_NORM].get(column, pd.Series(dtype=int))
-    if pair.gain.absent or batches.empty:
-        none = absent("batch", "1", "published for too few networks")
-        return {f"{name}_least_batch": none, f"{name}_most_batch": none}
-    files = pair.gain.files
-    least, most = int(batches.min()), int(batches.max())
-    return {
-        f"{name}_least_batch": exact("smallest batch", "1", least, OPERATORS, files),
-        f"{name}_most_batch": exact("largest batch", "1", most, OPERATORS, files),
-    }
-
-
 @survey.mapping()
 def counts(p: Survey) -> dict[str, Quantity]:
     return {
         "tables": exact("tables", "1", len(p.tables)),
-        "batch": exact("usual batch", "1", p.batch("second")),
-        "pro_batch": exact("usual batch of the last card", "1", p.batch("pro", "batch_after")),
         "captured": exact("CNNs captured", "1", len(p.networks.captured)),
-        "common_count": p.pairs["first"].over("operators").count,
-        "fewest_known": smallest(*(p.all_known[id].over("operators").count for id in LADDER)),
-        "most_known": largest(*(p.all_known[id].over("operators").count for id in LADDER)),
-        "pro_same_count": p.pairs["pro_same_batch"].gain.count,
+        "common_count": p.pairs["first"].known_gain.count,
         "pro_same_known": p.pairs["pro_same_batch"].known_gain.count,
         "compile_last_count": p.pairs["compile_last"].gain.count,
-        "grouped": _normalized(p, "second", True).count,
-        "ungrouped": _normalized(p, "second", False).count,
-        "grouped_pairs": _grouped_pairs(p, "second"),
-        "any_batch_pairs": _grouped_pairs(p, "any_batch"),
-        "any_batch_slower": _grouped_pairs(p, "any_batch", slower=True),
-        **_batches(p, "second", "batch", "grouped"),
-        **_batches(p, "workstation", "batch_after", "workstation"),
-        "slower_ungrouped": _slower_ungrouped(p),
+        "networks": p.pairs["second"].all_gains.count,
+        "slower": p.pairs["second"].all_gains.slower,
+        "networks_any_batch": p.pairs["any_batch"].all_gains.count,
+        "slower_any_batch": p.pairs["any_batch"].all_gains.slower,
+        "slower_cnns": p.pairs["second"].gain.slower,
+        "slower_compiled": p.pairs["compiled"].all_gains.slower,
+        "grouped": p.pairs["second"].gain_in(GROUPED).count,
+        "grouped_pairs": p.pairs["second"].bandwidth_share.count,
+        "hybrids": p.pairs["second"].gain_in(HYBRIDS).count,
+        "one_group": p.pairs["second"].gain_in(ONE_GROUP).count,
+        "efficient": p.pairs["second"].gain_in(EFFICIENT).count,
     }
 
 
 def _of_example(gains: Distribution) -> Quantity:
     """Return the gain of the example network, to three digits."""
     network, words = EXAMPLE
-    if gains.absent or network not in gains.numbers.index:
+    if network not in gains.numbers.index:
         return absent(words, "1", "not published")
     return gains.exactly(words, float(f"{gains.numbers[network]:.3g}"))
 
 
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
-    """Median gains, how well predictions rank them, and how far two versions agree."""
+    """Gains, how well predictions rank them, and how far two versions agree."""
     values: dict[str, Quantity] = {}
     for id in (*STEPS, "pro"):
         values[f"{id}_gain"] = p.pairs[id].known_gain.median
     for id in ("compile_last", "instead", "unchanged", "pro_same_batch"):
         values[f"{id}_gain"] = p.pairs[id].gain.median
-    for id in ("first", "compiled"):
-        values[f"{id}_order"] = p.pairs[id].order(p.pairs[id].predicted("operators"))
-    values["pro_intensity_order"] = p.pairs["pro"].order(p.pairs["pro"].intensity)
-    values["pro_most_gain"] = p.pairs["pro"].known_gain.quantile(95)
-    for id in ("first", "compiled"):
-        values[f"{id}_intensity_order"] = p.pairs[id].order(p.pairs[id].intensity)
-    share, lost = p.pairs["second"].bandwidth_share, p.pairs["second"].lost_share
+    for id in ("first", "compiled", "pro"):
+        values[f"{id}_order"] = p.pairs[id].order("operators")
+        values[f"{id}_intensity_order"] = p.pairs[id].order("intensity")
+    second = p.pairs["second"]
+    share, lost, one_group = second.bandwidth_share, second.lost_share, second.gain_in(ONE_GROUP)
     return values | {
-        "second_over": p.pairs["second"].over("operators").median,
+        "pro_most_gain": p.pairs["pro"].known_gain.quantile(95),
         "norm_share_spread": share.largest / share.smallest,
         "lost_share_spread": lost.largest / lost.smallest,
-        "example_predicted": _of_example(p.pairs["first"].predicted("operators")),
+        "one_group_least": one_group.smallest,
+        "one_group_most": one_group.largest,
+        "efficient_most": second.gain_in(EFFICIENT).largest,
+        "efficient_workstation": p.pairs["workstation"].gain_in(EFFICIENT).largest,
+        "efficient_compiled": p.pairs["compiled"].gain_in(EFFICIENT).smallest,
+        "grouped_gain": second.gain_in(GROUPED).middle,
+        "example_predicted": _of_example(p.pairs["first"].column("operators")),
         "example_gain": _of_example(p.pairs["first"].known_gain),
         "first_bandwidth": p.growth("first", "bandwidth"),
         "first_peak": p.growth("first", "peak"),
+        "hindsight_weight": exact("weight", "1", p.hindsight_weight),
         "unchanged_q5": p.pairs["unchanged"].gain.quantile(5),
         "unchanged_q95": p.pairs["unchanged"].gain.quantile(95),
     }
@@ -231,66 +202,28 @@ def gains(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def errors_of_steps(p: Survey) -> dict[str, Quantity]:
-    """Median errors of predictors, step by step, and in their worst steps."""
+    """Median errors of predictors in their worst steps and in the mean, and their tails."""
     values: dict[str, Quantity] = {}
-    for id, way in (
-        *product((*STEPS, "both", "pro"), ("half",)),
-        *product(("first", "compiled", "pro"), ("operators",)),
-        *product(STEPS, ("constant",)),
-    ):
-        values[f"{id}_{way}_error"] = _error_of(p, id, way).median
-    for way in ("peak", "network", "operators"):
-        values[f"worst_{way}_error"] = _worst(p, way)
-    values["least_operators_error"] = smallest(
-        *(_error_of(p, id, "operators").median for id in LADDER)
-    )
-    values["worst_other_error"] = smallest(*(_worst(p, way) for way in WITHOUT_OPERATORS))
-    values["all_operators_error"] = largest(
-        *(_error_of(p, id, "operators", common=False).median for id in LADDER)
-    )
-    values["all_half_error"] = largest(
-        *(_error_of(p, id, "half", common=False).median for id in STEPS)
-    )
-    for id in ("compiled", "pro"):
-        values[f"{id}_merged_error"] = _error_of(p, id, "merged").median
-    for way in ("bandwidth", "network"):
-        values[f"tests_{way}_error"] = largest(*(_error_of(p, id, way).median for id in TESTS))
-    tails = [p.pairs[id].error("operators").quantile(90) for id in ("second", "pro_eager", "pro")]
-    same = p.pairs["pro_same_batch"]
-    for way in ("bandwidth", "peak", "half", "operators", "merged"):
-        values[f"pro_same_{way}_error"] = same.error(way).median
-    operators = [_error_of(p, id, "operators").median for id in TESTS]
+    for way in ("bandwidth", "peak", "constant", "weighted", "hindsight"):
+        values[f"worst_{way}"] = p.worst(way)
+    for way in ("smaller", "operators"):
+        values[f"worst_{way}"] = p.worst(way)
+        values[f"mean_{way}"] = p.mean(way)
+        values[f"mean_cards_{way}"] = p.mean(way, PAIRS_OF_CARDS)
+        values[f"tail_{way}"] = largest(*(p.error(id, way).quantile(90) for id in LADDER))
+        values[f"all_{way}"] = largest(*(p.all_known[id].error(way).median for id in LADDER))
+        values[f"pro_same_{way}"] = p.pairs["pro_same_batch"].error(way).median
+    share = p.pairs["second"].bandwidth_share
     return values | {
-        "tests_operators_error": smallest(*operators),
-        "operators_least_tail": smallest(*tails),
-        "operators_most_tail": largest(*tails),
+        "compiled_merged": p.error("compiled", "merged").median,
+        "pro_merged": p.error("pro", "merged").median,
+        "norm_share_least": share.smallest,
+        "norm_share_most": share.largest,
+        "roof_median": p.pairs["compiled"].column("roof").median,
     }
 
 
-@survey.mapping("measured")
-def gains_by_norm(p: Survey) -> dict[str, Quantity]:
-    values: dict[str, Quantity] = {}
-    for id in ("second", "compiled", "workstation"):
-        values[f"{id}_grouped_gain"] = _normalized(p, id, True).median
-        values[f"{id}_ungrouped_gain"] = _normalized(p, id, False).median
-    return values
-
-
-@survey.mapping("percent")
-def shares(p: Survey) -> dict[str, Quantity]:
-    rate = p.pairs["second"].bandwidth_share
-    roofs = p.pairs["compiled"].reached_roofs
-    return {
-        "norm_share": rate.median,
-        "norm_share_least": rate.smallest,
-        "norm_share_most": rate.largest,
-        "roof_median": roofs.median,
-        "roof_q5": roofs.quantile(5),
-        "roof_q95": roofs.quantile(95),
-        "cached_change": p.pairs["first"].cached_change.median,
-    }
-
-
+study.constants(hybrid_groups=exact("groups, by timm's source", "1", 32))
 study.constants(
     "percent",
     margin=exact("smallest effect that matters", "1", MARGIN),
@@ -309,74 +242,60 @@ def neither_number(p: Survey) -> Iterator[Statement]:
     yield second / p.growth("second", "bandwidth") < 1 - MARGIN
 
 
-@survey.claim("The median error of the roofline of operators is below a tenth")
-def operators_predict(p: Survey) -> Iterator[Statement]:
-    for id in ("first", "compiled"):
-        yield p.pairs[id].error("operators").median < MARGIN
+@survey.claim(
+    "The mean error of the smaller growth is at most five points above that of operators",
+    numbers=("mean_smaller", "mean_operators", "mean_cards_smaller", "mean_cards_operators"),
+)
+def operators_add_little(p: Survey) -> Iterator[Statement]:
+    """The same holds if each pair of cards counts once."""
+    yield p.mean("smaller") - p.mean("operators") < MAX_GAP
+    yield p.mean("smaller", PAIRS_OF_CARDS) - p.mean("operators", PAIRS_OF_CARDS) < MAX_GAP
 
 
 @survey.claim(
-    "The roofline of operators errs by less than a fifth in every step, in the median",
-    numbers=(
-        "worst_operators_error",
-        "operators_least_tail",
-        "operators_most_tail",
-        "common_count",
-    ),
+    "Every rule without operators, unless fitted in hindsight, has a larger worst error than them",
+    numbers=("worst_operators", "worst_smaller"),
 )
+def operators_worst_is_smallest(p: Survey) -> Iterator[Statement]:
+    for way in BLIND:
+        yield p.worst(way) / p.worst("operators") > 1
+
+
+@survey.claim("The roofline of operators errs by less than a fifth in every step, in the median")
 def operators_hold(p: Survey) -> Iterator[Statement]:
     for id in LADDER:
-        yield _error_of(p, id, "operators").median < MAX_ERROR
+        yield p.error(id, "operators").median < MAX_ERROR
 
 
 @survey.claim(
-    "In every test bandwidth alone errs less than the roofline of operators",
-    numbers=("tests_bandwidth_error", "tests_operators_error"),
+    "A weighted mean of both growths, fitted in hindsight, errs by less than a fifth in every step",
+    numbers=("worst_hindsight",),
 )
-def bandwidth_wins_tests(p: Survey) -> Iterator[Statement]:
-    for id in TESTS:
-        yield _error_of(p, id, "bandwidth").median / _error_of(p, id, "operators").median < 1
+def hindsight_holds(p: Survey) -> Iterator[Statement]:
+    for id in LADDER:
+        yield p.error(id, "hindsight").median < MAX_ERROR
+
+
+@survey.claim("A rule whose number is fitted on another step errs by over a fifth in some step")
+def fits_fail(p: Survey) -> Iterator[Statement]:
+    for way in ("constant", "weighted"):
+        yield p.worst(way) > MAX_ERROR
 
 
 @survey.claim(
-    "Every rule that ignores single operators errs by more than a fifth in some step",
-    numbers=("worst_other_error",),
-)
-def others_fail(p: Survey) -> Iterator[Statement]:
-    for way in WITHOUT_OPERATORS:
-        yield _worst(p, way) > MAX_ERROR
-
-
-@survey.claim("The roofline of operators predicts over a tenth too much for the newest card, eager")
-def eager_falls_short(p: Survey) -> Statement:
-    return p.pairs["second"].over("operators").median > 1 + MARGIN
-
-
-@survey.claim("Half the time on each limit predicts within a tenth between neighboring cards")
-def mean_predicts(p: Survey) -> Iterator[Statement]:
-    for id in STEPS:
-        yield p.pairs[id].error("half").median < MARGIN
-
-
-@survey.claim(
-    "The median eager gain of one step errs by over a tenth for compiled CNNs in the next"
-)
-def constant_fails(p: Survey) -> Statement:
-    return _error_of(p, "compiled", "constant").median > MARGIN
-
-
-@survey.claim(
-    "Every CNN with group normalization is slower on the RTX 5090, eager; none is compiled",
-    numbers=("grouped",),
+    "Networks with group normalization of several groups are slower on the RTX 5090, eager",
+    numbers=("grouped", "hybrids", "one_group"),
 )
 def group_normalization_slows(p: Survey) -> Iterator[Statement]:
-    """Neither is one slower on another card of the same generation with the same software."""
-    yield _normalized(p, "second", True).largest < 1
-    for id in ("compiled", "workstation"):
-        yield _normalized(p, id, True).smallest > 1
+    """None is slower compiled, on another card of its generation, or with a single group."""
+    for family in GROUPED, HYBRIDS:
+        yield p.pairs["second"].gain_in(family).largest < 1
+        for id in ("compiled", "workstation"):
+            yield p.pairs[id].gain_in(family).smallest > 1
+    yield p.pairs["second"].gain_in(ONE_GROUP).smallest > 1
 
 
-@survey.claim("The time lost is the bytes of group normalization at one rate, within a third")
+@survey.claim("The time CNNs lose is the bytes of group normalization at one rate, within a third")
 def one_rate(p: Survey) -> Statement:
     share = p.pairs["second"].bandwidth_share
     return share.largest / share.smallest < 1 + MAX_GROUP_NORM_SPREAD
@@ -390,9 +309,27 @@ def compiling_beats_card(p: Survey) -> Statement:
 # ------------------------------------------------------------------------------------- figures
 
 
+@survey.figure(key=True, height=3.5)
+def errors(p: Survey) -> Iterator[Dots]:
+    """Draw the median error of each predictor in each step; a row's name ends with its range."""
+    if any(p.pairs[id].known.empty for id in LADDER):
+        return
+    medians = {
+        label: [100 * (p.error(id, way).cut(50) or 0) for id in LADDER]
+        for label, way in PREDICTORS.items()
+    }
+    names = tuple(f"{name}: {min(row):.0f} to {max(row):.0f} %" for name, row in medians.items())
+    blank = (None,) * len(names)
+    columns = zip(LADDER.values(), *medians.values(), strict=True)
+    series = []
+    for place, (step, *errors) in enumerate(columns):
+        series.append(DotSeries(step.brief, tuple(errors), place, low=blank, high=blank))
+    yield Dots(names, tuple(series), "Median error of the gain (%)", 100 * MAX_ERROR, log=True)
+
+
 @survey.figure(height=2.3, wide=True)
 def scatter(p: Survey) -> Iterator[Scaling]:
-    """Predicted and measured gains of every network, step by step."""
+    """Draw predicted and measured gains of every network, step by step."""
     for id, step in STEPS.items():
         known = p.pairs[id].known
         if known.empty:
@@ -413,121 +350,15 @@ def scatter(p: Survey) -> Iterator[Scaling]:
         )
 
 
-@survey.figure(key=True, height=4.2, wide=True, rows=2)
-def errors(p: Survey) -> Iterator[Dots]:
-    """The error of each way of predicting, step by step: median, and nine CNNs in ten."""
-    if any(p.pairs[id].known.empty for id in LADDER):
-        return
-    panels: list[Dots] = []
-    longest = 0.0
-    for id, step in LADDER.items():
-        rows = [_error_of(p, id, way) for way in PREDICTORS.values()]
-        medians = tuple(100 * (row.cut(50) or 0) for row in rows)
-        tails = tuple(100 * (row.cut(90) or 0) for row in rows)
-        series = DotSeries("", medians, low=medians, high=tails)
-        named = id in ("first", "both")
-        panel = Dots(
-            tuple(PREDICTORS), (series,), "Error of the gain (%)", 100 * MAX_ERROR, named=named
-        )
-        panels.append(replace(panel, title=step.name.replace(", ", ",\n")))
-        longest = max(longest, *tails)
-    for panel in panels:
-        yield replace(panel, x_top=1.05 * longest)
-
-
-@survey.figure(height=2.4)
-def lost(p: Survey) -> Iterator[Scaling]:
-    """Draw the time that CNNs with group normalization lose over the bytes that it moves."""
-    pair = p.pairs["second"]
-    share, card = point(pair.bandwidth_share.median), p.cards.get(STEPS["second"].after.device)
-    excess = pair.excess()
-    if isinstance(share, Missing) or card is None:
-        return
-    x, y = excess["bytes"] / 1e6, excess["seconds"] * MICRO
-    ends = float(x.min()) / 1.5, float(x.max()) * 1.5
-    scale = MICRO * 1e6 / (card.bandwidth * share)
-    line = Curve("one rate", ends, (ends[0] * scale, ends[1] * scale))
-    points = Points("CNNs with group normalization", tuple(x), tuple(y))
-    yield Scaling(
-        "Bytes of group normalization, an image (MB)",
-        "Lost time, an image (µs)",
-        (points,),
-        (line,),
-    )
-
-
-@survey.figure(height=1.9)
-def example(p: Survey) -> Iterator[Bars]:
-    """Draw the time of one network on each card by the limits that bound its operators."""
-    name, words = EXAMPLE
-    if not all(name in p.pairs[id].known.index for id in ("first", "second")):
-        return
-    names: list[str] = []
-    memory: list[float | None] = []
-    arithmetic: list[float | None] = []
-    measured: list[float | None] = []
-    sides = ("first", "rate_before"), ("first", "rate_after"), ("second", "rate_after")
-    for device, (id, side) in zip(GEFORCE, sides, strict=True):
-        card = p.cards[device]
-        row = p.pairs[id].known.loc[[name], ["place", "batch", side]]
-        ((place, batch, rate),) = row.to_numpy(float).tolist()
-        short = _short(device)
-        names += [f"{short}, roofline", f"{short}, measured"]
-        by_arithmetic, by_memory = _bounded(p.networks, place, batch, card)
-        memory += [by_memory, None]
-        arithmetic += [by_arithmetic, None]
-        measured += [None, MICRO / rate]
-    series = (
-        BarSeries("memory-bound operators", tuple(memory), series=0),
-        BarSeries("compute-bound operators", tuple(arithmetic), series=1),
-        BarSeries("measured, eager", tuple(measured), series=2),
-    )
-    yield Bars(tuple(names), series, f"Time of an image of {words} (µs)")
-
-
-def _bounded(networks: Networks, place: int, batch: int, card: Card) -> list[float]:
-    """Microseconds an image in operators that arithmetic bounds, and in those that memory does."""
-    limits = networks.limits([batch] * len(networks.captured), card)
-    own = networks.operators.index == place
-    arithmetic, memory = (seconds[own] * MICRO / batch for seconds in limits)
-    slower = np.maximum(arithmetic, memory)
-    bounded: list[float] = np.bincount(memory > arithmetic, slower, 2).tolist()
-    return bounded
-
-
-def _cuts(gains: Iterable[Distribution], percent: int) -> tuple[float | None, ...]:
-    """Return one quantile of each distribution."""
-    return tuple(gain.cut(percent) for gain in gains)
-
-
-@survey.figure(height=1.4)
-def compiling(p: Survey) -> Iterator[Dots]:
-    """Draw medians and quantiles of the gains by compiling and by the next card."""
-    gains = {f"Compile, {pair.name}": p.pairs[id].gain for id, pair in COMPILING.items()}
-    gains |= {p.pairs["instead"].name: p.pairs["instead"].gain}
-    known = {name: gain for name, gain in gains.items() if not gain.absent}
-    if known:
-        low, quarter, middle, rest, high = (_cuts(known.values(), n) for n in (5, 25, 50, 75, 95))
-        quartiles = zip(quarter, rest, strict=True)
-        inner = tuple((start, end) if start and end else None for start, end in quartiles)
-        names = tuple(f"{name} ({len(gain.numbers)})" for name, gain in known.items())
-        series = DotSeries("", middle, low=low, high=high, inner=inner)
-        yield Dots(names, (series,), "Rate after ÷ before", 1.0)
-
-
 # -------------------------------------------------------------------------------------- tables
-
-
-def _short(device: str) -> str:
-    """Name a card without its maker and line of products."""
-    return "RTX PRO 6000 Max-Q" if device == PRO else device.removeprefix("NVIDIA GeForce ")
 
 
 @survey.table("cards", digits={"L2 (MB)": 3, "Ridge": 3})
 def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
     for card in p.cards.values():
+        short = card.device.removeprefix("NVIDIA GeForce ")
         yield {
-            "Card": _short(card.device),
+            "Card": "RTX PRO 6000 Max-Q" if card.device == PRO else short,
             "Peak (TFLOP/s)": card.quantity("peak"),
             "Bandwidth (GB/s)": card.quantity("bandwidth"),
             "L2 (MB)": card.quantity("cache") if card.cache else Missing("not in our sources"),
@@ -536,54 +367,39 @@ def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
 
 
 #: Quantiles and rank correlations have no interval.
-_DIGITS: Final = {"Tail, op. (%)": 3, "Rank, op.": 2, "Rank, FLOP/B": 2}
+_DIGITS: Final = {"Tail, smaller (%)": 3, "Tail, op. (%)": 3, "Rank, op.": 2, "Rank, FLOP/B": 2}
 
 
 @survey.table(wide=True, digits=_DIGITS)
 def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
     for id in () if p.pairs["first"].known.empty else (*LADDER, "pro_same_batch"):
-        pair, way = p.pairs[id], "operators"
+        pair = p.pairs[id]
         yield {
-            "Step": pair.name,
-            "CNNs, all": p.all_known.get(id, pair).over(way).count,
+            "Step": COMPARISONS[id].brief,
+            "CNNs, all": p.all_known.get(id, pair).known_gain.count,
             "Measured": pair.known_gain.median,
-            "Bandwidth (%)": pair.error("bandwidth").median,
-            "Half and half (%)": pair.error("half").median,
-            "Operators (%)": pair.error(way).median,
-            "Tail, op. (%)": pair.error(way).quantile(90),
-            "Rank, op.": pair.order(pair.predicted(way)),
-            "Rank, FLOP/B": pair.order(pair.intensity),
+            "Smaller growth (%)": pair.error("smaller").median,
+            "Operators (%)": pair.error("operators").median,
+            "Tail, smaller (%)": pair.error("smaller").quantile(90),
+            "Tail, op. (%)": pair.error("operators").quantile(90),
+            "Rank, op.": pair.order("operators"),
+            "Rank, FLOP/B": pair.order("intensity"),
         }
 
 
-@survey.table()
-def norms(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Gains by the rarest kind of normalization in a network."""
-    pairs = p.pairs["second"], p.pairs["compiled"], p.pairs["workstation"]
-    for norm in () if pairs[0].gain.absent else NORMS:
-        eager, compiled, workstation = (pair.gain.among(pair.has_norm(norm)) for pair in pairs)
+_GAINS: Final = ("Least", "Median", "Compiled", "PRO")
+
+
+@survey.table(digits=dict.fromkeys(_GAINS, 3))
+def families(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Gains by family of networks."""
+    pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
+    for family in () if pairs[0].gain.absent else FAMILIES:
+        eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
+        cells = eager.smallest, eager.middle, compiled.middle, workstation.middle
         yield {
-            "Normalization": NORMS[norm],
-            "CNNs": eager.count,
-            "5090, eager": eager.median,
-            "5090, compiled": compiled.median,
-            "PRO 6000 Max-Q, eager": workstation.median,
+            "Networks": family,
+            "All": eager.count,
+            "Slower": eager.slower,
+            **dict(zip(_GAINS, cells, strict=True)),
         }
-
-
-def _conditions(table: StoredImport) -> dict[str, Content]:
-    """Return the machine of a published table, and the conditions of all its rows."""
-    record, machine = table.record, table.record.environment
-    conditions = ", ".join(f"{name} {level}" for name, level in record.conditions.items())
-    return {
-        "Device": machine.model,
-        "Software": machine.framework or Missing(record.missing["framework"]),
-        "CUDA": machine.cuda or Missing(record.missing.get("cuda", "not recorded")),
-        "Conditions": conditions or Missing("the file states none"),
-        "Cases": len(record.cases),
-    }
-
-
-@survey.table(wide=True)
-def imported(p: Survey) -> Iterator[Mapping[str, Content]]:
-    yield from sorted(map(_conditions, p.inputs.imported), key=str)

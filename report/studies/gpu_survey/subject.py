@@ -1,10 +1,16 @@
-"""Published tables that gpu_survey compares, and the names of CNNs among their networks."""
+"""Published tables that gpu_survey compares, and the kinds of their networks, by name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+import pandas as pd
+
+from report.core.errors import StudyError
+from report.core.records.store import StoredImport
 
 
 class Setting(NamedTuple):
@@ -35,14 +41,18 @@ class SettingChange(NamedTuple):
     after: Setting
     any_batch: bool = False
 
+    @property
+    def brief(self) -> str:
+        """The name without the line of the workstation's card and ``eager``, for legends."""
+        return self.name.replace(" 6000 Max-Q", "").replace(" to ", "–").replace(", eager", "")
 
-OLD, MIDDLE, NEW = GEFORCE = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
+
+OLD, MIDDLE, NEW = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-CARDS: Final = (*GEFORCE, PRO)
-#: Settings of tables by card and version of PyTorch (24 is 2.4.0); ``_NHWC`` is of the 4090.
+CARDS: Final = (OLD, MIDDLE, NEW, PRO)
+#: Settings of tables by card and version of PyTorch (24 is 2.4.0).
 _MID_24, _MID_29 = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1")
 _NEW_29, _PRO_29 = Setting(NEW, "2.9.1"), Setting(PRO, "2.9.1")
-_NHWC: Final = _MID_24._replace(layout="nhwc")
 
 #: Steps from one generation of cards to the next, by the id in the names of their values.
 STEPS: Final = {
@@ -50,7 +60,7 @@ STEPS: Final = {
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
 }
-#: ``STEPS``, and three held-out steps, unused when the predictors were chosen.
+#: ``STEPS``, and three steps that were compared after the first predictors were chosen.
 LADDER: Final = {
     **STEPS,
     # Both steps at once; each table has its own version of PyTorch.
@@ -62,16 +72,12 @@ LADDER: Final = {
         "5090 to PRO 6000 Max-Q, compiled*", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
     ),
 }
-#: Gains by compiling on one card, over either memory layout.
-COMPILING: Final = {
-    "compile_4090": SettingChange("RTX 4090", _MID_29, _MID_29.compiled),
-    "compile_5090": SettingChange("RTX 5090", _NEW_29, _NEW_29.compiled),
-    "compile_6000": SettingChange("PRO 6000 Max-Q", _PRO_29, _PRO_29.compiled),
-    "compile_last": SettingChange("RTX 4090, from NHWC", _NHWC, _MID_24.compiled, any_batch=True),
-}
 COMPARISONS: Final = {
     **LADDER,
-    **COMPILING,
+    # Compiling on one card, over eager execution in the other memory layout.
+    "compile_last": SettingChange(
+        "RTX 4090, from NHWC", _MID_24._replace(layout="nhwc"), _MID_24.compiled, any_batch=True
+    ),
     # A compiled network on the 4090 instead of an eager one on the 5090.
     "instead": SettingChange("4090 compiled vs. 5090 eager", _NEW_29, _MID_29.compiled),
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
@@ -79,7 +85,6 @@ COMPARISONS: Final = {
     "pro_same_batch": SettingChange(
         "5090 to PRO 6000 Max-Q, compiled, equal batch", _NEW_29.compiled, _PRO_29.compiled
     ),
-    # The second step without the condition of equal batches.
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
@@ -110,3 +115,77 @@ def is_cnn(network: str) -> bool | None:
     if _NO_CNNS.search(network):
         return False
     return True if _CNNS.search(network) else None
+
+
+#: CNNs by the operator of their rarest normalization.
+GROUPED: Final = "CNN, group norm"
+_CNNS_BY_NORM: Final = {
+    "native_batch_norm": "CNN, batch norm",
+    "native_layer_norm": "CNN, layer norm",
+    "native_group_norm": GROUPED,
+    None: "CNN, no norm",
+}
+#: Families of other networks by patterns of their names.  By timm's source the group normalizations
+#: of ``HYBRIDS`` have 32 groups, those of ``ONE_GROUP`` have one.
+HYBRIDS: Final = "ViT on ResNet"
+ONE_GROUP: Final = "PoolFormer, MobileViTv2"
+EFFICIENT: Final = "EfficientFormerV2"
+_OTHERS: Final = "Other networks"
+_BY_NAME: Final = {
+    HYBRIDS: re.compile(r"^vit_\w+_r\d*_s\d+"),
+    ONE_GROUP: re.compile(r"^(poolformer|mobilevitv2)"),
+    EFFICIENT: re.compile(r"^efficientformerv2"),
+}
+FAMILIES: Final = (*_CNNS_BY_NORM.values(), *_BY_NAME, _OTHERS)
+
+
+def family_of(network: str, norm: str | None) -> str:
+    """Return the family, of ``FAMILIES``, of a network with the rarest normalization ``norm``."""
+    if is_cnn(network):
+        return _CNNS_BY_NORM[norm]
+    return next((name for name, names in _BY_NAME.items() if names.search(network)), _OTHERS)
+
+
+#: Rates are in images/s, parameters as printed.
+_TYPES: Final = {"network": str, "image": int, "batch": int, "parameters": float, "rate": float}
+_FACTORS: Final = [*_TYPES][:3]
+_CONDITIONS: Final = Setting._fields[2:]
+
+
+class Published(NamedTuple):
+    """The record of one published table, and its rows that have a rate."""
+
+    file: str = ""
+    rows: pd.DataFrame = pd.DataFrame(columns=list(_TYPES)).astype(_TYPES)
+
+
+def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
+    """Read the tables by setting; raise ``StudyError`` for one without conditions or levels."""
+    tables = {}
+    for stored in imports:
+        machine, conditions = stored.record.environment, stored.record.conditions
+        for name in _CONDITIONS:
+            if name not in conditions:
+                raise StudyError(
+                    f"data/{stored.file}: conditions.{name}: not found; import the file again with "
+                    f"--set {name}=…."
+                )
+        version = (machine.framework or "").removeprefix("PyTorch ")
+        setting = Setting(machine.model, version, *(str(conditions[n]) for n in _CONDITIONS))
+        rows = pd.DataFrame(_rows(stored), columns=list(_TYPES)).astype(_TYPES)
+        tables[setting] = Published(stored.file, rows)
+    return tables
+
+
+def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
+    for index, case in enumerate(stored.record.cases):
+        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
+        if case.status != "ok" or len(rate) != 1 or not rate[0]:
+            continue
+        network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
+        if not (isinstance(network, str) and all(isinstance(n, int) and n > 0 for n in sizes)):
+            raise StudyError(
+                f"data/{stored.file}: cases[{index}].factors: found {levels}, "
+                "expected a network, an image size and a batch size; import the file again."
+            )
+        yield *levels, parameters[0] if len(parameters) == 1 else 0.0, rate[0]

@@ -26,7 +26,7 @@ GROUP_NORM: Final = "native_group_norm"
 ELEMENT: Final = 2
 #: Operators that a compiler leaves where they are; others it merges into the one before them, so
 #: that they move nothing.
-KEPT: Final = (
+NOT_FUSED: Final = (
     "convolution", "addmm", "mm", "bmm", "baddbmm", "linear", "max_pool2d_with_indices",
     "avg_pool2d", "_adaptive_avg_pool2d", "mean", "var", "native_group_norm", "native_layer_norm",
     "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
@@ -110,7 +110,9 @@ class Networks:
         if way == "network":
             return np.maximum(*map(self._sums, limits))
         slower = np.maximum(*limits)
-        return self._sums(slower * self.operators["name"].isin(KEPT) if way == "merged" else slower)
+        return self._sums(
+            slower * self.operators["name"].isin(NOT_FUSED) if way == "merged" else slower
+        )
 
     def intensities(self, batches: Batches) -> Vector:
         """Operations for each byte that the operators of each network move."""

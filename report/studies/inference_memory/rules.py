@@ -6,34 +6,28 @@ batch that ran under each limit; of each network the peaks of some batches, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact
 
-BatchRule: TypeAlias = Literal["tensors", "line", "later", "doubled", "sum", "estimator"]
+BatchRule: TypeAlias = Literal["tensors", "doubled", "later", "line", "estimator", "sum"]
 CallMode: TypeAlias = Literal["inference", "training"]
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
-    "line": "Line, 2 and 4 images",
-    "later": "Line, 8 and 16",
-    "doubled": "Line, last doubling",
-    "estimator": "torch-kitsune",
     "tensors": "Tensors and workspaces",
+    "doubled": "Line, last doubling",
+    "later": "Line, 8 and 16",
+    "line": "Line, 2 and 4 images",
+    "estimator": "torch-kitsune",
     "sum": "torchinfo",
 }
-#: The numbers of rules that the paper prints.
-_PRINTED: Final = (
-    "line_right", "line_over", "line_most", "later_right", "later_over", "later_most",
-    "doubled_right", "doubled_over", "doubled_most", "estimator_over", "estimator_most",
-    "sum_most", "tensors_right", "tensors_over",
-)  # fmt: skip
 #: Networks of the studies; the rules of workspaces were derived on two of them.
 _OF_STUDIES: Final = "study:"
 #: Pixels a side of the images, bytes of the limits beyond the peak of two images, and the most
@@ -77,18 +71,18 @@ class Baseline(msgspec.Struct, frozen=True):
     estimated_fixed: int | None = None
     estimated_per_image: int | None = None
 
-    @property
-    def peaks(self) -> dict[int, int]:
-        """Peaks (B) by batch, in ascending order."""
-        return {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
-
-
-class RuleOutcome(NamedTuple):
-    """The largest batch by each rule that has one, and the batch that ran."""
-
-    network: str
-    ran: int
-    predicted: dict[BatchRule, int]
+    def predicted(self, limit: int) -> dict[BatchRule, int]:
+        """Predict the largest batch under a limit (B) by every rule that has an answer."""
+        peaks = {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
+        predicted: dict[BatchRule, int | None] = {
+            "line": line(peaks, 2, 4, limit),
+            "later": line(peaks, 8, 16, limit),
+            "doubled": doubled(peaks, limit),
+            "sum": (limit - self.summed_fixed) // self.summed_per_image,
+        }
+        if self.estimated_fixed is not None and self.estimated_per_image:
+            predicted["estimator"] = (limit - self.estimated_fixed) // self.estimated_per_image
+        return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
 def line(peaks: dict[int, int], few: int, more: int, limit: int) -> int | None:
@@ -107,41 +101,33 @@ class RuleComparison:
     """All rules under limits of an inference on a CPU; the count alone in training and on a GPU."""
 
     def __init__(self, inputs: Inputs) -> None:
-        rows: Sequence[LimitOfNetwork] = inputs.table(CPU_TABLE, LimitOfNetwork)
-        own: Sequence[Baseline] = inputs.table(BASELINES, Baseline)
-        self.baselines = {row.network: row for row in own}
-        self.own = [row for row in rows if row.network.startswith(_OF_STUDIES)]
-        self.rows = [row for row in rows if row not in self.own]
-        self.repeated: Sequence[LimitOfNetwork] = inputs.table(REPEATED_TABLE, LimitOfNetwork)
-        self.on_gpu: Sequence[LimitOfNetwork] = inputs.table(GPU_TABLE, LimitOfNetwork)
+        baselines: Sequence[Baseline] = inputs.table(BASELINES, Baseline)
+        self._baselines = {row.network: row for row in baselines}
+        self._on_cpu: Sequence[LimitOfNetwork] = inputs.table(CPU_TABLE, LimitOfNetwork)
+        self._repeated: Sequence[LimitOfNetwork] = inputs.table(REPEATED_TABLE, LimitOfNetwork)
+        self._on_gpu: Sequence[LimitOfNetwork] = inputs.table(GPU_TABLE, LimitOfNetwork)
+
+    def _limits(self, mode: CallMode, own: bool = False) -> list[LimitOfNetwork]:
+        """Select the limits on the CPU, of the studies' networks or of all others."""
+        rows = [row for row in self._on_cpu if row.mode == mode]
+        return [row for row in rows if row.network.startswith(_OF_STUDIES) == own]
 
     @cached_property
-    def outcomes(self) -> list[RuleOutcome]:
+    def _predicted(self) -> list[tuple[LimitOfNetwork, dict[BatchRule, int]]]:
         """Apply every rule to every limit of an inference of a network with baselines."""
-        outcomes = []
-        for row in self.rows:
-            if row.mode == "inference" and row.network in self.baselines:
-                outcomes.append(RuleOutcome(row.network, row.ran, self._predicted(row)))
-        return outcomes
-
-    def _predicted(self, row: LimitOfNetwork) -> dict[BatchRule, int]:
-        """Predict the largest batch under a limit by every rule that has an answer."""
-        own = self.baselines[row.network]
-        predicted: dict[BatchRule, int | None] = {
-            "tensors": row.predicted,
-            "line": line(own.peaks, 2, 4, row.limit),
-            "later": line(own.peaks, 8, 16, row.limit),
-            "doubled": doubled(own.peaks, row.limit),
-            "sum": (row.limit - own.summed_fixed) // own.summed_per_image,
-        }
-        if own.estimated_fixed is not None and own.estimated_per_image:
-            predicted["estimator"] = (row.limit - own.estimated_fixed) // own.estimated_per_image
-        return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
+        predicted = []
+        for row in self._limits("inference"):
+            if own := self._baselines.get(row.network):
+                predicted.append((row, {**own.predicted(row.limit), "tensors": row.predicted}))
+        return predicted
 
     def answers(self, rule: BatchRule) -> list[tuple[str, int, int]]:
         """Return network, predicted batch and batch that ran wherever a rule has an answer."""
-        known = [row for row in self.outcomes if rule in row.predicted]
-        return [(row.network, row.predicted[rule], row.ran) for row in known]
+        return [
+            (row.network, predicted[rule], row.ran)
+            for row, predicted in self._predicted
+            if rule in predicted
+        ]
 
     def ratios(self, rule: BatchRule) -> list[float]:
         """Sort the batches that a rule predicts over those that ran."""
@@ -149,39 +135,39 @@ class RuleComparison:
 
     def numbers(self) -> dict[str, Quantity]:
         """Count for every rule the limits where it is right, and where its batch does not fit."""
-        own = [row for row in self.own if row.mode == "inference"]
-        training = [row for row in self.rows if row.mode == "training"]
+        own, training = self._limits("inference", own=True), self._limits("training")
         most = max((row.predicted / row.ran for row in training), default=0)
-        same = [row for row in self.repeated if row in (*self.rows, *self.own)]
-        numbers = {
-            "rule_limits": _number("limits", len(self.outcomes), CPU_TABLE),
-            "rule_networks": _number("networks", len(_networks(self.outcomes)), CPU_TABLE),
-            "own_limits": _number("limits of our networks", len(own), CPU_TABLE),
-            "own_right": _number("limits met", _met(own), CPU_TABLE),
-            "training_limits": _number("limits of training", len(training), CPU_TABLE),
-            "training_met": _number("limits met", _met(training), CPU_TABLE),
-            "training_most": _number("predicted over run", most, CPU_TABLE),
-            "repeated_limits": _number("limits", len(self.repeated), REPEATED_TABLE),
-            "repeated_same": _number("same outcomes", len(same), REPEATED_TABLE, CPU_TABLE),
-            "gpu_networks": _number("networks", len(_networks(self.on_gpu)), GPU_TABLE),
+        every = len(own) + len(self._predicted)
+        same = [row for row in self._repeated if row in self._on_cpu]
+        counts: dict[str, float] = {
+            "rule_limits": len(self._predicted),
+            "rule_networks": len({row.network for row, _ in self._predicted}),
+            "own_limits": len(own),
+            "own_right": sum(row.ran == row.predicted for row in own),
+            "training_limits": len(training),
+            "training_met": sum(row.ran == row.predicted for row in training),
+            "training_most": most,
+            "inference_limits": every,
+            "repeated_same": len(same),
+            "unrepeated": every - len(self._repeated),
         }
         for rule in RULES:
             ratios = self.ratios(rule)
-            for name, count in (
-                ("right", ratios.count(1)),
-                ("over", sum(ratio > 1 for ratio in ratios)),
-                ("most", max(ratios, default=0)),
-            ):
-                if (id := f"{rule}_{name}") in _PRINTED:
-                    numbers[id] = _number(id, count, CPU_TABLE, BASELINES)
-        for mode in ("inference", "training"):
-            on_gpu = [row for row in self.on_gpu if row.mode == mode]
-            numbers[f"gpu_{mode}"] = _number(f"limits of {mode}", len(on_gpu), GPU_TABLE)
-        return numbers
+            counts[f"{rule}_right"] = ratios.count(1)
+            counts[f"{rule}_over"] = sum(ratio > 1 for ratio in ratios)
+            counts[f"{rule}_most"] = max(ratios, default=0)
+        tables = (CPU_TABLE, BASELINES, REPEATED_TABLE)
+        return {id: _number(id, count, *tables) for id, count in counts.items()}
 
-    def shares(self, mode: CallMode) -> list[float]:
+    def shares(self, *modes: CallMode) -> list[float]:
         """Sort the batches that ran on a GPU over the predicted ones."""
-        return sorted(row.ran / row.predicted for row in self.on_gpu if row.mode == mode)
+        return sorted(row.ran / row.predicted for row in self._on_gpu if row.mode in modes)
+
+    def numbers_on_gpu(self) -> dict[str, Quantity]:
+        """Count limits and networks on a GPU."""
+        counts = {f"gpu_{mode}": len(self.shares(mode)) for mode in ("inference", "training")}
+        counts["gpu_networks"] = len({row.network for row in self._on_gpu})
+        return {id: _number(id, count, GPU_TABLE) for id, count in counts.items()}
 
     def shares_on_gpu(self) -> dict[str, Quantity]:
         """Return the least and the median share of the predicted batch that ran on a GPU."""
@@ -191,15 +177,6 @@ class RuleComparison:
             numbers[f"{id}_least"] = _number("least share", shares[0], GPU_TABLE)
             numbers[f"{id}_median"] = _number("median share", median(shares), GPU_TABLE)
         return numbers
-
-
-def _networks(rows: Iterable[RuleOutcome | LimitOfNetwork]) -> set[str]:
-    return {row.network for row in rows}
-
-
-def _met(rows: Iterable[LimitOfNetwork]) -> int:
-    """Count the limits under which the largest batch that ran is the predicted one."""
-    return sum(row.ran == row.predicted for row in rows)
 
 
 def _number(name: str, value: float, *tables: str) -> Quantity:

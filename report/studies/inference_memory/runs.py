@@ -1,20 +1,20 @@
-"""One run of inference_memory: peaks and times of calls, and requests to a GPU's allocator."""
+"""Runs of inference_memory: peaks beside theory, limits, requests to GPUs' allocators, tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer
-from report.core.records.operations import Operator
 from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.quantity.expression import Quantity, absent, exact
-from report.studies.inference_memory import theory
+from report.quantity.operations import largest, smallest
+from report.studies.inference_memory import subject
 from report.studies.inference_memory.subject import (
     NETWORKS,
     OTHERS,
@@ -24,27 +24,23 @@ from report.studies.inference_memory.subject import (
     Limit,
     call_of,
     limit_of,
+    small,
 )
 from report.theory import peaks
-from report.theory.conditions import conditions_of
+from report.theory.conditions import Layout, conditions_of
+from report.theory.fits import Fits
 from report.theory.networks import CapturedNetwork
+from report.theory.reconciliation import Reconciliation, Term
+
+#: A number of a call (of a run).
+Of: TypeAlias = Callable[["Run", Call], Quantity]
 
 #: A workspace of copies differs from their sizes by less than this share.
-SMALL: Final = 1e-3
+_SAME: Final = 1e-3
 #: The axes of maps and of a convolution's weights.
 _MAP_AXES: Final = 4
-
-
-class History(NamedTuple):
-    """Requests to a GPU's allocator in a call.
-
-    ``tensors`` and ``workspace`` are the bytes of the call that are alive at its peak;
-    ``workspaces`` are all workspaces: the number of the operator, and the bytes.
-    """
-
-    tensors: int
-    workspace: int
-    workspaces: tuple[tuple[int, int], ...]
+NO_BYTES = absent("bytes", "B", "no such call was measured")
+NO_RATIO = absent("ratio", "1", "no such call was measured")
 
 
 @dataclass(frozen=True)
@@ -62,32 +58,18 @@ class Run(any_study.Run):
         """Select the calls with these attributes."""
         return tuple(call for call in self.calls if where.items() <= vars(call).items())
 
-    @cached_property
-    def limits(self) -> tuple[Limit, ...]:
-        """Outcomes under limits of memory."""
-        return tuple(filter(None, map(limit_of, self.stored.record.cases)))
-
-    def has_changes(self) -> bool:
-        """Tell whether networks with one allocation changed ran under limits."""
-        return any(limit.change for limit in self.limits)
-
     def time(self, call: Call) -> Quantity:
         """Duration of a call (s)."""
         return self.series("time", call.factors)
 
-    # --------------------------------------------------------------------------------- memory
-
-    def held(self, call: Call, when: str) -> Quantity:
-        """The bytes of live blocks before a call or at its peak; of a GPU as they were asked for.
+    def peak(self, call: Call) -> Quantity:
+        """Most bytes of live blocks in a call, with parameters and input; of a GPU as requested.
 
         Its allocator gives up to 1 MiB more to a block than was asked for.
         """
-        size = "requested" if self.on_gpu else "allocated"
-        return self.repeated(f"{size}_{when}", call.factors)
+        return self.repeated(f"{'requested' if self.on_gpu else 'allocated'}_peak", call.factors)
 
-    def peak(self, call: Call) -> Quantity:
-        """Most bytes allocated during a call, with parameters and input."""
-        return self.held(call, "peak")
+    # ------------------------------------------------------------------------ theory of a call
 
     @cached_property
     def _ran(self) -> dict[Call, tuple[Layer, ...]]:
@@ -97,7 +79,7 @@ class Run(any_study.Run):
     @cached
     def network(self, call: Call) -> CapturedNetwork | Missing:
         """The operators of an eager call; missing where other layers ran than were captured."""
-        return theory.network(call, self._ran.get(call, ()))
+        return subject.operators(call, self._ran.get(call, ()))
 
     @cached
     def predicted(self, call: Call) -> peaks.Peak | Missing:
@@ -117,21 +99,101 @@ class Run(any_study.Run):
         return exact("predicted peak", "B", peak.total, self.file)
 
     @cached
-    def history(self, call: Call) -> History | Missing:
-        """Split the requests to a GPU's allocator in a call into tensors and workspaces.
+    def reconciled(self, *precisions: InferencePrecision) -> dict[Call, Reconciliation]:
+        """Lead theory to the peak of every call that is predicted and measured, term by term."""
+        rows = {}
+        for call in (call for call in self.calls if call.precision in precisions):
+            size, predicted = self.fixed("allocated_peak", call.factors), self.predicted(call)
+            if isinstance(size, Missing) or isinstance(predicted, Missing):
+                continue
+            start, *terms = predicted.terms
+            words = f"{call.image}-{call.batch}-{call.layout}-{call.precision}"
+            rows[call] = Reconciliation(
+                f"peak-{self.key}-{call.network}-{words}",
+                f"Peak memory of {call.network} on {call.batch:,} images, {call.layout}, "
+                f"{call.precision}, {self.label}",
+                "B",
+                start,
+                tuple(terms),
+                Term("Measured", size, "most bytes in live blocks", "the allocator's events"),
+            )
+        return rows
+
+    @property
+    def peaks(self) -> dict[Call, Reconciliation]:
+        """The float32 peaks of a CPU that are both predicted and measured."""
+        return self.reconciled("float32")
+
+    def is_bound(self, call: Call) -> bool:
+        """Tell if a prediction is a lower bound, since some operator has no rule."""
+        return not getattr(self.predicted(call), "complete", True)
+
+    def rests(self, *, bounded: bool) -> list[Quantity]:
+        """Subtract predictions from peaks, either of lower bounds or of all others."""
+        rests: list[Quantity] = []
+        for call, row in self.peaks.items():
+            if not isinstance(row.residual, Missing) and self.is_bound(call) == bounded:
+                rests.append(exact("residual", "B", row.residual, self.file))
+        return rests or [NO_BYTES]
+
+    # --------------------------------------------------------------------------------- limits
+
+    @cached_property
+    def _limits(self) -> tuple[Limit, ...]:
+        return tuple(filter(None, map(limit_of, self.stored.record.cases)))
+
+    def has_limits(self, changed: bool = False) -> bool:
+        """Tell if networks ran under limits, as written or with one allocation changed."""
+        return any(bool(limit.change) == changed for limit in self._limits)
+
+    @cached
+    def limits(self, *, changed: bool = False) -> list[tuple[Limit, Fits]]:
+        """Return the outcomes under limits with the predictions of ``--fits``, sorted.
+
+        ``changed`` selects the networks with one allocation changed instead of the others.
+        """
+        conditions, rows = conditions_of(self.stored.record.environment), []
+        for limit in self._limits:
+            fits = subject.fits(limit, conditions)
+            if not isinstance(fits, Missing) and bool(limit.change) == changed:
+                rows.append((limit, fits))
+        order = NETWORKS.index
+        return sorted(rows, key=lambda row: (order(row[0].network), *row[0].setting[1:]))
+
+    def frontier_ratios(self, change: str) -> dict[Limit, Quantity]:
+        """Divide the largest batch that ran with a change by that without, under each limit."""
+        ran = {limit: exact("largest batch", "1", limit.ran, self.file) for limit in self._limits}
+        plain = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
+        ratios = {}
+        for limit, batch in ran.items():
+            if limit.change == change and limit.ran and limit.setting in plain:
+                ratios[limit] = batch / plain[limit.setting]
+        return ratios
+
+    # --------------------------------------------------------------------- requests on a GPU
+
+    @cached
+    def workspaces(self, call: Call) -> tuple[tuple[int, int], ...] | Missing:
+        """Return the number of the operator and the bytes of every workspace of a call.
 
         Requests that are the tensors of theory, in its order, are tensors; others are workspaces.
         """
         network, events = self.network(call), self.samples("memory_events", call.factors)
-        before = self.samples("memory_events_before", call.factors)
-        owners = self.samples("memory_owners", call.factors)
-        if isinstance(network, Missing):
-            return network
-        for series in (events, before, owners):
-            if isinstance(series, Missing):
-                return series
-        of_call = owners[len(before) :]  # type: ignore[index, arg-type]
-        return _history(zip(events, of_call, strict=True), network, call.batch)  # type: ignore[arg-type]
+        if isinstance(network, Missing) or isinstance(events, Missing):
+            return network if isinstance(network, Missing) else events  # type: ignore[return-value]
+        sizes = network.sizes(call.batch)
+        tensors: list[tuple[int, int]] = []
+        for number, operator in enumerate(network.network.operators):
+            tensors += [(sizes[s], number) for s in operator.allocated if sizes[s]]
+        workspaces, seen, running = [], 0, 0
+        for size in (int(change) for change in events if change > 0):
+            if seen < len(tensors) and size == tensors[seen][0]:
+                running, seen = tensors[seen][1], seen + 1
+            else:
+                workspaces.append((running, size))
+        if seen < len(tensors):
+            return Missing("the allocator's history lacks tensors of theory")
+        return tuple(workspaces)
 
     @cached
     def copies(self, call: Call) -> tuple[int, int, int]:
@@ -139,16 +201,19 @@ class Run(any_study.Run):
 
         A workspace of just copies has the size of input, output and weights together.
         """
-        network, history = self.network(call), self.history(call)
-        if isinstance(network, Missing) or isinstance(history, Missing):
+        network, workspaces = self.network(call), self.workspaces(call)
+        if isinstance(network, Missing) or isinstance(workspaces, Missing):
             return 0, 0, 0
-        convolutions = _convolutions(network)
+        every = enumerate(network.network.operators)
+        convolutions = {number for number, operator in every if operator.base == "convolution"}
         taken = copies = 0
-        for number, size in history.workspaces:
+        for number, size in workspaces:
             if number in convolutions:
-                copied = _copied(network.operator(number, call.batch))
-                taken += size > SMALL * copied
-                copies += abs(size - copied) < SMALL * copied
+                operator = network.operator(number, call.batch)
+                tensors = (*operator.read, *operator.writes)
+                copied = sum(t.bytes for t in tensors if len(t.shape) == _MAP_AXES)
+                taken += size > _SAME * copied
+                copies += abs(size - copied) < _SAME * copied
         return len(convolutions), taken, copies
 
     def correct(self, precision: InferencePrecision) -> Sequence[Any]:
@@ -157,43 +222,95 @@ class Run(any_study.Run):
         scores = self.samples("image_correct", {**factors, "precision": precision})
         return () if isinstance(scores, Missing) else scores
 
+    # ---------------------------------------------------------------------------------- tiles
 
-def _history(
-    events: Iterable[tuple[int, int]], captured: CapturedNetwork, batch: int
-) -> History | Missing:
-    """Match the events of a call, which name their request, with the tensors of theory."""
-    sizes = captured.sizes(batch)
-    predicted: list[tuple[int, int]] = []
-    for number, allocating in enumerate(captured.network.operators):
-        predicted += [(sizes[s], number) for s in allocating.allocated if sizes[s]]
-    alive: dict[int, tuple[int, int]] = {}
-    workspaces: list[tuple[int, int]] = []
-    tensors = workspace = seen = operator = 0
-    most = (0, 0)
-    for change, owner in events:
-        if change > 0:
-            if seen < len(predicted) and change == predicted[seen][0]:
-                operator = predicted[seen][1]
-                alive[owner], seen = (change, 0), seen + 1
-            else:
-                alive[owner] = (0, change)
-                workspaces.append((operator, change))
-        of_tensor, of_workspace = alive[owner] if change > 0 else alive.pop(owner, (-change, 0))
-        sign = 1 if change > 0 else -1
-        tensors, workspace = tensors + sign * of_tensor, workspace + sign * of_workspace
-        most = max(most, (tensors, workspace), key=sum)
-    if seen < len(predicted):
-        return Missing("the allocator's history lacks tensors of theory")
-    return History(*most, tuple(workspaces))
+    def over_whole(
+        self, of: Of, form: str | None = None, tile: int | None = None
+    ) -> list[Quantity]:
+        """Divide a quantity of tiled calls, of one form or size, by that of whole maps."""
+        ratios = []
+        for call in self.chosen(network=SHOWN):
+            if call.tile and form in (None, call.execution) and tile in (None, call.tile):
+                ratios.append(
+                    of(self, call) / of(self, replace(call, execution="eager", tile=None))
+                )
+        return ratios or [NO_RATIO]
 
 
-def _copied(operator: Operator) -> int:
-    """Return the bytes of an operator's maps and weights."""
-    tensors = (*operator.read, *operator.writes)
-    return sum(tensor.bytes for tensor in tensors if len(tensor.shape) == _MAP_AXES)
+class Allocated:
+    """Calls on GPUs whose peak is known, with the first run that measured them."""
 
+    def __init__(self, runs: Sequence[Run]) -> None:
+        """Set the runs; of a call in several of them the first one's peak is used."""
+        self.runs, self.by_call = runs, dict[Call, Run]()
+        self.file = runs[0].file if runs else ""
+        for run in runs:
+            for call in run.chosen(tile=None):
+                if not run.peak(call).missing:
+                    self.by_call.setdefault(call, run)
 
-def _convolutions(captured: CapturedNetwork) -> list[int]:
-    """Return the numbers of the operators that are convolutions."""
-    operators = enumerate(captured.network.operators)
-    return [number for number, operator in operators if operator.base == "convolution"]
+    def peak(
+        self,
+        batch: int,
+        precision: InferencePrecision = "float32",
+        layout: Layout = "contiguous",
+        network: str = SHOWN,
+    ) -> Quantity:
+        """Return the peak of a call (B)."""
+        call = small(network, batch, precision, layout)
+        return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
+
+    def ratio(
+        self,
+        batch: int,
+        precision: InferencePrecision = "float32",
+        layout: Layout = "contiguous",
+        network: str = SHOWN,
+    ) -> Quantity:
+        """Divide the peak of a call by the peak of the contiguous call in float32."""
+        whole = self.peak(batch, network=network)
+        return self.peak(batch, precision, layout, network) / whole
+
+    def most(self, precision: InferencePrecision, layout: Layout) -> Quantity:
+        """Return the largest such ratio of all networks and batches."""
+        ratios: list[Quantity] = []
+        for call in self.by_call:
+            plain = small(call.network, call.batch)
+            if (call.precision, call.layout) == (precision, layout) and plain in self.by_call:
+                ratios.append(self.ratio(call.batch, precision, layout, call.network))
+        return largest(*ratios or [NO_RATIO])
+
+    def lacks_tensors(self) -> list[Quantity]:
+        """Return 1 for each call whose history lacks a captured tensor, else 0."""
+        lacking: list[Quantity] = []
+        for call, run in self.by_call.items():
+            if call.network in NETWORKS:
+                lacks = isinstance(run.workspaces(call), Missing)
+                lacking.append(exact("history without tensors", "1", lacks, run.file))
+        return lacking
+
+    def copies(self, halved: bool, layout: Layout) -> list[Quantity]:
+        """Count workspaces of convolutions, and those of just copies; in one layout.
+
+        Absent without convolutions in float32, or in ``halved`` precision, in this layout.
+        """
+        calls = [
+            (run, call)
+            for call, run in self.by_call.items()
+            if call.layout == layout and (call.precision != "float32") == halved
+        ]
+        counts = [run.copies(call) for run, call in calls]
+        if not any(convolutions for convolutions, *_ in counts):
+            return [absent("workspaces", "1", "no history of a GPU's allocator was recorded")] * 2
+        _, *totals = map(sum, zip(*counts, strict=True))
+        return [exact("workspaces", "1", total, self.file) for total in totals]
+
+    def repeated(self) -> list[Quantity]:
+        """Compare each peak that several GPUs measured: the largest less the smallest."""
+        differences: list[Quantity] = []
+        for call in self.by_call:
+            peaks = [run.peak(call) for run in self.runs]
+            known = [peak for peak in peaks if not peak.missing]
+            if len(known) > 1:
+                differences.append(largest(*known) - smallest(*known))
+        return differences

@@ -1,27 +1,28 @@
-"""Subjects of inference_memory: a call of a network, and a limit of memory."""
+"""Subjects of inference_memory: a call of a network, a limit of memory, and theory of both."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from report.core.errors import StudyError
+from report.core.missing import Missing
+from report.core.records.layers import Layer
 from report.core.records.record import Case, Level
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
-from report.theory.conditions import Layout
+from report.theory.conditions import Conditions, Layout
+from report.theory.fits import Fits, scaled_fits
+from report.theory.network import Theory
+from report.theory.networks import CapturedNetwork, Variant, captured
 
 InferencePrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
-Tiling: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[InferencePrecision, ...]] = get_args(InferencePrecision)
-#: Form of tiling → the part of a network that is tiled by itself, in words.
-TILED: Final[dict[Tiling, str]] = {
-    "tiled_layers": "Each layer",
-    "tiled_blocks": "Each block",
-    "tiled_stages": "Each stage",
-}
+TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
 #: Changes of one allocation under a limit, in words.
 CHANGES: Final = {"in_place": "ReLU in place", "nested": "stages nested"}
 #: Precision and layout of the source's "AMP + AMC".
@@ -38,6 +39,11 @@ NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
 OTHERS: Final = ("CIFAR", "ZFNet")
 #: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
 LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
+
+#: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
+ROOM: Final = 131_072
+#: Blocks of this size (B) and more have pages of their own under a limit.
+MAPPED: Final = 16_384
 
 _NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject of a case → the factors that the case must have.
@@ -81,17 +87,13 @@ def small(
 
 
 class Limit(NamedTuple):
-    """Outcome under a limit of ``mebibytes``: the largest batch that ran, the least that did not.
-
-    No batch ran where ``ran`` is 0.
-    """
+    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did."""
 
     network: str
     image: int
     layout: Layout
     mebibytes: int
     ran: int
-    refused: int
     change: str = ""
 
     @property
@@ -120,13 +122,12 @@ def limit_of(case: Case) -> Limit | None:
     tried = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
     if case.factors.get("subject") != "limit" or 0 not in tried.values():
         return None
+    ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
     network, image, layout, mebibytes = (
         case.factors[name] for name in ("network", "image", "layout", "memory_limit")
     )
-    ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
-    refused = min(int(batch) for batch, ran in tried.items() if not ran)
     change = str(case.factors.get("change", ""))
-    return Limit(network, image, layout, mebibytes, ran, refused, change)  # type: ignore[arg-type]
+    return Limit(network, image, layout, mebibytes, ran, change)  # type: ignore[arg-type]
 
 
 def check_subject(stored: Stored) -> None:
@@ -144,3 +145,18 @@ def check_subject(stored: Stored) -> None:
                     f"data/{stored.file}: cases[{index}].layers: found images {shape}, expected "
                     f"{expected[0]} of {expected[1]} pixels a side; run the experiment again."
                 )
+
+
+def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
+    """Return the operators of an eager call; missing where other layers ran than were captured."""
+    return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
+
+
+@cache
+def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
+    """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
+    variant = Variant(limit.layout, change=limit.change)
+    network = captured(limit.network, limit.image, variant)
+    if isinstance(network, Missing):
+        return network
+    return scaled_fits(network, Theory(network.network, conditions), limit.bytes)
