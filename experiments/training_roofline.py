@@ -3,27 +3,23 @@
 Networks for images of the ImageNet shape are trained on random images by stochastic gradient
 descent with momentum, as in PyTorch's ImageNet example.  Factors:
 
-- ``subject``: ``training`` is steps of training; ``profile`` is steps timed layer by layer.
+- ``subject``: ``training`` is steps of training; ``profile`` is steps timed layer by layer;
+  ``loading`` is steps on images that PyTorch's loader brings.
 - ``network``, ``image`` (pixels a side), ``batch`` (images a step).
 - ``precision``: precision of the arithmetic; weights, gradients and momentum are float32.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
   forward pass and the loss.
 - ``layout``: order of images, maps and weights in memory (NCHW or NHWC).
+- ``files``: shorter side of the loaded files in pixels, ``none`` for images in memory.
 
-A step drops the gradients, goes forward through network and cross entropy, backward, and updates
-the parameters; ReLUs overwrite their input, as torchvision's do.  The images are in memory before
-the step is timed.  Labels are drawn before each step: a network would learn one batch by heart
-within a few steps, and its gradients would vanish.
-
+ReLUs overwrite their input, as torchvision's do.  The images are in memory before a step is timed.
 On a CPU every network is profiled on images of the largest size; on images of the smallest size
 one network is trained over all batches, and every network in each precision and each layout.  On
 a GPU all networks are trained over all batches, and their memory is measured.
 
-``loading`` is steps of training on images that PyTorch's loader brings, on a CPU.  Their factors
-are the ``network`` (``none`` for the loader alone), ``image``, ``batch``, and ``files``, the
-shorter side of the files in pixels (``none`` for images in memory).  One core trains and the
-loader's four workers share the others, as beside a GPU.  Images are so small, and most files so
-large, that this core is about as fast in relation to the loader as a GPU is.
+While loading, one core trains and the loader's four workers share the others, as beside a GPU.
+Images are so small, and most files so large, that this core is about as fast in relation to the
+loader as a GPU is.  The network ``none`` is the loader alone.
 
 On one thread PyTorch computes convolutions of one tap without oneDNN if a batch has fewer than 16
 images (``use_mkldnn`` in Convolution.cpp), so profiles have 16.
@@ -34,6 +30,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -42,13 +39,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments import image_loader
-from experiments.harness import timing
-from experiments.harness.measure import (
-    build_subject,
-    layers_of_case,
-    measure_time,
-    training_step,
-)
+from experiments.harness import measure, timing
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -71,26 +62,18 @@ NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains over all batches.
 SWEPT: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-#: Batch of profiles, and the batch at which the precision varies.
+#: Batch of profiles and of loaded steps, and the batch at which the precision varies.
 WATCHED: Final = 16
 VARIED: Final = {"cpu": 32, "cuda": 128}
 #: Steps of training on loaded images whose times are samples, and those before them.
 LOADED_STEPS: Final = 20
 LOADED_WARMUP: Final = 8
-#: Network, image and files of each case of loading; 16 images a step.
+#: Network, image and files of each case of loading.
 LOADED: Final = (
-    ("none", 32, "320"),
-    ("none", 32, "1080"),
-    ("none", 224, "320"),
-    ("ResNet-18", 32, "none"),
-    ("ResNet-18", 32, "320"),
-    ("ResNet-18", 32, "1080"),
-    ("ResNet-50", 32, "none"),
+    ("none", 32, "320"), ("none", 32, "1080"), ("none", 224, "320"), ("ResNet-18", 32, "none"),
+    ("ResNet-18", 32, "320"), ("ResNet-18", 32, "1080"), ("ResNet-50", 32, "none"),
     ("ResNet-50", 32, "1080"),
-)
-
-
-# ----------------------------------------------------------------------------------------- cases
+)  # fmt: skip
 
 
 def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors, ...]:
@@ -98,33 +81,29 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
     images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
     layouts, precisions = levels["layout"], levels["precision"]
     reference = _nearest(varied, batches)
-    ordered: dict[tuple[Level, ...], None] = {}  # drops repetitions, keeps the order
+    distinct: dict[tuple[Level, ...], None] = {}
     for network in levels["network"]:
         steps: list[tuple[Level, ...]] = []
         if "float32" in precisions:
             large = max(images), _nearest(WATCHED, batches)
-            ordered["profile", network, *large, "float32", "contiguous"] = None
+            distinct["profile", network, *large, "float32", "contiguous"] = None
             if network in swept or not {*swept} & {*levels["network"]}:
                 steps += [(batch, "float32", "contiguous") for batch in batches]
             steps += [(reference, "float32", layout) for layout in layouts]
         steps += [(reference, precision, "contiguous") for precision in precisions]
-        ordered |= {("training", network, min(images), *step): None for step in steps}
+        distinct |= {("training", network, min(images), *step): None for step in steps}
     names = ("subject", "network", "image", "batch", "precision", "layout")
-    every = [dict(zip(names, values, strict=True)) for values in ordered]
-    loaded: Factors = {"subject": "loading", "batch": WATCHED}
+    every: list[Factors] = [dict(zip(names, values, strict=True)) for values in distinct]
+    loading: Factors = {"subject": "loading", "batch": WATCHED}
     for network, image, files in LOADED:
         if network == "none" or network in levels["network"]:
-            every.append({**loaded, "network": network, "image": image, "files": files})
+            every.append({**loading, "network": network, "image": image, "files": files})
     return tuple(case for case in every if case["subject"] in levels["subject"])
 
 
 def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
     """Return the nearest level of the plan, the smaller of two."""
-    distances = [(abs(level - wanted), level) for level in levels]
-    return min(distances)[1]
-
-
-# ------------------------------------------------------------------------------------- measuring
+    return min(levels, key=lambda level: (abs(level - wanted), level))
 
 
 def subject(factors: Factors) -> Subject:
@@ -145,46 +124,42 @@ def subject(factors: Factors) -> Subject:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time steps of training in this process, whole or layer by layer."""
+    """Time steps of training in this process: whole, layer by layer, or on loaded images."""
     if factors["subject"] == "training":
-        return measure_time(STUDY, factors, session)
-    measure = loading if factors["subject"] == "loading" else profile
-    return measure(factors, session)
+        return measure.measure_time(STUDY, factors, session)
+    measured = loading if factors["subject"] == "loading" else profile
+    return measured(factors, session)
 
 
 def loading(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time successive steps with their wait for images, as PyTorch's ImageNet example does."""
-    subject = build_subject(STUDY, factors, session.device)
-    if callable(subject.mode):
-        train = timing.Workload(subject.mode)
+    """Time successive steps with their wait for images, as PyTorch's ImageNet example does.
+
+    A step lasts from the end of the step before to its own, and copies a loaded batch.
+    """
+    built = measure.build_subject(STUDY, factors, session.device)
+    if callable(built.mode):
+        train = timing.Workload(built.mode)
     else:
-        train = training_step(subject, session.device)[1]
-    if factors["files"] == "none":
-        return _in_turn(repeat(subject.inputs), subject.inputs, train)
+        train = measure.training_step(built, session.device)[1]
+    steps = LOADED_WARMUP + LOADED_STEPS
     # More batches than are timed, so that no worker runs out of work before the others.
-    count = LOADED_WARMUP + LOADED_STEPS + 2 * image_loader.WORKERS * image_loader.AHEAD
-    side, image, batch = (int(factors[name]) for name in ("files", "image", "batch"))
-    with image_loader.batches(side, image, batch, count) as loaded:
-        return _in_turn(loaded, subject.inputs, train)
-
-
-def _in_turn(
-    loaded: Iterator[torch.Tensor], inputs: torch.Tensor, train: timing.Workload
-) -> SeriesByQuantity:
-    """Copy each loaded batch into ``inputs`` and train; time each step from the last one's end."""
-    durations, waits, end = [], [], time.perf_counter_ns()
-    for _ in range(LOADED_WARMUP + LOADED_STEPS):
-        begin, images = end, next(loaded)
-        received = time.perf_counter_ns()
-        inputs.copy_(images)
-        train.once()
-        end = time.perf_counter_ns()
-        durations.append((end - begin) / 1e9)
-        waits.append((received - begin) / 1e9)
-    return {
-        "time": tuple(durations[LOADED_WARMUP:]),
-        "loading_time": tuple(waits[LOADED_WARMUP:]),
-    }
+    count = steps + 2 * image_loader.WORKERS * image_loader.AHEAD
+    with ExitStack() as stack:
+        batches: Iterator[torch.Tensor] = repeat(built.inputs)
+        if factors["files"] != "none":
+            side, image, batch = (int(factors[name]) for name in ("files", "image", "batch"))
+            batches = stack.enter_context(image_loader.batches(side, image, batch, count))
+        durations, waits, end = [], [], time.perf_counter_ns()
+        for _ in range(steps):
+            begin, images = end, next(batches)
+            received = time.perf_counter_ns()
+            built.inputs.copy_(images)
+            train.once()
+            end = time.perf_counter_ns()
+            durations.append((end - begin) / 1e9)
+            waits.append((received - begin) / 1e9)
+    timed = {"time": durations, "loading_time": waits}
+    return {name: tuple(series[LOADED_WARMUP:]) for name, series in timed.items()}
 
 
 def profile(factors: Factors, session: Session) -> SeriesByQuantity:
@@ -192,22 +167,23 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
 
     Raises ``MeasurementError`` if a layer does not run once per step in both directions.
     """
-    module, step = training_step(build_subject(STUDY, factors, session.device), session.device)
+    built = measure.build_subject(STUDY, factors, session.device)
+    module, step = measure.training_step(built, session.device)
     step.call()  # allocates the momentum, and touches the memory
-    names = [layer.name for layer in layers_of_case(STUDY, factors)]
+    names = [layer.name for layer in measure.layers_of_case(STUDY, factors)]
     layers = _add_timing_hooks(module, names)
     count = session.protocol.minimum_samples
     short_protocol = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
         series = timing.repeat_calls(step, short_protocol, timing.cpu_clock)
-    for direction, times in layers.items():
-        if incomplete := [name for name in names if len(times[name]) != count]:
-            recorded = f"{len(times[incomplete[0]])} of {count} steps were recorded"
+    for direction, durations in layers.items():
+        if incomplete := [name for name in names if len(durations[name]) != count]:
+            recorded = f"{len(durations[incomplete[0]])} of {count} steps were recorded"
             raise MeasurementError(
                 f"Layer {incomplete[0]} {direction}: {recorded}; the hooks in "
                 "experiments/training_roofline.py cannot time it; add a case for it there."
             )
-        steps = zip(*(times[name] for name in names), strict=True)
+        steps = zip(*(durations[name] for name in names), strict=True)
         series[f"layer_{direction}_time"] = tuple(chain.from_iterable(steps))
     return series
 
@@ -226,8 +202,8 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
     def enter(name: str, *arguments: object) -> None:
         began[name] = time.perf_counter_ns()
 
-    def leave(times: dict[str, list[float]], name: str, *arguments: object) -> None:
-        times[name].append((time.perf_counter_ns() - began[name]) / 1e9)
+    def leave(durations: dict[str, list[float]], name: str, *arguments: object) -> None:
+        durations[name].append((time.perf_counter_ns() - began[name]) / 1e9)
 
     def after_forward(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
         leave(forward, name)
@@ -242,14 +218,21 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
     return {"forward": forward, "backward": backward}
 
 
-# ------------------------------------------------------------------------------------------ plan
-
-
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure no memory on a CPU."""
     return {}
 
 
+# A step takes up to seconds; few steps per process allow more processes.
+_FULL: Final = msgspec.structs.replace(
+    FULL,
+    warmup_calls=1,
+    minimum_samples=2,
+    maximum_samples=10,
+    processes={"retained": 8},
+    budget_s=600.0,
+)
+_FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
@@ -264,15 +247,7 @@ _ON_CPU: Final = Experiment(
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
     plan=Plan(
-        # A step takes up to seconds; few steps per process allow more processes.
-        full=msgspec.structs.replace(
-            FULL,
-            warmup_calls=1,
-            minimum_samples=2,
-            maximum_samples=10,
-            processes={"retained": 8},
-            budget_s=600.0,
-        ),
+        full=_FULL,
         quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
         is_counted=False,
         memory=memory,
@@ -281,7 +256,6 @@ _ON_CPU: Final = Experiment(
         imports=("torch", "torch._dynamo"),
     ),
 )
-_FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})
 _ON_GPU: Final = replace(
     _ON_CPU,
     factors=(

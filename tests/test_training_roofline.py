@@ -95,7 +95,6 @@ EXPECTED: Mapping[str, float] = {
     "t4_small_by_print": BY_RATE / 128 * by_hand(SMALL, 8.1e12, 320e9),
     "t4_heavy_roof": 117 / 64 * by_hand(HEAVY, 8.1e12, 320e9, 64),
     "rtx_light_roof": 752 / 128 * by_hand(LIGHT, CHIP, BUS),
-    "rtx_light_bandwidth": 752 * 472_256_970.75 / BUS,
 }  # fmt: skip
 
 

@@ -284,11 +284,6 @@ class Source:
         roofs = value_of(self.peak(device, clock)), value_of(self.bandwidth(device))
         return theory.least_time(network, batch, *roofs, **model)
 
-    def of_bandwidth(self, case: PrintedRate) -> Quantity:
-        """Divide the traffic per second, summed over the layers, by the bandwidth."""
-        moved = theory.traffic(case.network, case.batch)
-        return case.images * moved / self.bandwidth(case.device)
-
     def corrections(self) -> tuple[Correction, ...]:
         """Mean efficiencies; each also has the corrections of the ones before it.
 

@@ -40,7 +40,6 @@ from report.studies.training_roofline.theory import (
     NETWORKS,
     SMALL,
     SOURCE_BATCH,
-    TrainingPrecision,
     check_subject,
 )
 from report.theory.work import PASSES
@@ -101,16 +100,15 @@ def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quanti
     return ratios[before] / ratios[after]
 
 
-def _of_roof(s: Source, device: str, network: str, by_print: bool = False) -> Quantity:
-    """Compute the share that a network reaches of the roofs of its layers."""
-    return s.of_roof(s.compared(device, network, by_print))
-
-
-def _t4_of_roof(
-    s: Source, network: str = SMALL, by_print: bool = False, **model: object
+def _of_roof(
+    s: Source, device: str, network: str = SMALL, by_print: bool = False, **model: object
 ) -> Quantity:
-    """Compute this share for the T4 at its highest clock, with options of the model."""
-    return s.of_roof(s.compared(T4, network, by_print), "nominal", **model)
+    """Compute the share that a network reaches of the roofs of its layers.
+
+    With options of the ``model`` the clock is the nominal one, which is the T4's highest.
+    """
+    clocks = ("nominal",) if model else ()
+    return s.of_roof(s.compared(device, network, by_print), *clocks, **model)
 
 
 def _fixed_time(s: Source, device: str) -> Quantity:
@@ -211,18 +209,15 @@ def _hardware(s: Source) -> dict[str, Quantity]:
 
 @source.mapping("percent")
 def _shares(s: Source) -> dict[str, Quantity]:
-    bandwidths = {device: s.of_bandwidth(s.compared(device, LIGHT)) for device in GPUS}
     return {
         "t4_small_by_throughput": to_digits(_of_roof(s, T4, SMALL), 3),
         "t4_small_by_print": _of_roof(s, T4, SMALL, by_print=True),
-        "t4_small_once": _t4_of_roof(s, once=True),
-        "t4_small_winograd": _t4_of_roof(s, winograd=PASSES),
-        "t4_small_weights": to_digits(_t4_of_roof(s, winograd=("weight_gradient",)), 3),
+        "t4_small_once": _of_roof(s, T4, once=True),
+        "t4_small_winograd": _of_roof(s, T4, winograd=PASSES),
+        "t4_small_weights": to_digits(_of_roof(s, T4, winograd=("weight_gradient",)), 3),
         "winograd_small": theory.winograd_share(SMALL),
         "winograd_heavy": theory.winograd_share(HEAVY),
         "t4_light_memory": s.memory_share(T4, LIGHT),
-        "t4_light_bandwidth": bandwidths[T4],
-        "rtx_light_bandwidth": bandwidths[RTX],
         "rtx_heavy_roof": _of_roof(s, RTX, HEAVY),
         "rtx_light_roof": _of_roof(s, RTX, LIGHT),
         "t4_heavy_roof": _of_roof(s, T4, HEAVY),
@@ -297,11 +292,7 @@ def _profiled_batch(run: Run) -> Quantity:
     return absent("batch", "1", f"no one batch of all layers on {run.label}")
 
 
-cpu.values(
-    layers_batch=_profiled_batch,
-    cpu_narrow_heavy=partial(Run.narrow_gain, network=HEAVY, image=64, batch=32),
-    cpu_narrow_light=partial(Run.narrow_gain, network=LIGHT, image=64, batch=32),
-)
+cpu.values(layers_batch=_profiled_batch)
 cpu.values(
     "percent",
     dense_share=partial(Run.share, network=HEAVY, kind="3 × 3"),
@@ -339,8 +330,8 @@ def laptop_ahead(s: Source) -> Iterator[Statement]:
 )
 def readings_differ(s: Source) -> Iterator[Statement]:
     for once in (False, True):
-        yield _t4_of_roof(s, once=once) > 1
-        yield _t4_of_roof(s, by_print=True, once=once) < 1
+        yield _of_roof(s, T4, once=once) > 1
+        yield _of_roof(s, T4, by_print=True, once=once) < 1
 
 
 @source.claim(
@@ -348,8 +339,8 @@ def readings_differ(s: Source) -> Iterator[Statement]:
     "roofs, with this tile in the weight gradient alone it reaches them within a hundredth"
 )
 def winograd_suffices(s: Source) -> Iterator[Statement]:
-    yield _t4_of_roof(s, winograd=PASSES) < 1
-    yield _t4_of_roof(s, winograd=("weight_gradient",)).near(1, 0.01)
+    yield _of_roof(s, T4, winograd=PASSES) < 1
+    yield _of_roof(s, T4, winograd=("weight_gradient",)).near(1, 0.01)
 
 
 @beside_source.claim(
@@ -490,23 +481,6 @@ def shares(source: Source) -> Iterator[Dots]:
         series.append(drawn)
     label = "Throughput relative to Equation (1) (%)"
     yield Dots(NETWORKS, tuple(series), label, reference=100.0)
-
-
-@beside_source.figure(height=3.2)
-def memory(pair: tuple[Run, Source]) -> Iterator[Dots]:
-    """Draw the bytes that steps allocate and reserve, a row a case, and the laptop's memory."""
-    run, source = pair
-    rows: dict[str, tuple[str, int, TrainingPrecision]] = {}
-    for network in NETWORKS:
-        rows[f"{network}, {SOURCE_BATCH}, TF32"] = network, SOURCE_BATCH, "tfloat32"
-        for batch in (SOURCE_BATCH, SOURCE_BATCH // 2):
-            rows[f"{network}, {batch}"] = network, batch, "float32"
-    series = []
-    for place, name in enumerate(("allocated", "reserved")):
-        sizes = [run.peak(name, *row) for row in rows.values()]
-        series.append(dot_series(name, sizes, "GB", series=place, hollow=bool(place)))
-    size = value_of(source.memory(RTX)) / GIGA
-    yield Dots(tuple(rows), tuple(series), "Memory of a step (GB)", reference=size)
 
 
 @cpu.figure(height=2.3, wide=True, same_axes=True)
