@@ -20,8 +20,8 @@ from report.core.records.files import read_file
 from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
-from report.paper.prose import Fault, faults, line_of, read_printed
-from report.paper.templating import ANCHORS, Forms, Page, for_template, paper_environment
+from report.paper.prose import FIRST_MARK, MARK, Fault, faults, line_of, read_printed
+from report.paper.templating import ANCHORS, Page, for_template, forms_of, paper_environment
 from report.paper.values import Value
 
 #: Texts of every paper, so that no author can forget them: on edited records and those of --use at
@@ -73,7 +73,7 @@ def render_manuscript(
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has methods such as copy.
-            v=SimpleNamespace(**{id: Forms(value) for id, value in findings.values.items()}),
+            v=SimpleNamespace(**{id: forms_of(value) for id, value in findings.values.items()}),
             tables=for_template([*findings.tables]),
             figures=for_template([*findings.figures]),
             claims=for_template({id: claim.as_json() for id, claim in findings.claims.items()}),
@@ -107,9 +107,12 @@ def _read(template: Path) -> str:
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
-        return content.decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
+    if MARK.search(text):
+        raise TemplateError(f"{place}: found a private character; remove it.")
+    return text
 
 
 def _front_and_body(text: str) -> tuple[str, str]:
@@ -150,7 +153,8 @@ def _check_abstract(head: str, page: Page) -> None:
         return  # reading the source reports it
     headline = [id for id in front.get("headline") or () if id in page.claims]
     decided = {number for id in headline for number in page.claims[id].numbers}
-    for mark in page.marks_in(str(front.get("abstract"))):
+    for char in MARK.findall(str(front.get("abstract"))):
+        mark = page.marks[ord(char) - FIRST_MARK]
         if headline and mark.value and mark.value not in decided:
             raise TemplateError(
                 f"{page.template}:{mark.line}: the abstract prints {mark.value}, which no claim of "

@@ -27,7 +27,7 @@ _TAB: Final = 4
 #: Private characters that are marks, and characters in place of code, formulas and pictures.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
-_MARK: Final = re.compile(f"[{MARKS}]")
+MARK: Final = re.compile(f"[{MARKS}]")
 _NEVER: Final = re.compile("(?!)")
 _APART, _APART_NUMBER = "\ufffc", "\ufffd"
 #: Kinds of text outside paragraphs: their name in messages, and characters unsafe in them.
@@ -50,7 +50,7 @@ _NAME: Final = re.compile(
 )
 #: A unit would turn a name that has a number into a result.
 _UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
-_MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen|lakh|crore)s?|bn|mn|mio)\b"
+_MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
 _FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
 _SPOILED_BEFORE: Final = re.compile(
     rf"(?:[-−‐‑‒+±∓{_APART_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
@@ -69,39 +69,46 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Commands that print something, to which ``_tight`` adds a !, and those that print a space.
-_COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
-_SPACING: Final = re.compile(
-    r"\\(?:[,;:!> ]|(?:q?quad|(?:neg)?(?:thin|med|thick|en)space)(?![A-Za-z]))|~"
-)
-_COEFFICIENT: Final = re.compile(
-    r"(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot!\s*)?(?:[A-Za-z](?![A-Za-z])|\())"
-)
-_INDEX: Final = re.compile(r"(?<=[\w)\]}|'!])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
-_WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*!"
+#: Parts of a formula that print nothing, or space; white space behind a comma separates numbers.
+_UNPRINTED: Final = re.compile(r"\\(?:[,;:!> ]|q?quad(?![A-Za-z]))|~|\{\}|(?<!,)\s+")
+_COEFFICIENT: Final = re.compile(r"(?<![\w.,])\d{1,2}(?=(?:\\cdot)?(?:[A-Za-z](?![A-Za-z])|\())")
+_INDEX: Final = re.compile(r"(?<=[\w)\]}|'])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
+_WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*"
 _IN_LAW: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
 _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
 #: Text allowed in a formula directly before and after a number of the study.
+#: A command has a ! at its end.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
+_COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _LAW_AFTER: Final = re.compile(
-    rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])|(?!\\%|(?:\\cdot!|\\times!)?{_WORDS}\{{\s*{_MULTIPLE})\\"
+    rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])"
+    rf"|(?!\\%|(?:\\cdot|\\times)?{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
 class Mark(NamedTuple):
     """A text of the study in place of which one character is rendered, with its line.
 
-    A ``number`` is a value; another text may begin or end with a digit.  ``rounding`` is how the
-    printed number differs from the value: exact, nearest, up or down.  ``value`` is its id.
+    ``value`` is the id of a number, whose printed form is rounded: exact, nearest, up or down.
+    Another text may begin or end with a digit.
     """
 
     text: str
-    number: bool
     line: int
     rounding: str = "exact"
     value: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Text without its link."""
+        return re.sub(r"\A\[(.*?)\]\(#v-.*", r"\1", self.text, flags=re.DOTALL)
+
+    @property
+    def ends_in_digit(self) -> bool:
+        """True for a number, and for a text with a digit at its end."""
+        return bool(self.value) or _ascii_digits(self.text[-1:]).isdigit()
 
 
 class Fault(NamedTuple):
@@ -143,7 +150,7 @@ def faults(
     Raises ``ValueError`` for a name that could be a result.
     """
     named = _pattern_of(names)
-    hidden = {*_MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
+    hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
         if kind == "attribute":
             yield Fault(f"the attribute {text} could turn numbers around; drop it", text)
@@ -155,7 +162,9 @@ def faults(
                 before, number = text[max(0, start - _AROUND) : start], text[start:end]
                 around = before + text[start : end + _AROUND]
                 yield _typed(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
-        yield from _touched(kind, _tight(text) if kind == "math" else text, marks)
+        printed = _UNPRINTED.sub("", text) if kind == "math" else text
+        for mark in MARK.finditer(printed):
+            yield from _touched(kind, printed, mark, marks)
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
@@ -163,11 +172,18 @@ def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
 
     If no line has the number, a text that an expression ``typed`` may have it.
     """
-    lines, words = source.split("\n"), {*re.findall(r"\w+", fault.around)}
-    printed = [line for text, line in typed if fault.number in text and fault.number not in source]
-    shared = [len(words.intersection(re.findall(r"\w+", line))) for line in lines]
-    weights = [(fault.number in line, n) for line, n in zip(lines, shared, strict=True)]
-    return fault.line or next(iter(printed), weights.index(max(weights)) + 1)
+    if fault.line:
+        return fault.line
+    if fault.number not in source:
+        for text, line in typed:
+            if fault.number in text:
+                return line
+    words = {*re.findall(r"\w+", fault.around)}
+    weights = []
+    for line_text in source.split("\n"):
+        common = words.intersection(re.findall(r"\w+", line_text))
+        weights.append((fault.number in line_text, len(common)))
+    return weights.index(max(weights)) + 1
 
 
 def _pattern_of(names: Iterable[str]) -> re.Pattern[str]:
@@ -188,8 +204,9 @@ def _blank(name: re.Match[str]) -> str:
 
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
     """Yield the numbers of a formula that are not part of a law."""
-    alone = _ALONE.fullmatch(_tight(tex))
-    law = _INDEX.sub("", _tight(tex, coefficient="n"))
+    printed = _UNPRINTED.sub("", tex).replace("{,}", ",")
+    alone = _ALONE.fullmatch(printed)
+    law = _INDEX.sub("", _COEFFICIENT.sub("n", printed))
     numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
     numbers += [char for char in tex if not char.isascii() and _is_numeric(char)]
     for number in numbers:
@@ -201,77 +218,47 @@ def _typed(number: str, around: str, word: str = "") -> Fault:
     return Fault(f"the number {shown} is typed into the prose", around, number)
 
 
-def _tight(tex: str, coefficient: str = r"\g<0>") -> str:
-    """Drop unprinted white space (not behind commas) and empty braces of a formula.
-
-    Each coefficient is replaced by ``coefficient``.
-    """
-    spaced = _COMMAND.sub(r"\g<0>!", _SPACING.sub(" ", tex))
-    text = re.sub(r"(?<!,)\s+", "", _COEFFICIENT.sub(coefficient, spaced))
-    printed: list[str] = []
-    for char in text.replace("{,}", ","):
-        if char == "}" and printed[-1:] == ["{"]:
-            printed.pop()
-        else:
-            printed.append(char)
-    return "".join(printed)
-
-
-def _touched(kind: str, text: str, marks: Sequence[Mark]) -> Iterator[Fault]:
-    """Yield the numbers of the study that the text beside them would change."""
-    for match in _MARK.finditer(text):
-        mark, (start, end) = _mark_of(match[0], marks), match.span()
-        before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
-        if kind == "math":
-            before, after = before.rstrip("{"), after.lstrip("}")
-            spoils = not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after))
-        else:
-            spoils = _spoils_before(before, mark, marks) or _spoils_after(after, mark)
-        shown = re.sub(r"\A\[(.*?)\]\(#v-.*", r"\1", mark.text, flags=re.DOTALL)
-        where, unsafe = _ELSEWHERE.get(kind, ("", _NEVER))
-        if shown != mark.text if kind == "math" and mark.number else unsafe.search(mark.text):
-            form = "math" if kind == "math" else "plain"
-            yield Fault(f"{where} cannot print {shown}; write .{form} of a value", line=mark.line)
-        elif kind == "words" and (bound := _wrong_bound(before, mark)):
-            yield Fault(bound, line=mark.line)
-        elif spoils:
-            beside = _MARK.sub("…", f"{before[-9:]}{shown}{after[:9]}").strip()
-            why = f"the number {shown} reads as another one in «{beside}»; write words around it"
-            yield Fault(why, line=mark.line)
+def _touched(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) -> Iterator[Fault]:
+    """Yield a fault if the ``text`` around the mark at ``match`` would change what it prints."""
+    mark, (start, end) = _mark_of(match[0], marks), match.span()
+    before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+    where, unsafe = _ELSEWHERE.get(kind, ("", _NEVER))
+    is_linked = kind == "math" and mark.value and mark.shown != mark.text
+    if is_linked or (not (kind == "math" and mark.value) and unsafe.search(mark.text)):
+        form = "math" if kind == "math" else "plain"
+        yield Fault(f"{where} cannot print {mark.shown}; write .{form} of a value", line=mark.line)
+    elif kind == "words" and (bound := _wrong_bound(before, mark)):
+        yield Fault(bound, line=mark.line)
+    elif _spoils(kind, before, after, mark, marks):
+        beside = MARK.sub("…", f"{before[-9:]}{mark.shown}{after[:9]}").strip()
+        why = f"the number {mark.shown} reads as another one in «{beside}»; write words around it"
+        yield Fault(why, line=mark.line)
 
 
 def _wrong_bound(before: str, mark: Mark) -> str:
     """Say why a number is no bound although the words before it call it one; empty if it is."""
     words = _BOUND.search(before)
-    if not words or mark.rounding == "exact":
+    if not words or mark.rounding in ("exact", "up" if words["upper"] else "down"):
         return ""
-    upper = words["upper"]
-    if mark.rounding == ("up" if upper else "down"):
-        return ""
-    side, form = ("up", "up_to") if upper else ("down", "from")
+    side, form = ("up", "up_to") if words["upper"] else ("down", "from")
     return f"«{words[1]}» needs a number that is rounded {side}; write .{form} of the value"
 
 
-def _spoils_before(before: str, mark: Mark, marks: Sequence[Mark]) -> bool:
-    """Return True if the words before a number change how it reads."""
-    if not mark.number and not re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
-        return False
-    last = before.rstrip()[-1:]
-    joined = _MARK.match(last) and _ends_in_digit(_mark_of(last, marks))
-    return bool(joined or _SPOILED_BEFORE.search(before) or not _FREE_BEFORE.search(before))
-
-
-def _spoils_after(after: str, mark: Mark) -> bool:
-    """Return True if the words after a number change how it reads."""
-    if not _ends_in_digit(mark):
+def _spoils(kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark]) -> bool:
+    """Return True if the text before or after a number changes how it reads."""
+    if kind == "math":
+        before = _COMMAND.sub(r"\g<0>!", before.rstrip("{"))
+        return not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after.lstrip("}")))
+    if mark.value or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
+        last = before.rstrip()[-1:]
+        joined = MARK.match(last) and _mark_of(last, marks).ends_in_digit
+        if joined or _SPOILED_BEFORE.search(before) or not _FREE_BEFORE.search(before):
+            return True
+    if not mark.ends_in_digit:
         return False
     # A text of the study may be a share without its sign.
-    share = mark.number and _SHARE_AFTER.match(after)
+    share = mark.value and _SHARE_AFTER.match(after)
     return bool(share or _SPOILED_AFTER.match(after) or not _FREE_AFTER.match(after))
-
-
-def _ends_in_digit(mark: Mark) -> bool:
-    return mark.number or _ascii_digits(mark.text[-1:]).isdigit()
 
 
 def _mark_of(char: str, marks: Sequence[Mark]) -> Mark:

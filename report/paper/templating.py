@@ -22,22 +22,20 @@ Its tags print tables and figures with captions, and sentences that depend on cl
     all full and custom runs of the study, whatever the edition, and prints nothing with other data.
     A selector is a device (cpu, gpu), a quantity, or a factor with its level.
 
-A template cannot read attributes with an underscore, change data or compute numbers, so a reviewer
-of a contribution need read only its Python code.  Each text of the study is printed whole, as a
-mark (``prose``); digits in a part of a text count as typed.  Rendering is limited in time and
-characters.
+A template cannot read attributes with an underscore or change data, so a reviewer of a contribution
+need read only its Python code.  Each text of the study is printed whole, as a mark (``prose``);
+digits that a template computes, or takes from a part of a text, count as typed.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from time import monotonic
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any, Final
 
 import jinja2
@@ -51,29 +49,18 @@ from figures.characters import visible
 from report.core.records.coverage import Measured, check_selectors
 from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
-from report.paper.prose import FIRST_MARK, MARKS, Mark
+from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
-from report.paper.values import NOT_MEASURED, Rounding, Value
+from report.paper.values import NOT_MEASURED, Value
 
 #: Parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: Forms in which a template prints a value, names that it cannot set, and nodes that may repeat.
+#: Forms in which a template prints a value.
 _FORMS: Final = ("about", "bare", "from_", "interval", "math", "plain", "range", "up_to")
-_RESERVED: Final = frozenset({"v", "facts", "claims", "tables", "figures", "provenance"})
-_REPEATED: Final = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
-#: Limits on rendering in seconds and characters; a pass of a loop and a character of the source
-#: count as this many characters.
-_TIME_LIMIT_S: Final = 8.0
-_CHARACTERS: Final = 20_000_000
-_PASS: Final = 100
-_READING: Final = 40
-#: The most nodes of a template, which take long to compile.
-_NODES: Final = 20_000
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
-_MARK: Final = re.compile(f"[{MARKS}]")
 #: Private characters, other than marks, at the beginning of a claim's text, and what begins a text
 #: that is no block.
 _FIRST_ANCHOR: Final = 0xE000
@@ -81,6 +68,40 @@ ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
 _IN_LINE: Final = re.compile(rf"[\w\[“*@{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
+
+
+class StudyText(str):
+    """A text of the study, which a template prints whole."""
+
+    is_markdown = False
+
+
+class PrintedNumber(str):
+    """A number of the study in one of its forms, which a template prints whole.
+
+    In its default form, it has the other forms as attributes.
+    """
+
+    _value: Value
+    _form: str
+
+    def __new__(cls, value: Value, form: str = "") -> PrintedNumber:
+        """Print ``value`` in a ``form``; the empty one is its default."""
+        number = super().__new__(cls, getattr(value, form) if form else value)
+        number._value, number._form = value, form
+        return number
+
+    def mark(self, line: int) -> Mark:
+        """Make the mark of the number as printed in a line of the template."""
+        return Mark(str(self), line, self._value.rounding(self._form), self._value.id)
+
+
+def forms_of(value: Value) -> PrintedNumber:
+    """Print a value in its default form, with all others as attributes."""
+    number = PrintedNumber(value)
+    for form in _FORMS:
+        setattr(number, form.rstrip("_"), PrintedNumber(value, form))
+    return number
 
 
 @dataclass
@@ -102,19 +123,14 @@ class Page:
     asides: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines.
     typed: list[tuple[str, int]] = field(default_factory=list)
-    characters: int = 0
-    end: float = field(default_factory=lambda: monotonic() + _TIME_LIMIT_S)
     #: True for each open ``known`` block in which a table or figure is missing.
     lacking: list[bool] = field(default_factory=list)
 
     def mark(self, text: str) -> str:
         """Make a character that stands for ``text`` until the template is rendered."""
-        self.spend(2 * _PASS)
-        if isinstance(text, PrintedNumber):
-            mark = Mark(str(text), True, self.line(), text.rounding, text.value)
-        else:
-            mark = Mark(str(text), False, self.line())
-        self.marks.append(mark)
+        line = self.line()
+        is_number = isinstance(text, PrintedNumber)
+        self.marks.append(text.mark(line) if is_number else Mark(str(text), line))
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:
@@ -127,23 +143,14 @@ class Page:
 
     def with_anchors(self, text: str) -> str:
         """Write the first anchor of each claim as an id, and drop the others."""
-        ids, seen = list(self.claims), set[str]()
-
-        def written(anchor: re.Match[str]) -> str:
-            id = ids[ord(anchor[0]) - _FIRST_ANCHOR]
-            first = id not in seen
-            seen.add(id)
-            return f"[]{{#claim-{id}}}" if first else ""
-
-        return ANCHORS.sub(written, text)
+        for anchor in dict.fromkeys(ANCHORS.findall(text)):
+            id = list(self.claims)[ord(anchor) - _FIRST_ANCHOR]
+            text = text.replace(anchor, f"[]{{#claim-{id}}}", 1).replace(anchor, "")
+        return text
 
     def resolved(self, text: str) -> str:
         """Replace the marks in a text by what they stand for."""
-        return _MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
-
-    def marks_in(self, text: str) -> list[Mark]:
-        """List what the marks in a text stand for."""
-        return [self.marks[ord(char) - FIRST_MARK] for char in _MARK.findall(text)]
+        return MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
 
     def line(self) -> int:
         """Line of the template that is being rendered; 0 if none is."""
@@ -154,12 +161,6 @@ class Page:
                 return int(template.get_corresponding_lineno(frame.f_lineno))
             frame = frame.f_back
         return 0
-
-    def spend(self, characters: int) -> None:
-        """Count printed characters; raises ``TemplateRuntimeError`` over the limits."""
-        self.characters += characters
-        if self.characters > _CHARACTERS or monotonic() > self.end:
-            raise TemplateRuntimeError("the template repeats or prints too much")
 
     def has(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
         """Look up a table or figure; if it is missing, the ``known`` block around it is dropped.
@@ -194,7 +195,6 @@ class PaperTags(Extension):
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """Keep the newline behind an end tag, which Jinja would remove, joining two paragraphs."""
-        self._page.spend(_READING * len(source))
         return _AT_END.sub(r"{%\1 +%}", source)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
@@ -226,9 +226,6 @@ class PaperTags(Extension):
             parts.append(nodes.Keyword(f"{part.value}_", nodes.Name(macro, "load")))
         call = self.call_method(f"_{kind}", [nodes.Const(line), *arguments], parts)
         return [*macros, nodes.CallBlock(call, [], [], body, lineno=line)]
-
-    def _count(self, characters: int) -> None:
-        self._page.spend(characters)
 
     @property
     def _page(self) -> Page:
@@ -327,37 +324,6 @@ class PaperTags(Extension):
         return page.anchored(id, f"{warning} {sentence}")
 
 
-class StudyText(str):
-    """A text of the study, which a template prints whole."""
-
-
-class StudyMarkdown(StudyText):
-    """A text of the study that is markdown."""
-
-
-class PrintedNumber(str):
-    """A number of the study in one of its forms, which a template prints whole."""
-
-    rounding: Rounding
-    #: Id of the value.
-    value: str
-
-    def __new__(cls, value: Value, form: str) -> PrintedNumber:
-        """Print ``value`` in a ``form``; the empty one is its default."""
-        number = super().__new__(cls, getattr(value, form) if form else value)
-        number.rounding = value.rounding(form)
-        number.value = value.id
-        return number
-
-
-class Forms(SimpleNamespace):
-    """A value of the study for templates: its default form, and all others as attributes."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__(**{form.rstrip("_"): PrintedNumber(value, form) for form in _FORMS})
-        self.itself = PrintedNumber(value, "")
-
-
 def for_template(content: Any) -> Any:
     """Convert content of the study for a template: texts and whole numbers to ``StudyText``."""
     if isinstance(content, Mapping):
@@ -376,7 +342,7 @@ class Unknown(jinja2.StrictUndefined):
         name, of = str(self._undefined_name), self._undefined_obj
         if self._undefined_hint or of is jinja2.utils.missing:
             return str(super()._undefined_message)
-        keys = of if isinstance(of, Mapping) else dir(of)
+        keys = of if isinstance(of, Mapping) else getattr(of, "__dict__", ())
         known = [key for key in keys if isinstance(key, str) and not key.startswith("_")]
         near = get_close_matches(name, known, n=3, cutoff=0.5)
         return f"{name} is unknown" + (f"; near it: {', '.join(near)}" if near else "")
@@ -386,8 +352,6 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
     """Jinja's sandbox for templates of papers, which print from ``page``."""
 
     page: Page
-    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-    intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def is_safe_callable(self, obj: Any) -> bool:
         """Allow calls of macros, tags, and methods that read a mapping."""
@@ -397,47 +361,6 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
         owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
         return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
 
-    def _generate(self, source: nodes.Template, *arguments: Any, **options: Any) -> str:
-        """Refuse forbidden nodes and count passes of loops, then compile as Jinja does."""
-        for line, why in _forbidden(source):
-            raise jinja2.TemplateSyntaxError(why, line)
-        tags = self.extensions[PaperTags.identifier]
-        for node in (source, *source.find_all(_REPEATED)):
-            printed = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-            call = tags.call_method("_count", [nodes.Const(_PASS + printed)], lineno=node.lineno)
-            node.body.insert(0, nodes.ExprStmt(call, lineno=node.lineno))  # type: ignore[attr-defined]
-        source.set_environment(self)
-        return super()._generate(source, *arguments, **options)
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Raise ``jinja2.TemplateRuntimeError``, since templates may not compute."""
-        raise jinja2.TemplateRuntimeError(f"the template computes with {operator}")
-
-    def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
-        """Raise the same error for a unary operator."""
-        return self.call_binop(context, operator, arg, None)
-
-
-def _forbidden(source: nodes.Template) -> Iterator[tuple[int, str]]:
-    """Yield line and reason for each node that no template may have."""
-    for count, node in enumerate(source.find_all(nodes.Node)):
-        if count > _NODES:
-            yield node.lineno, "the template is too long"
-        if isinstance(node, nodes.Name) and node.name in _RESERVED and node.ctx != "load":
-            yield node.lineno, f"{node.name} is the study's and cannot be set"
-        # Comparing lists of lists could take forever.
-        items = node.items if isinstance(node, nodes.List | nodes.Tuple) else ()
-        simple = all(
-            isinstance(item, nodes.Const | nodes.Getattr) or getattr(item, "ctx", "") == "store"
-            for item in items
-        )
-        if isinstance(node, nodes.Concat | nodes.Dict) or not simple:
-            kind = "~" if isinstance(node, nodes.Concat) else "a list or mapping of its own"
-            yield node.lineno, f"the template computes with {kind}"
-        text = getattr(node, "value", getattr(node, "data", ""))
-        if isinstance(text, str) and _MARK.search(text):
-            yield node.lineno, "a private character stands in the template"
-
 
 @jinja2.pass_context
 def _printed(context: Context, item: Any) -> Any:
@@ -446,18 +369,16 @@ def _printed(context: Context, item: Any) -> Any:
     Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text.
     """
     page = context.environment.page  # type: ignore[attr-defined]
-    text = item.itself if isinstance(item, Forms) else item
-    if isinstance(text, PrintedNumber | StudyText):
-        return page.mark(text)
-    if isinstance(text, jinja2.Undefined):
-        return text
-    if isinstance(text, int | float):
-        raise TemplateRuntimeError(f"the number {text} is none of the study's values")
-    if not isinstance(text, str):
-        raise TemplateRuntimeError(f"{type(text).__name__} is no text that can be printed")
-    page.spend(len(text))
-    page.typed.append((text, page.line()))
-    return text
+    if isinstance(item, PrintedNumber | StudyText):
+        return page.mark(item)
+    if isinstance(item, jinja2.Undefined):
+        return item
+    if isinstance(item, int | float):
+        raise TemplateRuntimeError(f"the number {item} is none of the study's values")
+    if not isinstance(item, str) or MARK.search(item):
+        raise TemplateRuntimeError(f"{type(item).__name__} is no text that can be printed")
+    page.typed.append((item, page.line()))
+    return item
 
 
 def _study_text(content: Any) -> StudyText:
@@ -467,12 +388,19 @@ def _study_text(content: Any) -> StudyText:
     return content
 
 
-def _md(text: Any) -> StudyMarkdown:
-    return text if isinstance(text, StudyMarkdown) else StudyMarkdown(markdown(_study_text(text)))
+def _md(text: Any) -> StudyText:
+    """Escape a text for markdown, once."""
+    escaped = _study_text(text)
+    if not escaped.is_markdown:
+        escaped = StudyText(markdown(escaped))
+        escaped.is_markdown = True
+    return escaped
 
 
 def _capitalize(text: Any) -> StudyText:
-    return type(_study_text(text))(text.capitalize())
+    capitalized = StudyText(_study_text(text).capitalize())
+    capitalized.is_markdown = text.is_markdown
+    return capitalized
 
 
 def _join(texts: Any, between: str = " ") -> StudyText:
