@@ -28,7 +28,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from figures.panels import Drawing, Panel
+from figures.panels import Drawing
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.store import Stored
@@ -50,15 +50,6 @@ __all__ = ["Content", "Part", "Study", "audit_row"]
 Data = TypeVar("Data")
 Subject = TypeVar("Subject")
 Function = TypeVar("Function", bound=Callable[..., Any])
-Result = TypeVar("Result")
-
-#: Result of a value's function, or of a mapping's: quantities by their ids.
-Numbers: TypeAlias = Quantity | Mapping[str, Quantity]
-#: Result of a claim's function: a comparison, or several that have to hold together.
-Claimed: TypeAlias = Statement | Several | Iterable[Statement | Several]
-#: Cells of a table's rows by heading.  A heading may end with the unit in which its numbers are
-#: printed: ``Time (µs)``.
-Rows: TypeAlias = Iterable[Mapping[str, Content]]
 
 #: Kind of a part → subject of its claims.
 _ABOUT: Final[Mapping[str, str]] = {
@@ -77,34 +68,30 @@ _NOTHING: Final = Statement(absent("comparison", "1", "nothing to compare was re
 
 
 @dataclass(frozen=True)
-class _Declared(Generic[Result]):
-    """A function of one part's subject, with the id by which templates print its result."""
+class _Declared:
+    """A function of one part's subject, with the id by which templates print its result.
+
+    A claim has a ``title`` and ``numbers``; a table or a figure has ``options`` of its layout.
+    """
 
     part: Part[Any]
     id: str
-    function: Callable[[Any], Result]
+    function: Callable[[Any], Any]
     style: Style | None = None
     title: str = ""
-    #: Ids of the values that a claim decides.
     numbers: tuple[str, ...] = ()
-    #: The function returns a mapping of numbers by their ids.
-    mapping: bool = False
-
-    def of(self, data: Any, otherwise: Result) -> Result:
-        """Compute the result for the part's subject in ``data``; ``otherwise`` if it has none."""
-        subject = getattr(data, self.part.name) if self.part.name else data
-        return otherwise if subject is None else self.function(subject)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class _Declarations:
     """Declarations of a study, in the order of its module."""
 
-    values: dict[str, _Declared[Numbers]] = field(default_factory=dict)
-    texts: dict[str, _Declared[Any]] = field(default_factory=dict)
-    claims: dict[str, _Declared[Claimed]] = field(default_factory=dict)
-    tables: dict[str, _Declared[Table | None]] = field(default_factory=dict)
-    figures: dict[str, _Declared[Figure | None]] = field(default_factory=dict)
+    values: dict[str, _Declared] = field(default_factory=dict)
+    texts: dict[str, _Declared] = field(default_factory=dict)
+    claims: dict[str, _Declared] = field(default_factory=dict)
+    tables: dict[str, _Declared] = field(default_factory=dict)
+    figures: dict[str, _Declared] = field(default_factory=dict)
     key_figure: str = ""
 
 
@@ -120,42 +107,25 @@ class Part(Generic[Subject]):
 
     def value(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare a number of the text."""
-
-        def declared(function: Function) -> Function:
-            self.values(style, **{_id(function, "_"): function})
-            return function
-
-        return declared
+        return self._decorator(self._declarations.values, _underscored, style=style)
 
     def values(
         self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
     ) -> None:
         """Declare numbers that functions with names of their own compute, such as methods."""
         for id, function in functions.items():
-            _add(self._declarations.values, _Declared[Numbers](self, id, function, style))
+            _add(self._declarations.values, _Declared(self, id, function, style))
 
     def mapping(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare all numbers of the mapping that a function returns, by their names.
 
         The part must have a subject in every paper, since the function alone tells the names.
         """
-
-        def declared(function: Function) -> Function:
-            place = f"{function.__module__}.{function.__name__}"
-            declaration = _Declared[Numbers](self, place, function, style, mapping=True)
-            _add(self._declarations.values, declaration)
-            return function
-
-        return declared
+        return self._decorator(self._declarations.values, _place, style=style)
 
     def text(self) -> Callable[[Function], Function]:
         """Declare words that are no number, such as the name of a machine; empty without one."""
-
-        def declared(function: Function) -> Function:
-            self.texts(**{_id(function, "_"): function})
-            return function
-
-        return declared
+        return self._decorator(self._declarations.texts, _underscored)
 
     def texts(self, **functions: Callable[[Subject], Any]) -> None:
         """Declare words that functions with names of their own return."""
@@ -169,14 +139,7 @@ class Part(Generic[Subject]):
         that the claim decides; an abstract prints those of its headline claims and no others.
         Without a subject no claim holds.
         """
-
-        def declared(function: Function) -> Function:
-            id = _id(function)
-            claim = _Declared[Claimed](self, id, function, title=title, numbers=numbers)
-            _add(self._declarations.claims, claim)
-            return function
-
-        return declared
+        return self._decorator(self._declarations.claims, _hyphened, title=title, numbers=numbers)
 
     def table(
         self,
@@ -184,55 +147,52 @@ class Part(Generic[Subject]):
         *,
         wide: bool = False,
         digits: Mapping[str, int] = MappingProxyType({}),
-    ) -> Callable[[Callable[[Subject], Rows]], Callable[[Subject], Rows]]:
+    ) -> Callable[[Function], Function]:
         """Declare a table, whose function yields the cells of each row by their headings.
 
+        A heading may end with the unit in which its numbers are printed: ``Time (µs)``.
         ``name`` replaces the function's, which a value may have already.  ``digits`` maps headings
         to significant digits, for columns whose numbers have no interval.
         """
+        options = {"wide": wide, "digits": digits}
 
-        def declared(function: Callable[[Subject], Rows]) -> Callable[[Subject], Rows]:
-            id = f"tbl-{name or _id(function)}"
+        def id_of(function: Callable[..., Any]) -> str:
+            return f"tbl-{name or _hyphened(function)}"
 
-            def table(subject: Subject) -> Table:
-                return table_of(id, tuple(function(subject)), wide=wide, digits=digits)
-
-            _add(self._declarations.tables, _Declared[Table | None](self, id, table))
-            return function
-
-        return declared
+        return self._decorator(self._declarations.tables, id_of, options=options)
 
     def shared_table(self) -> Callable[[Function], Function]:
         """Declare a table with an id of its own, made by shared code, or None."""
-
-        def declared(function: Function) -> Function:
-            place = f"{function.__module__}.{function.__name__}"
-            _add(self._declarations.tables, _Declared[Table | None](self, place, function))
-            return function
-
-        return declared
+        return self._decorator(self._declarations.tables, _place)
 
     def figure(
         self, name: str = "", *, key: bool = False, **size: Any
-    ) -> Callable[[Callable[[Subject], Iterable[Panel]]], Callable[[Subject], Iterable[Panel]]]:
+    ) -> Callable[[Function], Function]:
         """Declare a figure, whose function yields its panels; ``size`` are fields of ``Drawing``.
 
         ``name`` replaces the function's, which a value may have already.
         Lists of papers show the ``key`` figure.
         """
 
-        def declared(
-            function: Callable[[Subject], Iterable[Panel]],
-        ) -> Callable[[Subject], Iterable[Panel]]:
-            id = f"fig-{name or _id(function)}"
-            place = f"{function.__module__}.{function.__name__}"
-
-            def figure(subject: Subject) -> Figure:
-                return Figure(id, Drawing(tuple(function(subject)), place=place, **size))
-
-            _add(self._declarations.figures, _Declared[Figure | None](self, id, figure))
+        def declared(function: Function) -> Function:
+            id, options = f"fig-{name or _hyphened(function)}", size | {"place": _place(function)}
+            _add(self._declarations.figures, _Declared(self, id, function, options=options))
             if key:
                 self._declarations.key_figure = id
+            return function
+
+        return declared
+
+    def _decorator(
+        self,
+        declarations: dict[str, _Declared],
+        id_of: Callable[[Callable[..., Any]], str],
+        **fields: Any,
+    ) -> Callable[[Function], Function]:
+        """Make a decorator that adds a function to ``declarations`` under its id."""
+
+        def declared(function: Function) -> Function:
+            _add(declarations, _Declared(self, id_of(function), function, **fields))
             return function
 
         return declared
@@ -287,8 +247,7 @@ class Study(Part[Data]):
     def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
         """Declare numbers that follow from theory alone."""
         for id, quantity in quantities.items():
-            function = partial(_constant, quantity)
-            _add(self._declarations.values, _Declared[Numbers](self, id, function, style))
+            self.values(style, **{id: partial(_constant, quantity)})
 
     def findings(self, everything: Inputs) -> Findings:
         """Evaluate all declarations on the records that have a role; compare all machines.
@@ -330,15 +289,20 @@ class Study(Part[Data]):
             if value.id in values:
                 raise _declared_twice(value.id)
             values[value.id] = replace(value, sources=inputs.shards(value.sources))
-        tables = {}
-        for table in _results(declared.tables, data, None, kind).values():
+        tables: dict[str, Table] = {}
+        for item, result in _results(declared.tables, data, None, kind):
+            table = (
+                table_of(item.id, tuple(result or ()), **item.options) if item.options else result
+            )
             if table and table.rows:
                 sources = inputs.shards(table.sources) or files
                 tables[table.id] = replace(table, sources=sources)
-        figures = {}
-        for id, figure in _results(declared.figures, data, None, kind).items():
-            if figure and figure.drawing.panels:
-                figures[id] = figure
+        figures: dict[str, Figure] = {}
+        for item, panels in _results(declared.figures, data, (), kind):
+            drawing = Drawing(tuple(panels), **item.options)
+            if drawing.panels:
+                figures[item.id] = Figure(item.id, drawing)
+        texts = {item.id: text for item, text in _results(declared.texts, data, "", kind)}
         # Reconciliations and audits belong to the whole paper, not to one record.
         reconciliations = () if kind else self._reconciliations(data)
         return Findings(
@@ -348,7 +312,7 @@ class Study(Part[Data]):
             claims=self._claims(data, kind),
             reconciliations={r.id: r for r in reconciliations},
             audits=() if kind else tuple(self._audits(data)),
-            facts={"measured": bool(files)} | _results(declared.texts, data, "", kind),
+            facts={"measured": bool(files)} | texts,
             key_figure=declared.key_figure,
         )
 
@@ -356,52 +320,67 @@ class Study(Part[Data]):
         """Judge all claims, or only those on parts of one ``kind``."""
         claims = {}
         no_run = Statement(_NO_RUN, Range())
-        for id, claimed in _results(self._declarations.claims, data, no_run, kind).items():
-            item = self._declarations.claims[id]
-            judged = judge(id, _joined(claimed))
-            claims[id] = replace(
-                judged, title=item.title, about=_ABOUT[item.part.kind], numbers=item.numbers
+        for item, claimed in _results(self._declarations.claims, data, no_run, kind):
+            statement = claimed
+            if not isinstance(claimed, Statement | Several):
+                statements = tuple(claimed)
+                statement = all_of(*statements) if statements else _NOTHING
+            claims[item.id] = replace(
+                judge(item.id, statement),
+                title=item.title,
+                about=_ABOUT[item.part.kind],
+                numbers=item.numbers,
             )
         return claims
 
 
 def _results(
-    declared: Mapping[str, _Declared[Result]], data: Any, otherwise: Result, kind: str
-) -> dict[str, Result]:
-    """Compute each declaration by its id, or only those on parts of one ``kind``."""
-    return {
-        id: item.of(data, otherwise)
-        for id, item in declared.items()
-        if kind in ("", item.part.kind)
-    }
+    declared: Mapping[str, _Declared], data: Any, otherwise: Any, kind: str
+) -> Iterator[tuple[_Declared, Any]]:
+    """Compute each declaration, or only those on parts of one ``kind``.
+
+    The result is ``otherwise`` for a part without a subject in ``data``.
+    """
+    for item in declared.values():
+        if kind in ("", item.part.kind):
+            subject = getattr(data, item.part.name) if item.part.name else data
+            yield item, otherwise if subject is None else item.function(subject)
 
 
-def _values(declared: Mapping[str, _Declared[Numbers]], data: Any, kind: str) -> Iterator[Value]:
+def _values(declared: Mapping[str, _Declared], data: Any, kind: str) -> Iterator[Value]:
     """Evaluate numbers in order; raises ``StudyError`` for a mapping on a part without subject."""
-    for id, result in _results(declared, data, _NO_RUN, kind).items():
-        item = declared[id]
+    for item, result in _results(declared, data, _NO_RUN, kind):
         if isinstance(result, Mapping):
             for name, quantity in result.items():
                 yield declare(name, quantity, item.style)
-        elif item.mapping:
+        elif "." in item.id:
             raise StudyError(
-                f"{id} declares a mapping on {item.part.name}, which these data lack; declare its "
-                "values one by one."
+                f"{item.id} declares a mapping on {item.part.name}, which these data lack; declare "
+                "its values one by one."
             )
         else:
-            yield declare(id, result, item.style)
+            yield declare(item.id, result, item.style)
 
 
 def _constant(quantity: Quantity, data: Any) -> Quantity:
     return quantity
 
 
-def _id(function: Callable[..., Any], separator: str = "-") -> str:
-    """Return a function's name as an id, without outer underscores as in ``not_``."""
-    return function.__name__.strip("_").replace("_", separator)
+def _underscored(function: Callable[..., Any]) -> str:
+    """Return a function's name without outer underscores as in ``not_``."""
+    return function.__name__.strip("_")
 
 
-def _add(declared: dict[str, _Declared[Result]], item: _Declared[Result]) -> None:
+def _hyphened(function: Callable[..., Any]) -> str:
+    return _underscored(function).replace("_", "-")
+
+
+def _place(function: Callable[..., Any]) -> str:
+    """Return module and name of a function, the id of declarations that are not printed by it."""
+    return f"{function.__module__}.{function.__name__}"
+
+
+def _add(declared: dict[str, _Declared], item: _Declared) -> None:
     """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
     if item.id in declared:
         raise _declared_twice(item.id)
@@ -410,14 +389,6 @@ def _add(declared: dict[str, _Declared[Result]], item: _Declared[Result]) -> Non
 
 def _declared_twice(id: str) -> StudyError:
     return StudyError(f"The study declares {id} twice; rename one of the two.")
-
-
-def _joined(claimed: Claimed) -> Statement | Several:
-    """Join several statements to the one that all hold."""
-    if isinstance(claimed, Statement | Several):
-        return claimed
-    statements = tuple(claimed)
-    return all_of(*statements) if statements else _NOTHING
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:

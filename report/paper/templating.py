@@ -129,8 +129,8 @@ class Page:
     def mark(self, text: str) -> str:
         """Make a character that stands for ``text`` until the template is rendered."""
         line = self.line()
-        is_number = isinstance(text, PrintedNumber)
-        self.marks.append(text.mark(line) if is_number else Mark(str(text), line))
+        mark = text.mark(line) if isinstance(text, PrintedNumber) else Mark(str(text), line)
+        self.marks.append(mark)
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:

@@ -77,31 +77,30 @@ class Value:
     @property
     def about_plain(self) -> str:
         """The same as plain text."""
-        value = self.number.value if isinstance(self.number, Estimate) else self.number
-        bimodal = isinstance(self.number, Estimate) and self.number.bimodal
-        if not isinstance(value, float) or bimodal:
-            return self.plain
-        return quantity_text(float(f"{value:.1e}"), self.unit, self.style)
+        return self._in_two_digits()
 
     @property
     def up_to(self) -> str:
         """Number and unit to two significant digits, rounded up."""
-        return self._outward(ROUND_CEILING)
+        return self._linked(self._in_two_digits(ROUND_CEILING))
 
     @property
     def from_(self) -> str:
         """Number and unit to two significant digits, rounded down."""
-        return self._outward(ROUND_FLOOR)
+        return self._linked(self._in_two_digits(ROUND_FLOOR))
 
-    def _outward(self, direction: str) -> str:
+    def _in_two_digits(self, direction: str = "") -> str:
+        """Print two significant digits; whole, missing and bimodal numbers are printed as usual."""
         value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
         if not isinstance(value, float) or not value or bimodal:
-            return str(self)
-        # Twelve digits, so that an error of the arithmetic does not count as an excess.
-        exact = Decimal(f"{value:.11e}")
-        rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - 1)), direction)
-        return self._linked(quantity_text(float(rounded), self.unit, self.style))
+            return self.plain
+        rounded = Decimal(f"{value:.1e}")
+        if direction:
+            # Twelve digits, so that an error of the arithmetic does not count as an excess.
+            exact = Decimal(f"{value:.11e}")
+            rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - 1)), direction)
+        return quantity_text(float(rounded), self.unit, self.style)
 
     def rounding(self, form: str) -> Rounding:
         """Tell in which direction a form may be off; «exact» if it prints the number itself."""
@@ -151,10 +150,10 @@ class Value:
         """Content of the value in ``out/values/<study>.json``."""
         result = self.number
         estimate = result if isinstance(result, Estimate) else None
-        known = None if isinstance(result, Missing) else result
+        number = estimate.value if estimate else result
         return {
             "name": self.name,
-            "number": estimate.value if estimate else known,
+            "number": None if isinstance(number, Missing) else number,
             "unit": self.unit,
             "interval": [estimate.low, estimate.high] if estimate else None,
             "confidence": estimate.level if estimate else None,
