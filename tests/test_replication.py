@@ -230,9 +230,8 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert {len(row) for row in rows.values()} == {len(atlas["machines"])}
     letters = [letter for row in rows.values() for letter in row]
     assert set(letters) <= {"", "A", "C", "U", "N", "D"} and {"", "A"} <= set(letters)
-    assert re.match(r"Replicated on \d+ further machines: ", atlas["line"])
-    counts = [int(n) for n in re.findall(r"(\d+) (?:of|fail|are)", atlas["line"])]
-    assert sum(counts) == len(rows)
+    assert re.match(r"Replicated on \d+ further machines\. ", atlas["line"])
+    assert re.search(r"\d+ the same as in the paper, .*\d+ not measured\.$", atlas["line"])
 
 
 def test_scrambled_samples_lower_the_count() -> None:

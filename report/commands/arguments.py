@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
-from report.core.system.commandline import Parser, positive_count, some_path
+from report.core.system.commandline import Parser
 from report.engine.steps import REPORT, ROOT, BuildRequest, Output
 from report.render import STYLES
 from report.studies import STUDIES
@@ -34,6 +34,45 @@ _EXAMPLES: Final = """\
 examples:
   python build.py conv_scaling --html --explain
   python build.py --check && python build.py --pdf --out print
+"""
+_OPTIONS: Final = f"""
+study  STUDY*  study, or its template (default: all studies)
+inputs and outputs
+--pdf  –  Make PDFs. Without a format: PDFs and pages.
+--html  –  Make HTML pages.
+--docx  –  Make Word documents.
+--engine  auto|latex|typst|quarto [auto]  Make the PDFs with this program. auto is LaTeX if it is
+  complete, else Typst; quarto also makes a website.
+--style  {"|".join(STYLES)}  Print in this style instead of the style of each paper.
+--out  DIR  Write to this folder (default: out, beside build.py).
+--data  DIR  Read records from this folder (default: data, beside build.py).
+--jobs  COUNT  Run up to this many steps at a time (default: one per core, at most 16).
+--use  RECORD...  Use this record in this build, in the role of its machine: latest, a path, or a
+  part of the file name. May be repeated. With --accept the record becomes part of the edition.
+--replicate  RECORD*  Report which claims hold for these records, named as in --use. Without one:
+  for the newest record, or with --data for one of each machine there.
+messages
+-v, --explain  –  Explain why each step runs, and how each record is used.
+-q, --quiet  –  Print errors and requested results only.
+--debug  –  Print the traceback of an error.
+commands, each in place of the build
+--list  –  List the studies, or the first lines of --replicate.
+--dry-run  –  Print what a build would run, and why.
+--check  –  Exit with 1 if an output is stale, a verdict or an audit differs from the pinned one, a
+  number differs although the records are the same, or a result is typed by hand. Writes nothing.
+--accept  –  Pin the present numbers in expected/STUDY.json of the data directory, and write the
+  records of --use to editions.yaml.
+--verify  –  Build twice from nothing and compare every byte.
+--verify-against  FILE  Build the papers of a site, whose MANIFEST.sha256 this is, and say of each
+  file that differs whether its numbers do, its records, or only its bytes.
+--diff  REV? [expected]  Compare the papers with those from a git revision or another data
+  directory; without REV, compare the numbers with the pinned ones.
+--artifact  –  Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for
+  evaluators, and the files by which it is cited.
+--comparison  FILE  Write a page and a report of functions that «experiments compare» measured.
+--watch  –  Build again and reload the page whenever a file changes (see --serve).
+--serve  PORT? [{PORT}]  Serve the pages on 127.0.0.1; 0 is any free port.
+--new  SLUG,TITLE  Write the files of a new study that measures, builds and passes its tests.
 """
 #: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
 _ACTIONS: Final = (
@@ -71,153 +110,10 @@ def _parser() -> Parser:
         "date is built.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "study", nargs="*", metavar="STUDY", help="study, or its template (default: all studies)"
-    )
-    _add_outputs(parser)
-    _add_messages(parser)
-    _add_commands(parser)
+    parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
     parser.set_defaults(**dict.fromkeys(_ACTIONS))
+    parser.set_defaults(out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
     return parser
-
-
-def _add_outputs(parser: Parser) -> None:
-    add = parser.add_argument_group("inputs and outputs").add_argument
-    add("--pdf", action="store_true", help="Make PDFs. Without a format: PDFs and pages.")
-    add("--html", action="store_true", help="Make HTML pages.")
-    add("--docx", action="store_true", help="Make Word documents.")
-    add(
-        "--engine",
-        choices=("auto", "latex", "typst", "quarto"),
-        default="auto",
-        help="Make the PDFs with this program. auto is LaTeX if it is complete, else Typst; quarto "
-        "also makes a website.",
-    )
-    add("--style", choices=STYLES, help="Print in this style instead of the style of each paper.")
-    add(
-        "--out",
-        type=some_path,
-        default=ROOT / "out",
-        metavar="DIR",
-        help="Write to this folder (default: out, beside build.py).",
-    )
-    add(
-        "--data",
-        type=some_path,
-        default=ROOT / "data",
-        metavar="DIR",
-        help="Read records from this folder (default: data, beside build.py).",
-    )
-    add(
-        "--jobs",
-        type=positive_count,
-        default=_JOBS,
-        metavar="COUNT",
-        help="Run up to this many steps at a time (default: one per core, at most 16).",
-    )
-    add(
-        "--use",
-        action="append",
-        default=[],
-        metavar="RECORD",
-        help="Use this record in this build, in the role of its machine: latest, a path, or a part "
-        "of the file name. May be repeated. With --accept the record becomes part of the edition.",
-    )
-    add(
-        "--replicate",
-        nargs="*",
-        metavar="RECORD",
-        help="Report which claims hold for these records, named as in --use. Without one: for the "
-        "newest record, or with --data for one of each machine there.",
-    )
-
-
-def _add_messages(parser: Parser) -> None:
-    add = parser.add_argument_group("messages").add_argument
-    add(
-        "-v",
-        "--explain",
-        action="store_true",
-        help="Explain why each step runs, and how each record is used.",
-    )
-    add("-q", "--quiet", action="store_true", help="Print errors and requested results only.")
-    add("--debug", action="store_true", help="Print the traceback of an error.")
-
-
-def _add_commands(parser: Parser) -> None:
-    group = parser.add_argument_group("commands", "Each replaces the build; use one of them.")
-    _add_checks(group.add_argument)
-    _add_writers(group.add_argument)
-
-
-def _add_checks(add: Callable[..., Any]) -> None:
-    """Declare the commands that compare the build with its data, its pins or another build."""
-    add("--list", action="store_true", help="List the studies, or the first lines of --replicate.")
-    add("--dry-run", action="store_true", help="Print what a build would run, and why.")
-    add(
-        "--check",
-        action="store_true",
-        help="Exit with 1 if an output is stale, a verdict or an audit differs from the pinned "
-        "one, a number differs although the records are the same, or a result is typed by hand. "
-        "Writes nothing.",
-    )
-    add(
-        "--accept",
-        action="store_true",
-        help="Pin the present numbers in expected/STUDY.json of the data directory, and write the "
-        "records of --use to editions.yaml.",
-    )
-    add("--verify", action="store_true", help="Build twice from nothing and compare every byte.")
-    add(
-        "--verify-against",
-        type=some_path,
-        metavar="MANIFEST",
-        help="Build the papers of a site, whose MANIFEST.sha256 this is, and say of each file that "
-        "differs whether its numbers do, its records, or only its bytes.",
-    )
-    add(
-        "--diff",
-        nargs="?",
-        const="expected",
-        metavar="REV",
-        help="Compare the papers with those from a git revision or another data directory; without "
-        "REV, compare the numbers with the pinned ones.",
-    )
-
-
-def _add_writers(add: Callable[..., Any]) -> None:
-    """Declare the commands that serve pages, or write an artifact, a page or a study."""
-    add(
-        "--artifact",
-        action="store_true",
-        help="Write out/artifact/STUDY: the archive of code, records and outputs, the appendix for "
-        "evaluators, and the files by which it is cited.",
-    )
-    add(
-        "--comparison",
-        type=some_path,
-        metavar="RECORD",
-        help="Write a page and a report of functions that «experiments compare» has compared.",
-    )
-    add(
-        "--watch",
-        action="store_true",
-        help="Build again and reload the page whenever a file changes (see --serve).",
-    )
-    add(
-        "--serve",
-        nargs="?",
-        type=int,
-        const=PORT,
-        metavar="PORT",
-        help=f"Serve the pages on 127.0.0.1 (default: {PORT}; 0: any free port).",
-    )
-    add(
-        "--new",
-        nargs=2,
-        metavar=("SLUG", "TITLE"),
-        help="Write the files of a new study that measures, builds and passes its tests.",
-    )
 
 
 def _study(text: str) -> str:

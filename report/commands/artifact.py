@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from report.commands.arguments import request_of
 from report.commands.child import run_build
-from report.commands.console import announcer, say
+from report.commands.console import announcer, say, stage_for
 from report.commands.difference import unpack_revision
 from report.core.errors import RenderError, UsageError, unwritable
 from report.core.records.files import gzipped
@@ -22,7 +22,7 @@ from report.core.records.record import Head
 from report.core.records.store import survey
 from report.core.system.programs import pandoc_path, run
 from report.core.text.escape import latex_source, markdown
-from report.engine.place import only_build, put, stage_in
+from report.engine.place import put
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
 from report.paper.judgements import minutes_of
@@ -50,7 +50,7 @@ def artifact(options: Namespace) -> int:
         raise UsageError("--artifact packs the records of the commit; leave out --data.")
     engine = "typst" if request.engine == "auto" else request.engine
     announce = announcer(quiet=options.quiet)
-    with only_build(request.out, announce), stage_in(request.out) as stage:
+    with stage_for(request.out, announce) as stage:
         code = stage / "code"
         commit, reason = unpack_revision("HEAD", ROOT, code)
         if not (code / "build.py").is_file():

@@ -6,10 +6,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from report.commands.arguments import request_of
-from report.commands.console import announcer, say, shown
-from report.core.errors import RecordError, unwritable
+from report.commands.console import announcer, say, shown, stage_for
+from report.core.errors import RecordError
 from report.core.records.store import Stored, read_attachments, read_record
-from report.engine.place import only_build, put_folder, stage_in
+from report.engine.place import put_folder
 from report.instruments import case_operators
 from report.instruments.comparison import NAME, groups, lines, reasons, verdicts
 from report.render.shell import read_settings, render_template, write_assets
@@ -39,14 +39,11 @@ def comparison(options: Namespace) -> int:
         "comparison.html.j2", read_settings(request.data), root="", scripts=(), **content
     )
     text = "".join(f"- {line}\n" for line in lines(stored.record, files))
-    with only_build(request.out, announcer(quiet=True)), stage_in(request.out) as stage:
-        try:
-            write_assets(stage / NAME)
-            (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
-            report = f"# Functions beside {itself.function}\n\n{text}"
-            (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
-            put_folder(NAME, request.out, stage)
-        except OSError as error:
-            raise unwritable(error) from error
+    with stage_for(request.out, announcer(quiet=True)) as stage:
+        write_assets(stage / NAME)
+        (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
+        report = f"# Functions beside {itself.function}\n\n{text}"
+        (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
+        put_folder(NAME, request.out, stage)
     say(f"Wrote {shown(request.out / NAME / 'index.html')} and report.md")
     return 0

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from report.core.errors import unwritable
+from report.engine.place import only_build, stage_in
 from report.engine.steps import Announce
+
+
+@contextmanager
+def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
+    """Provide an empty folder for new outputs, as the only build that writes to ``out``.
+
+    Raises ``OutputError`` where a file cannot be written.
+    """
+    with only_build(out, announce), stage_in(out) as stage:
+        try:
+            yield stage
+        except OSError as error:
+            raise unwritable(error) from error
 
 
 def announcer(*, quiet: bool, explain: bool = False) -> Announce:

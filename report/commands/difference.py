@@ -20,12 +20,12 @@ from typing import Any, Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
-from report.commands.console import announcer, say, shown
-from report.core.errors import RecordError, unwritable
+from report.commands.console import announcer, say, shown, stage_for
+from report.core.errors import RecordError
 from report.core.text.format import NO_BREAK, Style, quantity_text
 from report.engine.cache import file_digest
 from report.engine.pipeline import build
-from report.engine.place import only_build, put_folder, stage_in
+from report.engine.place import put_folder
 from report.engine.plan import BuildPlan
 from report.engine.steps import Announce, BuildRequest, Failure
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
@@ -94,15 +94,12 @@ def difference(
     below ``request.out`` at once.  Raises ``RidgepointError`` if there are no data to compare with,
     or the page cannot be written.
     """
-    with only_build(request.out, announce), stage_in(request.out) as scratch:
+    with stage_for(request.out, announce) as scratch:
         data, name = find_data(against, request.data, scratch)
         origins = {"old": name, "new": shown(request.data)}
         studies = tuple(_compare_studies(request, data, scratch, announce))
-        try:
-            _write_page(origins, studies, scratch)
-            put_folder("diff", request.out, scratch)
-        except OSError as error:
-            raise unwritable(error) from error
+        _write_page(origins, studies, scratch)
+        put_folder("diff", request.out, scratch)
     return origins, studies
 
 
@@ -191,52 +188,34 @@ def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChan
 
 def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     """List the changes of ``study`` between two folders with its outputs, by kind."""
-    old_values, new_values = _values(study, old), _values(study, new)
+    verdicts, values, texts, figures = [], [], [], []
+    for out in (old, new):
+        content = json.loads((out / f"values/{study}.json").read_text("utf-8"))
+        source, claims = out / "qmd" / study, content["claims"].values()
+        verdicts.append({claim["sentence"]: claim["verdict"] for claim in claims})
+        values.append(content["values"])
+        texts.append((source / f"{study}.qmd").read_text("utf-8"))
+        paths = sorted((source / "figures").glob("*.svg"))
+        figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
     return {
-        "claims": differing(_verdicts(old_values), _verdicts(new_values)),
-        "numbers": value_changes(old_values["values"], new_values["values"]),
-        "places in the text": text_changes(_manuscript(study, old), _manuscript(study, new)),
-        "figures": differing(_figures(study, old), _figures(study, new)),
+        "claims": differing(*verdicts),
+        "numbers": value_changes(*values),
+        "places in the text": text_changes(*texts),
+        "figures": differing(*figures),
     }
-
-
-def _values(study: str, out: Path) -> Mapping[str, Any]:
-    values: Mapping[str, Any] = json.loads((out / f"values/{study}.json").read_text("utf-8"))
-    return values
-
-
-def _verdicts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {claim["sentence"]: claim["verdict"] for claim in values["claims"].values()}
-
-
-def _manuscript(study: str, out: Path) -> str:
-    return (out / f"qmd/{study}/{study}.qmd").read_text("utf-8")
-
-
-def _figures(study: str, out: Path) -> dict[str, str]:
-    """Map the figures of ``study`` to the digests of their SVGs."""
-    paths = sorted((out / f"qmd/{study}/figures").glob("*.svg"))
-    return {path.stem: file_digest(str(path)) or "" for path in paths}
 
 
 def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[ListedChange]:
     """List the numbers that print differently, first those whose intervals do not overlap."""
-    old_texts = {id: _value_text(value) for id, value in old.items()}
-    new_texts = {id: _value_text(value) for id, value in new.items()}
+    texts = ({id: _value_text(value) for id, value in side.items()} for side in (old, new))
     apart, others = [], []
-    for change in differing(old_texts, new_texts):
-        if _intervals_apart(old.get(change.name), new.get(change.name)):
+    for change in differing(*texts):
+        ends = [side[change.name]["interval"] for side in (old, new) if change.name in side]
+        if all(ends) and len(ends) == 2 and max(ends)[0] > min(ends)[1]:
             apart.append(change._replace(note="intervals apart"))
         else:
             others.append(change)
     return apart + others
-
-
-def _intervals_apart(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    if not (old and new and old["interval"] and new["interval"]):
-        return False
-    (old_low, old_high), (new_low, new_high) = old["interval"], new["interval"]
-    return bool(old_high < new_low or new_high < old_low)
 
 
 def _value_text(value: Mapping[str, Any]) -> str:
@@ -264,14 +243,9 @@ def text_changes(old: str, new: str) -> list[ListedChange]:
 
 def _sentences(manuscript: str) -> list[str]:
     sentences: list[str] = []
-    for line in _LINKED.sub(_linked_text, manuscript).splitlines():
-        if text := line.strip():
-            sentences += _SENTENCE.split(text)
+    for line in filter(None, map(str.strip, _LINKED.sub(r"\1", manuscript).splitlines())):
+        sentences += _SENTENCE.split(line.replace("\\", ""))
     return sentences
-
-
-def _linked_text(link: re.Match[str]) -> str:
-    return link[1].replace("\\", "")
 
 
 def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
@@ -304,8 +278,5 @@ def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
         reason = getattr(error, "stderr", None) or str(error).encode()
         return "", " ".join(reason.decode("utf-8", "replace").split())
     with zipfile.ZipFile(archive) as files:  # extracts nothing outside, and makes no link
-        try:
-            files.extractall(target)
-        except OSError as error:
-            raise unwritable(error) from error
+        files.extractall(target)
         return files.comment.decode(), ""

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from report.commands.arguments import request_of
 from report.commands.child import run_build
-from report.commands.console import announcer, say
+from report.commands.console import announcer, say, stage_for
 from report.core.errors import RecordError, RenderError, unwritable
 from report.core.records.files import read_file
 from report.core.system.exchange import install
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
-from report.engine.place import only_build, put_folder, stage_in
+from report.engine.place import put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest
 from report.paper.claims import first_few
 from report.studies import STUDIES
@@ -81,7 +81,7 @@ def build_twice(
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
-    with only_build(request.out, announce), stage_in(request.out) as stage:
+    with stage_for(request.out, announce) as stage:
         outs = [stage / BUILDS_FOLDER / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
         for number, name in enumerate(ENVIRONMENTS):
             announce(f"the {name} build", number / 2, "")
@@ -90,14 +90,11 @@ def build_twice(
         differences: dict[str, str] = {}
         for name in sorted({name for name, _ in digests.items() ^ second_digests.items()}):
             differences[name] = first_difference(outs[0] / name, outs[1] / name)
-        try:
-            (stage / DIGESTS).write_text(digest_lines(digests), "utf-8", newline="\n")
-            if differences:
-                put_folder(BUILDS_FOLDER, request.out, stage)
-            else:
-                install(stage / DIGESTS, request.out / DIGESTS)
-        except OSError as error:
-            raise unwritable(error) from error
+        (stage / DIGESTS).write_text(digest_lines(digests), "utf-8", newline="\n")
+        if differences:
+            put_folder(BUILDS_FOLDER, request.out, stage)
+        else:
+            install(stage / DIGESTS, request.out / DIGESTS)
     return digests, differences
 
 
@@ -167,7 +164,7 @@ def verify_against(options: Namespace) -> int:
         raise RecordError(f"{manifest}: lists no paper of this project; name a site's {DIGESTS}.")
     options.html, options.pdf = True, any(name.endswith(".pdf") for name in published)
     request, announce = request_of(options), announcer(quiet=options.quiet)
-    with only_build(request.out, announce), stage_in(request.out) as stage:
+    with stage_for(request.out, announce) as stage:
         announce("the build to compare", 0.0, "")
         if failure := run_build(request._replace(out=stage / "out"), ROOT):
             raise RenderError(f"--verify-against: the build failed: {failure}")

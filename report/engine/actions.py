@@ -308,8 +308,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
-        key_figure=values["figure"] or ("", "", ""),
-        takeaway=_takeaway(values),
+        key_figure=values["figure"][2] if values["figure"] else "",
     )
 
 

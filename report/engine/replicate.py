@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -18,7 +19,7 @@ from report.engine.gather import Chosen, choose, compute_usable
 from report.engine.steps import is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
-from report.paper.judgements import Replica, compare, letters_of, outcome
+from report.paper.judgements import Replica, compare, letters_of
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
@@ -62,7 +63,7 @@ def compute_report(room: str, data: Path, requested: Sequence[str]) -> tuple[Cho
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
     """The verdict on each claim about a machine, on every machine of ``data``.
 
-    ``line`` counts the claims that hold on all machines which the paper itself does not describe.
+    ``line`` counts the verdicts on all machines which the paper itself does not describe.
     """
     try:
         chosen = choose_for_report(study, data, earlier=paper)
@@ -72,13 +73,16 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper and r.claims]
     decided = compare(others, findings)
-    outcomes = [outcome(judgements) for judgements in decided.values()]
-    holding, contrary = outcomes.count("A"), outcomes.count("C")
-    line = (
-        f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}: {holding} of "
-        f"{len(decided)} claims hold on all that decide them, {contrary} fail on some, and "
-        f"{len(decided) - holding - contrary} are decided on none."
-    )
+    letters = Counter(judgement.letter for group in decided.values() for judgement in group)
+    counts = {
+        "the same as in the paper": letters["A"],
+        "contrary": letters["C"],
+        "undecided": letters["U"],
+        "not measured": letters["N"],
+    }
+    parts = ", ".join(f"{count:,} {words}" for words, count in counts.items())
+    line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. Verdicts on "
+    line += f"{len(decided)} claim{'s' if len(decided) > 1 else ''}: {parts}."
     claims = [
         {"title": judgements[0].claim.title, "letters": letters_of(judgements, replicas)}
         for judgements in compare(replicas, findings).values()

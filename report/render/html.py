@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,6 +39,8 @@ _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 #: A meta element of the head, and the place of the BibTeX entry in the page.
 _META: Final = r'<meta name="{}" content="([^"]*)">'
 _CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
+#: Place of the key figure in the page.
+_UNDER_ABSTRACT: Final = "<!--key-figure-->\n"
 
 #: Folder of the site, relative to the page of a paper.
 _ROOT: Final = "../"
@@ -62,8 +63,7 @@ class Publication:
     pdf: str | None = None
     samples: str | None = None
     replicated: str = ""
-    key_figure: Sequence[str] = ("", "", "")
-    takeaway: str = ""
+    key_figure: str = ""
 
 
 def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
@@ -93,6 +93,7 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
+    page = _with_figure_first(page, publication.key_figure)
     _check_links(page, paper)
     entry = _entry(page, paper, publication)
     page = page.replace(_CITED, _CITED + html.escape(entry, quote=False), 1)
@@ -104,6 +105,14 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     for name, text in {BIBTEX: entry, "index.html": page}.items():
         (target / name).write_text(text, "utf-8", newline="\n")
     return page
+
+
+def _with_figure_first(page: str, id: str) -> str:
+    """Move the key figure from the text to the place under the abstract."""
+    figure = re.search(rf'<figure id="{re.escape(id)}".*?</figure>\n', page, re.DOTALL)
+    if figure is None:
+        return page.replace(_UNDER_ABSTRACT, "", 1)
+    return page.replace(figure[0], "", 1).replace(_UNDER_ABSTRACT, figure[0], 1)
 
 
 def _with_classes(cell: re.Match[str]) -> str:
@@ -167,8 +176,6 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "devices": first_names(publication.devices),
         "replicated": publication.replicated,
         "records": str(publication.records or ""),
-        **dict(zip(("picture", "picture-alt", "picture-id"), publication.key_figure, strict=True)),
-        "takeaway": publication.takeaway,
         "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,
     }
