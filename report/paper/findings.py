@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from report.core.records.editions import Role
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Reported
 from report.core.records.store import Stored, StoredImport
+from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown
 from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
@@ -153,7 +155,19 @@ class Claim:
             "sentence": self.sentence,
             "verdict": self.verdict,
             "because": self.because,
+            "compared": [_compared(*comparison) for comparison in self.compared],
         }
+
+
+def _compared(result: Evaluated, above: float, below: float) -> dict[str, Any]:
+    """Describe a comparison: the number with its interval, and the bounds; None if unknown."""
+    value = result.value if isinstance(result, Estimate) else result
+    return {
+        "number": None if isinstance(value, Missing) else float(value),
+        "interval": [result.low, result.high] if isinstance(result, Estimate) else None,
+        "above": above if math.isfinite(above) else None,
+        "below": below if math.isfinite(below) else None,
+    }
 
 
 @dataclass(frozen=True)

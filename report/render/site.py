@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ _SHORT: Final = 320
 _WORDS_A_MINUTE: Final = 200
 _BETWEEN_WORDS = re.compile(r"(?:<[^>]*>|\s)+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
+#: Ratio of numbers from which a line is logarithmic, and the share of it left free at each end.
+_WIDE, _MARGIN = 10, 0.1
 #: Words that replace a reference outside its paper.
 _NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
 #: Markdown of a sentence → its plain words.  References in brackets are dropped, since they lead
@@ -93,8 +96,8 @@ class SitePaper:
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """Claims, with their titles as ``sentence`` and the ``address`` of it or of the paper."""
-        claims: list[Mapping[str, Any]] = []
+        """Claims in the order of the paper, with title as ``sentence``, ``address`` and picture."""
+        claims: list[dict[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
             places = [f"claim-{id}"]
@@ -104,8 +107,11 @@ class SitePaper:
             for place in reversed(places):
                 if f'id="{place}"' in self.html:
                     address = f"{self.page}#{place}"
-            claims.append({**claim, "sentence": plain_words(words), "address": address})
-        return claims
+            picture = interval_picture(claim.get("compared", ()))
+            added = {"sentence": plain_words(words), "address": address, "picture": picture}
+            claims.append({**claim, **added, "place": self.html.find(f'id="claim-{id}"')})
+        # A claim that only the table of claims states has no place, and comes last.
+        return sorted(claims, key=lambda claim: (claim["place"] < 0, claim["place"]))
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:
@@ -122,6 +128,36 @@ class SitePaper:
 def _in_full(number: float) -> str:
     """Print whole numbers with all digits; rounded, they would seem to differ from the source's."""
     return plain(int(number) if number.is_integer() else number)
+
+
+def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Place the intervals of a claim, and the range in which it holds, on a line from 0 to 1.
+
+    The line is logarithmic where positive numbers differ by more than a factor of ten.  None if no
+    number is known, or if the bounds of the comparisons differ.
+    """
+    known = [part for part in compared if part["number"] is not None]
+    bounds = {(part["above"], part["below"]) for part in known}
+    if len(bounds) != 1:
+        return None
+    above, below = bounds.pop()
+    ends = [bound for bound in (above, below) if bound is not None]
+    for part in known:
+        ends += [part["number"], *(part["interval"] or ())]
+    low, high = min(ends), max(ends)
+    logarithmic = low > 0 and high > _WIDE * low
+    measure = math.log if logarithmic else float
+    start, width = measure(low), measure(high) - measure(low) or 1.0
+
+    def place(number: float) -> float:
+        return round(_MARGIN + (1 - 2 * _MARGIN) * (measure(number) - start) / width, 4)
+
+    lines = []
+    for part in known:
+        first, last = part["interval"] or (part["number"], part["number"])
+        lines.append((place(first), place(part["number"]), place(last)))
+    holds = (0.0 if above is None else place(above), 1.0 if below is None else place(below))
+    return {"holds": holds, "lines": lines}
 
 
 def plain_words(sentence: str) -> str:

@@ -62,6 +62,7 @@ CLAIM = {
     "sentence": "@fig-time has *$2^{3}$*, [4 [3, 5]](#v-a){.value} (@tbl-b).",
     "verdict": "refuted",
     "because": "1",
+    "compared": [{"number": 2.0, "interval": [1.0, 3.0], "above": None, "below": 1.5}],
 }
 AUDIT = {
     "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
@@ -91,7 +92,11 @@ SAID = {
         "Work & memory", "How <fast>?", "It is <slow>.", "2 refuted",
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
-    "claims.html": (">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims"),
+    "claims.html": (
+        # From 1 to 3 over eight tenths of the line; the claim holds below 1.5.
+        '<rect x="0.0" width="30.0"', '<line x1="10.0" x2="90.0"', '<circle cx="50.0"',
+        ">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims",
+    ),
     "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
     "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
     "machines.html": (
@@ -222,6 +227,16 @@ def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
     WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
     assert browser.execute_script("return document.activeElement.matches(arguments[0])", opener)
     assert [each["message"] for each in browser.get_log("browser")] == []
+
+
+@needs_chromium
+def test_a_count_of_verdicts_shows_its_claims_only(browser: webdriver.Chrome, site: Path) -> None:
+    browser.get((site / "claims.html").as_uri())
+    browser.execute_script("document.querySelector('tr.claim .verdict').classList = 'verdict none'")
+    shown = "return document.querySelectorAll('tr.claim:not([hidden])').length"
+    for visible in (1, 2):
+        browser.find_element(By.CSS_SELECTOR, "button.verdict").send_keys(Keys.ENTER)
+        assert browser.execute_script(shown) == visible
 
 
 @needs_chromium

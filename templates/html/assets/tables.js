@@ -66,4 +66,22 @@
     links.prepend(site.copyButton("Copy as CSV", () => csv(table)), " ");
     if (!links.isConnected) scroll.after(links);
   });
+
+  // The counts above a list of claims become buttons; a pressed one leaves the claims it counts.
+  document.querySelectorAll(".claims section").forEach(section => {
+    const counts = [...section.querySelectorAll(".verdicts .verdict")];
+    const rows = [...section.querySelectorAll("tr.claim")];
+    const verdict = shown => [...shown.classList].find(name => name !== "verdict");
+    counts.forEach(count => {
+      const button = element("button", count.className, ...count.childNodes);
+      button.type = "button";
+      button.setAttribute("aria-pressed", "false");
+      count.replaceWith(button);
+      button.addEventListener("click", () => {
+        const chosen = button.getAttribute("aria-pressed") === "false";
+        for (const other of section.querySelectorAll("button.verdict")) other.setAttribute("aria-pressed", String(chosen && other === button));
+        for (const row of rows) row.hidden = chosen && verdict(row.querySelector(".verdict")) !== verdict(button);
+      });
+    });
+  });
 })();
