@@ -8,20 +8,15 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
   ``forward_backward`` is one call with gradients on and ``output.backward(gradient)`` with a fixed
   random gradient, the input requiring its gradient too, as it does inside the network; gradients
   are dropped before each call, so that none is accumulated.
-- ``layout``: how the input, the weights and so the output lie in memory, ``contiguous`` (NCHW) or
-  ``channels_last`` (NHWC), the latter forward only, from batch 16 to 256.
-- ``subject``: ``layer`` for the cases above; ``network`` is one case, the whole network in
-  evaluation mode at batch 1 forward, which records the geometry of all its layers; ``variant`` is
-  the layer with one change, or another layer, measured for memory and executed work, not time.
-- ``variant``: the change (see ``subject``).
+- ``layout``: how tensors lie in memory, ``contiguous`` (NCHW).
 
-Only forward calls are timed, the layer's under every policy of glibc for freed memory: keep it,
-return it by both thresholds or by one of them, and return it while a library records the blocks.
+Only forward calls are timed, under every policy of glibc for freed memory: keep it, return it by
+both thresholds or by one of them, and return it while a library records the blocks.
 
-Further subjects move the batch size from which calls map pages; only ``--set`` selects them:
+Further subjects change the batch size from which calls map pages; only ``--set`` selects them:
 
-- ``cliff``: a ``layer`` at batch sizes around the predicted start of the cliff, after the program
-  has set the trimming ``threshold`` (MiB) of glibc, or has freed a tensor of ``freed`` elements.
+- ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
+  program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
 - ``edge``: the same at many batch sizes around one start.
 - ``cure``: a whole ``network`` on 8 images, for ``inference`` or ``training`` (``mode``), with and
   without such a tensor ``freed`` before.
@@ -36,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import ceil, floor
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -60,26 +55,17 @@ from report.core.records.record import Factors, SeriesByQuantity
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
-CHANNELS_LAST_BATCHES: Final = range(16, 257)
 #: Powers of two, and all batches between 4 and 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: Variant → changed arguments of the layer; the last variant is another layer.
-_CHANGES: Final[dict[str, dict[str, Any]]] = {
-    "no bias": {"bias": False},
-    "padding 1": {"padding": 1},
-    "33 channels": {"out_channels": 33},
-    "depthwise": {"out_channels": 32, "padding": 1, "groups": 32},
-}
-#: The matrix product behind the linear layer takes other kernels for larger batches.
-_VARIED: Final = {**dict.fromkeys(_CHANGES, (1, 2, 8)), "linear 784-10": (1, 2, 8, 64)}
-
 #: Batches that are counted: under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
+_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep")
 
-#: Layers whose cliff is moved, as batches of one image.  Each output is larger than its input, and
-#: the first cliff begins beyond 16 images where a kernel has one tap: below, PyTorch computes such
-#: a convolution on one thread without oneDNN (``use_mkldnn`` in Convolution.cpp).
-MOVED: Final[dict[str, Convolution | Linear]] = {
+#: Layers that are called after a threshold was set, as batches of one image.  Each output is larger
+#: than its input, and the first start lies beyond 16 images where a kernel has one tap: below,
+#: PyTorch computes such a convolution on one thread without oneDNN (``use_mkldnn`` in
+#: Convolution.cpp).
+LAYERS: Final[dict[str, Convolution | Linear]] = {
     "3x3": mnist_conv2(1),
     "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
     "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
@@ -90,21 +76,30 @@ MOVED: Final[dict[str, Convolution | Linear]] = {
 #: Trimming thresholds that are set (MiB), and the elements of the tensor that is freed instead.
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
 FREED: Final = 8_000_000
+#: Layer and trimming threshold (MiB) → batch sizes around the predicted start, 21.7 and 491.5.
+#: Predicted for the convolution: pages in some processes from 22 images on, in all at 33.
+#: Predicted for the linear layer: none below 491, and beyond in some processes at odd batches only
+#: (seen in a trial).  Outputs of even batches are multiples of 64 B, to which PyTorch aligns; what
+#: such a request leaves over stays in glibc's cache of small blocks, so that the output does not
+#: merge with the top of the heap.
+DENSE_BATCHES: Final = {
+    ("3x3", 8): (21, 22, 23, 24, 28, 33),
+    ("linear", 2): (477, *range(490, 496), 541, 738),
+}
 #: Images of a network's call.
-CURED_BATCH: Final = 8
+NETWORK_BATCH: Final = 8
 #: Elements of a freed tensor (0: none) → batch sizes of the layer's calls.  Predicted: without the
 #: tensor pages from 8 images on; with it none up to 160, since glibc keeps two outputs and a copy
 #: of the input of 167 images, and pages again at 256, whose outputs are mapped by themselves.
 SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256))
 #: The same for ResNet-18.  Predicted: pages from 4, 5, 5 and 7 images on, where three outputs of
-#: the first convolution exceed the raised threshold less the reserve (``heap.start_of_network``).
-#: Trials on a busy machine had shown this for 4, 6 and 8 million elements; 5 million were tried
-#: only after this prediction was committed, and agreed.
+#: the first convolution exceed the raised threshold less the reserve
+#: (``heap.network_mapping_start``).  Trials on a busy machine had shown this for 4, 6 and 8 million
+#: elements; 5 million were tried only after this prediction was committed, and agreed.
 SWEPT_NETWORK: Final = {
     0: (4, 8),
     4_000_000: (3, 4),
-    5_000_000: (4, 5),
-    6_000_000: (4, 5),
+    **dict.fromkeys((5_000_000, 6_000_000), (4, 5)),
     FREED: (6, 7, 8),
 }
 #: Calls, and their time, of a case in one process where only pages matter.
@@ -115,52 +110,31 @@ _FEW_CALLS_S: Final = 0.1
 #: so a linear layer, which has one large block, grows the heap in its first dozen calls.  Eight
 #: calls were planned; a trial showed that more are needed.
 _SETTLING: Final = {"linear": 40}
-#: Layer and trimming threshold (MiB) → batch sizes around the predicted start, 21.7 and 491.5.
-#: Predicted for the convolution: pages in some processes from 22 images on, in all at 33.
-#: Predicted for the linear layer: none below 491, and beyond in some processes at odd batches only
-#: (seen in a trial).  Outputs of even batches are multiples of 64 B, to which PyTorch aligns; what
-#: such a request leaves over stays in glibc's cache of small blocks, so that the output does not
-#: merge with the top of the heap.
-EDGES: Final = {
-    ("3x3", 8): (21, 22, 23, 24, 28, 33),
-    ("linear", 2): (477, *range(490, 496), 541, 738),
-}
 #: Options of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List the layer in all valid combinations, the network, and the variants."""
-    batches = levels["batch"]
-    network: Factors = {"subject": "network", "batch": 1, "pass": "forward"}
-    every: list[Factors] = [
-        {"subject": "layer", "batch": batch, "pass": direction, "layout": layout}
-        for layout, direction, batch in product(levels["layout"], levels["pass"], batches)
-        if layout == "contiguous" or (direction == "forward" and batch in CHANNELS_LAST_BATCHES)
-    ]
-    every.append(network)
-    if "forward" in levels["pass"] and "contiguous" in levels["layout"]:
-        alike: Factors = {"pass": "forward", "layout": "contiguous"}
-        every += (
-            {"subject": "variant", "variant": name, "batch": batch, **alike}
-            for name, batch in product(levels["variant"], batches)
-            if batch in _VARIED[str(name)]
-        )
-    every += [*moved_cliffs(levels), *cures(levels), *edges(), *sweeps()]
-    return tuple(case for case in every if case["subject"] in levels["subject"])
+    """List the cases of all chosen subjects."""
+    listed: list[Factors] = []
+    for direction, batch in product(levels["pass"], levels["batch"]):
+        case: Factors = {"subject": "layer", "batch": batch, "pass": direction}
+        listed.append({**case, "layout": "contiguous"})
+    listed += [*threshold_cases(levels), *network_cases(levels), *dense_cases(), *swept_cases()]
+    return tuple(case for case in listed if case["subject"] in levels["subject"])
 
 
-def moved_cliffs(levels: Levels) -> Iterator[Factors]:
+def threshold_cases(levels: Levels) -> Iterator[Factors]:
     """List each layer under each setting at batch sizes around the predicted start."""
     settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
     settings += [{"freed": elements} for elements in levels["freed"]]
     for name, setting in product(levels["layer"], settings):
-        for batch in batches_around_start(MOVED[str(name)], trimming_threshold(setting)):
+        for batch in batches_around_start(LAYERS[str(name)], trimming_threshold(setting)):
             yield {"subject": "cliff", "layer": name, **setting, "batch": batch}
 
 
 def trimming_threshold(factors: Factors) -> int:
-    """Trimming threshold of a moved cliff (B)."""
+    """Trimming threshold of a case (B)."""
     if "freed" in factors:
         return heap.raised_trimming(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
@@ -168,20 +142,20 @@ def trimming_threshold(factors: Factors) -> int:
 
 def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
     """Batch sizes below, at and above the predicted start, in ascending order."""
-    start = heap.start_of_cliff(image, trimming)
-    end = heap.end_of_start(image, trimming)
+    start = heap.mapping_start(image, trimming)
+    end = heap.mapping_end(image, trimming)
     whole = floor(start)
     return tuple(sorted({floor(0.9 * start), whole, whole + 1, ceil(1.06 * start), floor(end) + 1}))
 
 
-def edges() -> Iterator[Factors]:
+def dense_cases() -> Iterator[Factors]:
     """List two layers at many batch sizes around one predicted start."""
-    for (name, mib), batches in EDGES.items():
+    for (name, mib), batches in DENSE_BATCHES.items():
         for batch in batches:
             yield {"subject": "edge", "layer": name, "threshold": mib, "batch": batch}
 
 
-def cures(levels: Levels) -> Iterator[Factors]:
+def network_cases(levels: Levels) -> Iterator[Factors]:
     """List the networks, each without a freed tensor and with it.
 
     Predicted from what calls allocate beyond what stays (3.1 and 4.7 MB of the MNIST CNN, 51 and
@@ -189,13 +163,13 @@ def cures(levels: Levels) -> Iterator[Factors]:
     64 MB, so that no call maps pages but those of ResNet-18's training.
     """
     for name, mode in product(levels["network"], levels["mode"]):
-        case: Factors = {"subject": "cure", "network": name, "mode": mode, "batch": CURED_BATCH}
+        case: Factors = {"subject": "cure", "network": name, "mode": mode, "batch": NETWORK_BATCH}
         yield case
         for elements in levels["freed"]:
             yield {**case, "freed": elements}
 
 
-def sweeps() -> Iterator[Factors]:
+def swept_cases() -> Iterator[Factors]:
     """List the layer and a network over batch sizes, without a freed tensor and with some."""
     for name, swept in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
         for elements, batches in swept.items():
@@ -205,33 +179,28 @@ def sweeps() -> Iterator[Factors]:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build the layer, the network or a variant, on random images."""
-    match factors["subject"]:
-        case "cliff" | "edge":
-            return _moved(factors)
-        case "cure" | "sweep":
-            return _cured(factors)
-        case _:
-            return _varied(factors)
-
-
-def _moved(factors: Factors) -> Subject:
-    """Build a layer whose cliff is moved."""
+    """Build a layer or a network, on random images."""
+    if "network" in factors:
+        return _network(factors)
     import torch
 
-    image = MOVED[str(factors["layer"])]
+    image = LAYERS[str(factors.get("layer", "3x3"))]
     _, channels, *extents = image.input_shape
-    outputs = image.output_shape[1]
     module: torch.nn.Module
     if isinstance(image, Linear):
-        module = torch.nn.Linear(channels, outputs)
+        module = torch.nn.Linear(channels, image.output_shape[1])
     else:
-        module = torch.nn.Conv2d(channels, outputs, image.kernel)
-    return Subject(module, torch.randn(int(factors["batch"]), channels, *extents), name=image.name)
+        module = torch.nn.Conv2d(channels, image.output_shape[1], image.kernel)
+    return Subject(
+        module,
+        torch.randn(int(factors["batch"]), channels, *extents),
+        mode=factors.get("pass", "forward"),  # type: ignore[arg-type]
+        name=image.name,
+    )
 
 
-def _cured(factors: Factors) -> Subject:
-    """Build a network for inference or training."""
+def _network(factors: Factors) -> Subject:
+    """Build a network for inference or training, or the layer alone."""
     import torch
 
     from experiments.networks.catalogue import network
@@ -239,55 +208,25 @@ def _cured(factors: Factors) -> Subject:
 
     mode: Mode = "step" if factors.get("mode") == "training" else "forward"
     module: torch.nn.Module
-    match factors["network"]:
-        case "layer":
-            module, shape = torch.nn.Conv2d(32, 64, 3), (32, 26, 26)
-        case "MNIST CNN":
-            module, shape = mnist_cnn(), (1, 28, 28)
-        case name:
-            module, shape = network(str(name), in_place=True), (3, 224, 224)
+    name = str(factors["network"])
+    if name == "layer":
+        module, shape = torch.nn.Conv2d(32, 64, 3), (32, 26, 26)
+    elif name == "MNIST CNN":
+        module, shape = mnist_cnn(), (1, 28, 28)
+    else:
+        module, shape = network(name, in_place=True), (3, 224, 224)
     return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
 
 
-def _varied(factors: Factors) -> Subject:
-    """Build the layer, the network of which it is a part, or a variant of it."""
-    import torch
-
-    from experiments.networks.chains import mnist_cnn
-
-    name = str(factors.get("variant", factors["subject"]))
-    module: torch.nn.Module
-    shape: tuple[int, ...]
-    match name:
-        case "network":
-            module, shape = mnist_cnn().eval(), (1, 28, 28)
-        case "linear 784-10":
-            module, shape = torch.nn.Linear(784, 10), (784,)
-        case _:
-            layer = mnist_conv2(1)
-            _, channels, *extents = layer.input_shape
-            changes = _CHANGES.get(name, {})
-            arguments = {"out_channels": layer.output_shape[1], "kernel_size": layer.kernel}
-            module = torch.nn.Conv2d(channels, **{**arguments, **changes})
-            shape = (channels, 28, 28) if name == "depthwise" else (channels, *extents)
-    return Subject(
-        module,
-        torch.randn(int(factors["batch"]), *shape),
-        mode=factors["pass"],  # type: ignore[arg-type]
-        layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
-        name="conv2",
-    )
-
-
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a case, except where a cliff is moved."""
+    """Measure the bytes of a case, except where page mapping alone matters."""
     if factors["subject"] in ("cliff", "edge", "sweep"):
         return {}
     return measure_memory(STUDY, factors, session)
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case; where a network's cliff is moved count pages only, else also held memory."""
+    """Time a case of the layer; count the pages of the others, and time some of them too."""
     if factors["subject"] not in _ON_REQUEST:
         return measure_time(STUDY, factors, session)
     _set_memory(factors)
@@ -302,15 +241,16 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         )
         return {"page_faults": sample_times(workload, short, session.device)["page_faults"]}
     series = sample_times(workload, session.protocol, session.device)
-    resident = resident_bytes()
-    return series if resident is None else {**series, "resident_before": (resident,)}
+    if (resident := resident_bytes()) is not None:
+        series = {**series, "resident_before": (resident,)}
+    return series
 
 
 def _set_memory(factors: Factors) -> None:
     """Set glibc's thresholds, or free a tensor that raises them.
 
-    Near a cliff a product comes first, so that the buffers of MKL, which it keeps, lie below all
-    later blocks.
+    Near a predicted start a product comes first, so that the buffers of MKL, which it keeps, lie
+    below all later blocks.
     """
     import torch
 
@@ -328,59 +268,42 @@ def _set_memory(factors: Factors) -> None:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Select policies: all for the contiguous layer's forward calls, none for variants."""
+    """Select policies: all for the layer's forward calls, returned memory for most others."""
     if factors["subject"] == "cure" and "freed" not in factors:
         return ("default", "retained", "jemalloc")
     if factors["subject"] in _ON_REQUEST:
         return ("default",)
-    if factors["pass"] != "forward" or factors["subject"] == "variant":
-        return "none"
-    return "every" if factors.get("layout") == "contiguous" else "main"
+    return "every" if factors["pass"] == "forward" else "none"
 
 
 def is_counted(factors: Factors) -> bool:
-    """Select variants, and the layer at some batches."""
-    if factors["subject"] == "layer":
-        return factors["batch"] in _COUNTED
-    return factors["subject"] == "variant"
+    """Select the layer at some batches."""
+    return factors["subject"] == "layer" and factors["batch"] in _COUNTED
 
 
-_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep")
-_ON_GPU: Final = ("layer", "network", "variant")
 _FACTORS: Final = (
     Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
     Factor("pass", levels=("forward", "forward_backward")),
-    Factor("layout", levels=("contiguous", "channels_last")),
-    Factor("variant", levels=tuple(_VARIED)),
-    Factor("layer", levels=tuple(MOVED)),
+    Factor("layer", levels=tuple(LAYERS)),
     Factor("threshold", levels=THRESHOLDS),
     Factor("freed", levels=(FREED,), any_count=True),
     Factor("network", levels=("MNIST CNN", "ResNet-18")),
     Factor("mode", levels=("inference", "training")),
 )
+_PROCESSES: Final = {
+    "retained": 8,
+    "default": 8,
+    **dict.fromkeys(("mmap_threshold", "trim_threshold", "thresholds", "jemalloc", "traced"), 6),
+}
 _ON_CPU: Final = Experiment(
     subject=subject,
-    factors=(
-        Factor("subject", levels=_ON_GPU, quick=("layer", "network"), on_request=_ON_REQUEST),
-        *_FACTORS,
-    ),
+    factors=(Factor("subject", levels=("layer",), on_request=_ON_REQUEST), *_FACTORS),
     cases=cases,
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
     plan=Plan(
         quick_claims=("Returning freed memory slows a call by more than a tenth",),
-        full=msgspec.structs.replace(
-            FULL,
-            processes={
-                "retained": 8,
-                "default": 8,
-                "mmap_threshold": 6,
-                "trim_threshold": 6,
-                "thresholds": 6,
-                "jemalloc": 6,
-                "traced": 6,
-            },
-        ),
+        full=msgspec.structs.replace(FULL, processes=_PROCESSES),
         quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
         timed_under=timed_under,
         is_counted=is_counted,
@@ -392,7 +315,7 @@ STUDY: Final = replace(
     _ON_CPU,
     on_gpu=replace(
         _ON_CPU,
-        factors=(Factor("subject", levels=_ON_GPU, quick=("layer", "network")), *_FACTORS),
+        factors=(Factor("subject", levels=("layer",)), *_FACTORS),
         # A GPU's counters only replay kernels, so that every case can be counted.
         plan=Plan(quick=_ON_CPU.plan.quick, timed_under=timed_under),
     ),

@@ -18,11 +18,10 @@ from pytest import approx
 
 from experiments.conv_scaling import (
     FREED,
-    MOVED,
+    LAYERS,
     SWEPT_NETWORK,
     cases,
-    edges,
-    sweeps,
+    swept_cases,
     trimming_threshold,
 )
 from experiments.conv_scaling import STUDY as STUDY_RUN
@@ -49,12 +48,12 @@ PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 1024: 95_363}
 EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 1024: 1.25}
 #: By hand: twice the whole pages of a freed tensor, less 128 KiB, over 381,440 B an image, and over
 #: 294,912 B, of which the next whole image exceeds it.
-CURED = {1_000_000: (20, 27), 8_000_000: (167, 217)}
+LAST_AND_ALL = {1_000_000: (20, 27), 8_000_000: (167, 217)}
 #: Slowdown of forward and backward calls, by batch size.
 TRAINED = {64: 1.4, 512: 2.1}
 #: Network and mode → peak of a call beyond what stays (B), time (s), gain after a freed tensor,
 #: under kept memory and with jemalloc, and memory held beyond the default (B).
-CURES = {
+NETWORKS = {
     ("MNIST CNN", "inference"): (3e6, 1e-3, 1.55, 1.6, 1.7, 3e6),
     ("MNIST CNN", "training"): (5e6, 3e-3, 1.3, 1.35, 1.45, 5e6),
     ("ResNet-18", "inference"): (51e6, 0.2, 1.2, 1.25, 1.15, 52e6),
@@ -131,15 +130,15 @@ def trained(batch: int, slower: float) -> Case:
     return msgspec.structs.replace(plain, rounds=tuple(measured))
 
 
-def moved_cases(late: int = 0, below: int = 0, aligned: int = 0) -> list[Case]:
+def threshold_cases(late: int = 0, below: int = 0, aligned: int = 0) -> list[Case]:
     """Layers that map pages from ``late`` images after the predicted start on, and ``below`` it.
 
     The linear layer maps ``aligned`` pages where its output is a multiple of 64 B.
     """
     listed = []
-    for factors in (*cases({**STUDY_RUN.levels(quick=False), "subject": ("cliff",)}), *edges()):
-        image, batch = MOVED[str(factors["layer"])], int(factors["batch"])
-        start = heap.start_of_cliff(image, trimming_threshold(factors)) + late
+    for factors in cases({**STUDY_RUN.levels(quick=False), "subject": ("cliff", "edge")}):
+        image, batch = LAYERS[str(factors["layer"])], int(factors["batch"])
+        start = heap.mapping_start(image, trimming_threshold(factors)) + late
         pages = 900 if batch > start else below
         if factors["layer"] == "linear" and batch % 2 == 0 and batch < 8389:
             pages = aligned
@@ -150,10 +149,10 @@ def moved_cases(late: int = 0, below: int = 0, aligned: int = 0) -> list[Case]:
     return listed
 
 
-def swept_cases(gain: float = 1.8, network: int = 0, end: int = 167) -> list[Case]:
+def cases_over_batches(gain: float = 1.8, network: int = 0, end: int = 167) -> list[Case]:
     """Layer and network whose pages begin as predicted, or ``network`` images later."""
     listed = []
-    for factors in sweeps():
+    for factors in swept_cases():
         batch, elements = int(factors["batch"]), int(factors.get("freed", 0))
         starts = {0: 0, 4_000_000: 3, 5_000_000: 4, 6_000_000: 4, FREED: 6}
         maps = batch > starts[elements] + network
@@ -167,7 +166,7 @@ def swept_cases(gain: float = 1.8, network: int = 0, end: int = 167) -> list[Cas
     return listed
 
 
-def cure_rounds(policy: Policy, time: float, pages: int, held: float = 0) -> list[Round]:
+def network_rounds(policy: Policy, time: float, pages: int, held: float = 0) -> list[Round]:
     """Seven processes that call a network."""
     series = {
         "time": factory.scattered(time, 1e-4),
@@ -177,16 +176,18 @@ def cure_rounds(policy: Policy, time: float, pages: int, held: float = 0) -> lis
     return [factory.round_(n, series, policy=policy) for n in range(1, 8)]
 
 
-def cure_cases(pages: int = 3, slower: float = 1) -> list[Case]:
+def network_cases(pages: int = 3, slower: float = 1) -> list[Case]:
     """Networks that map 2,000 pages a call, and ``pages`` after a tensor was freed."""
     listed = []
-    for (network, mode), (peak, time, gain, kept, jemalloc, held) in CURES.items():
+    for (network, mode), (peak, time, gain, kept, jemalloc, held) in NETWORKS.items():
         plain = {"subject": "cure", "network": network, "mode": mode, "batch": 8}
-        own = cure_rounds("default", time, 2000)
-        own += cure_rounds("retained", time / kept, 0) + cure_rounds("jemalloc", time / jemalloc, 0)
+        own = network_rounds("default", time, 2000)
+        own += network_rounds("retained", time / kept, 0) + network_rounds(
+            "jemalloc", time / jemalloc, 0
+        )
         sizes = measured_bytes(int(peak))
         listed.append(Case(factors=plain, series=sizes, rounds=tuple(own)))
-        freed = tuple(cure_rounds("default", time / gain * slower, pages, held))
+        freed = tuple(network_rounds("default", time / gain * slower, pages, held))
         listed.append(Case(factors={**plain, "freed": FREED}, series=sizes, rounds=freed))
     return listed
 
@@ -227,16 +228,12 @@ def record(
     machine = factory.environment(key, name=f"CPU of {key}", memory_bytes=len(key) * 2**30)
     if cases is None:
         made += [trained(batch, slower) for batch in TRAINED]
-        made += [*moved_cases(), *cure_cases(), *swept_cases()]
+        made += [*threshold_cases(), *network_cases(), *cases_over_batches()]
     return factory.record([*made, disturbed()], machine, peaks=(*peaks[0], *peaks[1:]))
 
 
-def gpu(more: int = 0, allocated: int = 0, additions: int = 0) -> Record:
-    """A GPU that adds and multiplies once an output; one batch size lacks a counter.
-
-    Before the call 1,000 B are requested, which take a block of 1,024 B in a segment of 2 MiB; the
-    output of 16 images takes a segment of 20 MiB.  The arguments are what is counted beyond that.
-    """
+def gpu(more: int = 0) -> Record:
+    """A GPU that adds and multiplies once an output, and ``more``; one batch lacks a counter."""
 
     def counts(batch: int, more: int, *kinds: str) -> dict[str, list[int]]:
         counted = {
@@ -246,18 +243,10 @@ def gpu(more: int = 0, allocated: int = 0, additions: int = 0) -> Record:
         }
         return {f"ncu_fp32_{kind}": [counted[kind] + batch * OUTPUTS] * 2 for kind in kinds}
 
-    output, kinds = 16 * OUTPUT_BYTES, ("additions", "multiplications", "multiply_adds")
-    sums = {"requested": (1_000, 0), "allocated": (1_024, allocated), "reserved": (2**21, 0)}
-    memory = {"memory_events_before": [1_000], "memory_events": [output], "memory_owners": [1, 2]}
-    for name, (before, beyond) in sums.items():
-        after = before + (20 * 2**20 if name == "reserved" else output) + beyond
-        memory |= {f"{name}_before": [before], f"{name}_after": [after], f"{name}_peak": [after]}
-    cases = [factory.case(16, memory={**memory, **counts(16, more, *kinds)})]
+    kinds = ("additions", "multiplications", "multiply_adds")
+    cases = [factory.case(16, memory=counts(16, more, *kinds))]
     cases += [factory.case(32, memory=counts(32, 0, *kinds[1:]))]
     cases += [factory.case(batch, time=[time] * 15) for batch, time in GPU_S.items()]
-    variant = factory.case(4, subject="variant", memory=counts(4, additions, *kinds[:2]))
-    factors = {**variant.factors, "variant": "no bias"}
-    cases += [msgspec.structs.replace(variant, factors=factors)]
     return factory.record(cases, factory.environment("example-100", factory.GPU, name="example"))
 
 
@@ -285,28 +274,27 @@ def second_priced(batch: int) -> float:
 
 
 VALUES: Mapping[str, float] = {
-    "cured_to": CURED[8_000_000][0], "starts": 18, "to_the_image": 18, "start_least": 6,
-    "start_most": 591, "aligned": 11 + 4, "small_gain": 1.55, "small_held": 3e6, "network_to": 6,
+    # Two records with 19 starts each.
+    "last_without_pages": 167, "starts": 38, "to_the_image": 38, "partly": 0, "start_least": 6,
+    "start_most": 591, "aligned": 8, "small_gain": 1.55, "small_held": 3e6, "network_to": 6,
     "large_gain": 1.2, "large_kept": 1.25, "large_jemalloc": 1.15, "raised": 64_004_096,
     "gpu_processes": 1, "gpu_earlier": 6e-5,
-    "late_gain": time_of(16, "retained") * 64 / time_of(1024, "retained"),
-    "trained": 1.4, "trained_large": 2.1, "second_trained": 1.4 / 1.25, "gpu_single": 6e-5,
+    "second_trained": 1.4 / 1.25, "gpu_single": 6e-5,
     "gpu_image": 8e-4 / 1024, "gpu_gain": 6e-5 / (8e-4 / 1024), "reserve_pages": 32,
-    "slows": time_of(64, "retained") / 4 / time_of(16, "retained"),
     "macs": MACS, "parameters": 18_496, "outputs": OUTPUTS, "out_extent": 24, "adds": 1,
     "multiplies": 1, "memory_gap": PARAMETER_BYTES,
     "first": 12, "smallest_compared": 16, "largest_compared": 1024, "gain": gain(),
     "second_gain": gain(slower=1.25), "second_jemalloc": gain("jemalloc", 1.25),
     "mmap_alone": gain("mmap_threshold"), "trim_alone": gain("trim_threshold"),
     "both_raised": 1.06, "batch_gain": time_of(1, "retained") / (time_of(1024, "retained") / 1024),
-    "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2 * 16 * 7 + 2, "disturbed": 1, "replays": 9,
+    "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2 * 16 * 7 + 2, "disturbed": 1,
     "share_kept": 64 * FLOPS_AN_IMAGE / time_of(64, "retained") / PEAK,
     "share_returned": 64 * FLOPS_AN_IMAGE / time_of(64, "default") / PEAK,
     "page_price": PAGE_S, "second_page_price": 3e-6, "threshold": 2 * LEFT_BEHIND,
     "from": (2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES + INPUT_BYTES),
     "always": (2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES),
-    "flat_to": 4, "priced": priced(64),
-    "jemalloc": gain("jemalloc"), "priced_least": min(map(priced, DOUBLED)),
+    "flat_to": 4,
+    "priced_least": min(map(priced, DOUBLED)),
     "priced_most": max(map(priced, DOUBLED)),
     "second_priced_least": min(map(second_priced, DOUBLED)),
     "second_priced_most": max(map(second_priced, DOUBLED)),
@@ -341,6 +329,11 @@ def on(*records: Record, **source: float) -> Inputs:
     return inputs_of(STUDY, *records, source=printing(STUDY, **source))
 
 
+def on_cases(cases: list[Case]) -> Inputs:
+    """Inputs with one record, of these cases and a call of one image."""
+    return on(record(cases=[layer_case(1), *cases]))
+
+
 def other() -> dict[str, dict[str, Inputs]]:
     """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
@@ -349,7 +342,9 @@ def other() -> dict[str, dict[str, Inputs]]:
             "tensor-cores": on(_169869312=169_869_311),
             "profiler-overhead": on(_340918272=340_918_273),
             "compressed-memory": on(_37748736=37_748_735),
-            "uncured-large": on(record(cases=[layer_case(1), *cure_cases(pages=33, slower=1.2)])),
+            "large-network-does-not": on(
+                record(cases=[layer_case(1), *network_cases(pages=33, slower=1.2)])
+            ),
         },
         "refuted": {
             "source-theory": on(_339738624=339_738_625),
@@ -358,20 +353,18 @@ def other() -> dict[str, dict[str, Inputs]]:
             "upper-bound": on(_2359296=16 * OUTPUT_BYTES + PARAMETER_BYTES),
             "gap-is-parameters": on(_2359296=2_359_297),
             "device-work-explained": on(record(), gpu(more=1)),
-            "epilogue": on(record(), gpu(additions=1)),
-            "replays-exact": on(record(), gpu(allocated=512)),
             "executed-exactly": on(strange),
             "both-slower": on(record(), SECOND(slower=gain() / 1.09)),
             "slower": on(record(slower=gain() / 1.09)),
             "one-threshold-fails": on(record(mmap_threshold=1.09)),
             "cliff-predicted": on(without(pages={4: 372})),
             "pages-follow": on(without(pages={64: 5_948})),
-            "start-predicted": on(record(cases=[layer_case(1), *moved_cases(late=2)])),
-            "none-below": on(record(cases=[layer_case(1), *moved_cases(below=33)])),
-            "aligned-linear": on(record(cases=[layer_case(1), *moved_cases(aligned=33)])),
-            "cured-small": on(record(cases=[layer_case(1), *cure_cases(pages=33)])),
-            "layer-cured": on(record(cases=[layer_case(1), *swept_cases(end=159)])),
-            "network-predicted": on(record(cases=[layer_case(1), *swept_cases(network=1)])),
+            "start-predicted": on_cases(threshold_cases(late=2)),
+            "between-predictions": on_cases(threshold_cases(below=33)),
+            "aligned-linear": on_cases(threshold_cases(aligned=33)),
+            "small-network-gains": on_cases(network_cases(pages=33)),
+            "layer-keeps-memory": on_cases(cases_over_batches(end=159)),
+            "network-predicted": on_cases(cases_over_batches(network=1)),
         },
     }
 
@@ -422,23 +415,23 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
     settings: list[dict[str, Any]] = [{"threshold": 2**n} for n in range(1, 6)]
     settings.append({"freed": 8_000_000})
     full_plan = STUDY_RUN.levels(quick=False)
-    assert {c["subject"] for c in cases(full_plan)} == {"layer", "network", "variant"}
+    assert {c["subject"] for c in cases(full_plan)} == {"layer"}
     listed = cases({**full_plan, "subject": ("cliff",)})
     for layer, starts in STARTS.items():
-        image = MOVED[layer]
+        image = LAYERS[layer]
         for setting, start in zip(settings, starts, strict=True):
             trimming = trimming_threshold(setting)
-            assert heap.start_of_cliff(image, trimming) == approx(start, abs=0.005)
+            assert heap.mapping_start(image, trimming) == approx(start, abs=0.005)
             alike = {"subject": "cliff", "layer": layer, **setting}
             batches = [c["batch"] for c in listed if alike.items() <= c.items()]
             assert {int(start), int(start) + 1} < {*batches}
-            assert min(batches) < int(start) and max(batches) > heap.end_of_start(image, trimming)
+            assert min(batches) < int(start) and max(batches) > heap.mapping_end(image, trimming)
     stem = square_convolution("conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
     for elements, batches in SWEPT_NETWORK.items():
         if elements:
-            start = int(heap.start_of_network(stem, heap.raised_trimming(elements)))
+            start = int(heap.network_mapping_start(stem, heap.raised_trimming(elements)))
             assert {start, start + 1} <= {*batches}
-    ends = [heap.end_of_start(MOVED[layer], 2**21) for layer in STARTS]
+    ends = [heap.mapping_end(LAYERS[layer], 2**21) for layer in STARTS]
     assert ends == approx([6.67, 22.72, 13.33, 491.52], abs=0.005)
     # Twice 32,002,048 B less 128 KiB is 63,873,024 B.
     peaks = (63_873_023, 63_873_024)
@@ -454,7 +447,7 @@ def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> Non
     (program,) = blocks(paper(STUDY), "python")
     printed = {"4 0": False, "16 0": True, "16 8000000": False}
     further: dict[str, bool] = {}
-    for elements, (last, first) in CURED.items():
+    for elements, (last, first) in LAST_AND_ALL.items():
         further |= {f"{last} {elements}": False, f"{first} {elements}": True}
     commands = [["-c", program, *run.split()] for run in printed]
     commands.append(["-c", EACH_IN_A_PROCESS, program, *further])

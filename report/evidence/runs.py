@@ -6,11 +6,12 @@ outcomes, medians, intervals and ceilings alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
@@ -27,6 +28,7 @@ from report.theory.work import flops, forward_macs
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
 CaseFactors: TypeAlias = Mapping[str, Level]
+_DIGEST: Final = re.compile("[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
@@ -299,6 +301,15 @@ def described(quantity: str, factors: CaseFactors) -> str:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def machine_id(environment: Environment) -> str:
+    """Identify a machine by its label and the digest of its hardware, with which a key ends.
+
+    The key of one machine has changed with the name of its processor; old keys have no digest.
+    """
+    digest = environment.key.rsplit("-", 1)[-1]
+    return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
 def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from report.core.records.store import Stored
 from report.core.text.escape import markdown
 from report.core.text.format import quantity_text
 from report.evidence.ceilings import in_binary
-from report.evidence.runs import Run, labels
+from report.evidence.runs import Run, labels, machine_id
 from report.instruments import gates
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.plots import dot_series
@@ -168,9 +168,18 @@ class MeasuredMachine(NamedTuple):
 def with_all_machines(
     findings: Findings, everything: Inputs, detailed: Inputs, comparison: MachineComparison[Any]
 ) -> Findings:
-    """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``."""
-    labelled = zip(everything.records, labels(everything.records), strict=True)
-    machines = in_order(measure(stored, label, comparison) for stored, label in labelled)
+    """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``.
+
+    A machine counts once, by its first record.
+    """
+    by_machine: dict[str, Stored] = {}
+    for stored in (*detailed.records, *everything.records):
+        by_machine.setdefault(machine_id(stored.record.environment), stored)
+    records = tuple(by_machine.values())
+    labelled = zip(records, labels(records), strict=True)
+    machines = in_order(
+        measure(stored, _by_day(stored, label), comparison) for stored, label in labelled
+    )
     known = [machine for machine in machines if machine.height > _UNKNOWN]
     in_roles = {stored.file for stored in detailed.records}
     few = [machine for machine in machines if machine.file in in_roles]
@@ -199,6 +208,12 @@ def with_all_machines(
         figures={**findings.figures, **figures},
         facts={**findings.facts, "comparison": compared},
     )
+
+
+def _by_day(stored: Stored, label: str) -> str:
+    """Replace the key in a label, which says nothing to readers, by the day of the run."""
+    record = stored.record
+    return label.replace(f"({record.environment.key})", f"(run of {record.started[:10]})")
 
 
 def in_order(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:

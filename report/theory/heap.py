@@ -46,7 +46,7 @@ def raised_trimming(elements: int) -> int:
     return 2 * round_up(4 * elements + HEADER, PAGE)
 
 
-def start_of_cliff(image: Layer, trimming: int) -> float:
+def mapping_start(image: Layer, trimming: int) -> float:
     """Batch size (in images, not rounded) from which calls map pages; ``image`` is a batch of one.
 
     ``trimming`` is the trimming threshold (B).  No mapping threshold is above 32 MiB.
@@ -55,7 +55,7 @@ def start_of_cliff(image: Layer, trimming: int) -> float:
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
-def start_of_network(first: Convolution, trimming: int) -> float:
+def network_mapping_start(first: Convolution, trimming: int) -> float:
     """Batch size (in images, not rounded) from which calls of a network map pages.
 
     ``first`` is its first convolution on one image, with a normalisation behind it.  The output in
@@ -66,7 +66,7 @@ def start_of_network(first: Convolution, trimming: int) -> float:
     return (trimming - RESERVE) / (3 * output_bytes(first))
 
 
-def end_of_start(image: Layer, trimming: int) -> float:
+def mapping_end(image: Layer, trimming: int) -> float:
     """Batch size from which calls map pages if the copy of the input lies lower in the heap."""
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))

@@ -14,7 +14,7 @@ from report.core.errors import unwritable
 from report.core.records.strict import read_by_study, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
-Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "fifth", "sixth", "gpu"]
+Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "gpu"]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 EDITIONS: Final = "editions.yaml"

@@ -2,55 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
+from figures.panels import Bars, BarSeries, Points, Scaling
 from report.core.missing import Missing
-from report.core.records.record import Level, Pass, Policy
+from report.core.records.record import PASSES, Level, Pass, Policy
+from report.evidence import executed as evidence
 from report.evidence import runs as any_study
+from report.evidence.runs import CaseFactors
+from report.paper.plots import points
 from report.quantity.evaluation import ENOUGH_RUNS, point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, Statement, absent, exact, named, recorded
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.subject import SHOWN_BATCH
-from report.theory.conditions import Layout
+from report.theory import heap
+from report.theory.reconciliation import Reconciliation
+from report.theory.terms import theory_macs
+from report.theory.work import mnist_conv2
 
-#: The policies whose times are compared.
-COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
-#: A batch size whose blocks fit the last cache.
-FEW_IMAGES: Final = 16
-
-
-class Block(NamedTuple):
-    """Block that a call allocates, or frees with negative bytes, and the change of glibc's heap."""
-
-    bytes: int
-    change: int
+#: Name and number of the colour of a line → a quantity by batch size.
+Lines: TypeAlias = Mapping[tuple[str, int], Mapping[int, Quantity]]
+#: Share of the processes beyond which most map pages.
+MOST: Final = 0.5
+#: Images of a call from which on the copy of the input lies at the top of the heap.
+MANY_IMAGES: Final = 16
+#: Blocks that a traced call of oneDNN allocates and frees.
+_EVENTS: Final = 8
 
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
-    """One record of this study, seen in one layout of its tensors."""
+    """One record of this study; ``shared`` are the batch sizes of slowdowns that runs compare."""
 
-    layout: Layout = "contiguous"
-    #: The batch sizes over which slowdowns are taken, if another run is compared.
     shared: tuple[int, ...] | None = None
-
-    def in_layout(self, layout: Layout) -> Run:
-        """The same record seen in another layout of its tensors."""
-        return replace(self, layout=layout)
 
     def factors(self, batch: int, pass_: Pass = "forward") -> dict[str, Level]:
         """The factors of a case of the layer."""
-        return {"subject": "layer", "batch": batch, "pass": pass_, "layout": self.layout}
+        return {"subject": "layer", "batch": batch, "pass": pass_, "layout": "contiguous"}
+
+    def cases_of(self, subject: str, **levels: Level) -> Iterator[CaseFactors]:
+        """Yield the factors of the cases of a subject with these levels."""
+        sought = {"subject": subject, **levels}
+        for case in self.stored.record.cases:
+            if sought.items() <= case.factors.items():
+                yield case.factors
 
     @cached_property
     def batches(self) -> tuple[int, ...]:
         """The batch sizes of the run in ascending order, also of cases that failed."""
-        return tuple(map(int, self.levels("batch", subject="layer", layout=self.layout)))
+        return tuple(map(int, self.levels("batch", subject="layer", layout="contiguous")))
 
     @cached_property
     def timed(self) -> tuple[int, ...]:
@@ -67,46 +71,27 @@ class Run(any_study.Run):
 
     def batch_gain(self, largest: int | None = None) -> Quantity:
         """Divide the time of a single image by the time per image of a large batch."""
-        return self.time(1) / self.image_time(largest or self.doubled[-1])
+        return self.time(1) / self.image_time(largest or self.compared[-1])
 
-    def slows(self) -> Quantity:
-        """Divide an image's time at the batch shown by that at 16 images, with memory kept."""
-        return self.image_time(SHOWN_BATCH) / self.image_time(FEW_IMAGES)
+    def batch_at(self, sizes: str, place: int) -> Quantity:
+        """Return one of the batch sizes ``mapping`` or ``compared``."""
+        return exact(sizes, "1", getattr(self, sizes)[place], self.file)
 
     def faults(self, batch: int) -> Quantity:
         """Pages that a forward call maps anew."""
         return self.series("page_faults", self.factors(batch))
 
-    def share(self, batch: int, policy: Policy | None = None) -> Quantity:
+    def peak_share(self, batch: int, policy: Policy = "retained") -> Quantity:
         """Divide the achieved rate by the measured ceiling of arithmetic."""
-        run = self.under(policy) if policy else self
-        return theory.work(batch) / run.time(batch) / run.peak_rate("matrix_product")
-
-    def trained_counts(self, choose: Callable[..., Quantity]) -> Quantity:
-        """Extreme count of fused multiply-adds an output element, forward and backward."""
-        counts = []
-        for batch in self.batches:
-            count = self.repeated("ncu_fp32_multiply_adds", self.factors(batch, "forward_backward"))
-            if not count.missing:
-                counts.append(count / (theory.OUTPUTS * batch))
-        return choose(*counts) if counts else absent("multiply-adds", "1", "nothing was counted")
-
-    def late_gain(self) -> Quantity:
-        """Divide the time of an image at the smallest compared batch by that at the largest."""
-        if not self.doubled:
-            return absent("gain", "1", f"no call mapped pages on {self.label}")
-        return self.image_time(self.doubled[0]) / self.image_time(self.doubled[-1])
-
-    def chosen(self, name: str, number: int) -> Quantity:
-        """A number that the study chose for all runs."""
-        return exact(name, "1", number, self.file)
+        time = self.under(policy).time(batch)
+        return theory.forward_work(batch) / time / self.peak_rate("matrix_product")
 
     # ------------------------------------------------------------------------- returned memory
 
     @property
     def compares(self) -> bool:
         """Tell if times were measured with memory kept and returned, and calls map pages."""
-        return set(COMPARED) <= set(self.policies) and bool(self.doubled)
+        return {"retained", "default"} <= {*self.policies} and bool(self.compared)
 
     @cached_property
     def mapping(self) -> tuple[int, ...]:
@@ -120,7 +105,7 @@ class Run(any_study.Run):
         return tuple(batch for batch in self.timed if not batch & (batch - 1))
 
     @cached_property
-    def doubled(self) -> tuple[int, ...]:
+    def compared(self) -> tuple[int, ...]:
         """Powers of two whose calls map pages where freed memory is returned.
 
         The largest ones, which fewer processes had time for, are left out of a full run: five
@@ -138,10 +123,10 @@ class Run(any_study.Run):
 
     def gain(self, policy: Policy = "default") -> Quantity:
         """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
-        if not self.doubled:
+        if not self.compared:
             return absent("slowdown", "1", f"no call mapped pages on {self.label}")
         other = self.under(policy)
-        slowdowns = (other.time(batch) / self.time(batch) for batch in self.doubled)
+        slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
 
     def trained(self, batch: int) -> Quantity:
@@ -149,22 +134,23 @@ class Run(any_study.Run):
         time = self.under("default").time(batch, "forward_backward")
         return named("slowdown", time / self.time(batch, "forward_backward"))
 
-    def lost(self, batch: int) -> Quantity:
-        """Time that returning freed memory adds to a call (s)."""
-        return self.under("default").time(batch) - self.time(batch)
-
     def page_price(self) -> Quantity:
         """The time of mapping one page, measured without the layer (s)."""
         return named("price of a page", 1 / self.peak_rate("page_mapping"))
 
-    def priced(self, batch: int) -> Quantity:
-        """The pages that a call maps where freed memory is returned, at their price (s)."""
-        pages = self.under("default").faults(batch)
-        return named("page mapping", pages / self.peak_rate("page_mapping"))
-
     def priced_share(self, batch: int) -> Quantity:
-        """Share of ``lost`` that pages at their price explain."""
-        return self.priced(batch) / self.lost(batch)
+        """Share of the time added by returned memory that its pages at their price explain."""
+        returned = self.under("default")
+        priced = named("page mapping", returned.faults(batch) / self.peak_rate("page_mapping"))
+        return priced / (returned.time(batch) - self.time(batch))
+
+    def extreme_priced_share(self, choose: Callable[..., Quantity]) -> Quantity:
+        """Smallest or largest median of ``priced_share`` over the compared batch sizes."""
+        name, medians = "pages ÷ added time", list[Quantity]()
+        for share in map(point, map(self.priced_share, self.compared)):
+            if not isinstance(share, Missing):
+                medians.append(exact(name, "1", share, self.file))
+        return choose(*medians or [absent(name, "1", "no two memory policies were measured")])
 
     def threshold(self, batch: int) -> Quantity:
         """Bytes that may be free at the top of the heap after calls of a batch size.
@@ -174,35 +160,151 @@ class Run(any_study.Run):
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(batch))
         return named("trimming threshold", 2 * mapped)
 
-    def mapping_share(self, batch: int) -> Quantity:
-        """The share of the processes whose calls map pages where freed memory is returned."""
-        share = self.share_mapping(self.factors(batch))
-        if isinstance(share, Missing):
-            return absent("processes", "1", share.reason)
-        return exact(f"processes that map pages at {batch} images", "1", share, self.file)
+    def first_threshold(self) -> Quantity:
+        """The threshold with which a process arrives at its first call (B)."""
+        return self.threshold(self.timed[0])
 
-    def share_mapping(self, factors: Mapping[str, Level], few: int = 0) -> float | Missing:
+    def processes(self) -> Quantity:
+        """Count the processes that timed a single image."""
+        return exact("processes", "1", len(self.timing(1)), self.file)
+
+    def mapping_share(self, factors: CaseFactors, few: int = 0) -> Quantity:
         """The share of the processes whose calls map more than a ``few`` pages by default."""
         processes = self.under("default").by_process("page_faults", factors)
+        share: float | Missing
         if isinstance(processes, Missing):
-            return processes
-        return sum(process.median > few for process in processes) / len(processes)
+            share = processes
+        else:
+            share = sum(process.median > few for process in processes) / len(processes)
+        name = f"processes that map pages at {factors['batch']} images"
+        return recorded(name, "1", share, self.file)
 
-    def blocks(self, batch: int) -> tuple[Block, ...]:
-        """The large blocks of one call in order, and of freeing its result; none if not traced.
 
-        They are of the first process in which a call gives back just what it takes.
-        """
-        traced, factors = self.under("traced"), self.factors(batch)
-        sizes = traced.by_process("block_bytes", factors)
-        changes = traced.by_process("block_changes", factors)
-        if isinstance(sizes, Missing) or isinstance(changes, Missing):
-            return ()
-        calls = []
-        for size, change in zip(sizes, changes, strict=True):
-            blocks = zip(map(int, size.samples), map(int, change.samples), strict=True)
-            calls.append(tuple(map(Block._make, blocks)))
-        for call in calls:
-            if sum(block.change for block in call) == 0:
-                return call
-        return calls[0]
+def executed(run: Run) -> Iterator[Reconciliation]:
+    """Reconcile theory with the multiply-adds that lackey counted, forward and with gradients."""
+    for pass_ in PASSES:
+        cases = {batch: run.factors(batch, pass_) for batch in run.batches}
+        for batch, count in evidence.counts(run, cases).items():
+            amount = theory.macs_of(batch, pass_)
+            yield evidence.executed(
+                f"executed-{run.key}-{pass_}-{batch}",
+                f"Executed multiply-adds on {run.label} at batch {batch}",
+                replace(theory_macs(mnist_conv2(batch)), amount=amount),
+                *count,
+            )
+
+
+def device_work(run: Run) -> Iterator[Reconciliation]:
+    """Reconcile forward calls with the counts of a GPU's CUDA cores."""
+    for batch in run.batches:
+        reconciled = evidence.device_work(
+            run,
+            run.factors(batch),
+            mnist_conv2(batch),
+            theory.macs_of(batch),
+            f"device-work-{run.key}-{batch}",
+            f"Operations of the CUDA cores on {run.label} at batch {batch}",
+        )
+        if reconciled is not None:
+            yield reconciled
+
+
+def without_residual(
+    reconciliations: Iterable[Reconciliation], source: str = ""
+) -> Iterator[Statement]:
+    """State for each reconciliation that its terms give what was counted, to the unit."""
+    for item in reconciliations:
+        if not isinstance(item.measured, Missing):
+            rest = exact("residual", item.unit, item.measured.amount - item.end, source)
+            yield rest.exactly(0)
+
+
+# ---------------------------------------------------------------------- where mapping begins
+
+
+def largest_without_pages(run: Run) -> Quantity:
+    """The largest batch size at which no process maps pages, below those at which any does."""
+    largest = run.timed[0]
+    for batch in run.timed:
+        if point(run.mapping_share(run.factors(batch))) != 0:
+            break
+        largest = batch
+    return exact("no process maps pages", "1", largest, run.file)
+
+
+def first_mapping_batch(run: Run) -> Quantity:
+    """The batch size from which outputs, copy and reserve exceed the threshold at the start."""
+    arrived = run.first_threshold() - theory.RESERVE
+    return named("images", arrived / theory.freed_bytes(1))
+
+
+def all_mapping_batch(run: Run) -> Quantity:
+    """The batch size from which outputs and reserve alone exceed the threshold at the start."""
+    arrived = run.first_threshold() - theory.RESERVE
+    return named("images", arrived / (2 * theory.output_bytes(1)))
+
+
+def starts_as_predicted(run: Run) -> Iterator[Statement]:
+    """State that no process maps pages below the predicted start, and most do above its end."""
+    low, high = point(first_mapping_batch(run)), point(all_mapping_batch(run))
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        yield first_mapping_batch(run) > 0
+        return
+    for batch in run.timed:
+        share = run.mapping_share(run.factors(batch))
+        if batch < low:
+            yield share.exactly(0)
+        if batch > high:
+            yield share > MOST
+
+
+def pages_as_predicted(run: Run) -> Iterator[Statement]:
+    """State for each batch size from 16 on that most calls map the pages of their blocks.
+
+    A process either has the copy of the weights among the blocks at the top of its heap or lower.
+    """
+    for batch in run.compared:
+        if batch < MANY_IMAGES:
+            continue
+        rest = run.under("default").faults(batch) - theory.pages(batch)
+        size = point(rest)
+        if isinstance(size, Missing):
+            yield rest.exactly(0)
+            continue
+        weights = theory.WEIGHT_PAGES if size > theory.WEIGHT_PAGES / 2 else 0
+        excess = exact("median pages − pages of the blocks", "1", size - weights, run.file)
+        yield excess.near(0, within=1)
+
+
+def heap_states(run: Run) -> Iterator[Bars]:
+    """Draw the heap after the steps of a traced call, from its lowest address to its top (MB)."""
+    factors = run.factors(theory.SHOWN_BATCH)
+    blocks = run.under("traced").by_process("block_bytes", factors)
+    if isinstance(blocks, Missing) or len(blocks[0].samples) != _EVENTS:
+        return
+    copied, in_blocks, output = (blocks[0].samples[event] / 1e6 for event in (0, 2, 5))
+    reserve = heap.RESERVE / 1e6
+    # Step → bytes that are free below a block in use, in use, and free at the top.
+    steps = {
+        "Input copied": (0.0, copied, reserve),
+        "Output computed": (0.0, copied + in_blocks, reserve),
+        "Copies freed": (copied, in_blocks, reserve),
+        "Output copied": (copied, in_blocks + output, reserve),
+        "Blocks freed": (copied + in_blocks, output, reserve),
+        "Output dropped": (0.0, 0.0, copied + in_blocks + output + reserve),
+        "Top returned": (0.0, 0.0, reserve),
+    }
+    names = {"Free below": 2, "In use": 0, "Free at the top": 1}
+    columns = zip(names.items(), zip(*steps.values(), strict=True), strict=True)
+    series = tuple(BarSeries(name, column, colour) for (name, colour), column in columns)
+    yield Bars(tuple(steps), series, "Address above the start of the heap (MB)")
+
+
+def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scaling:
+    """Draw lines over the batch size, by name and number of their colour."""
+    drawn: tuple[Points, ...] = ()
+    for (name, colour), over in lines.items():
+        drawn += points(name, over, unit, series=colour, joined=True)
+    look = {"y_scale": "linear", "y_from_zero": True, "direct": True}
+    axes = ("Batch size (images)", label)
+    return Scaling(*axes, drawn, x_ticks=ticks, **look)  # type: ignore[arg-type]
