@@ -17,7 +17,7 @@ from report.engine.steps import ROOT
 from report.engine.writing import render_room
 from report.paper.claims import judge
 from report.paper.findings import Findings, Inputs
-from report.paper.judgements import Replica, summary
+from report.paper.replicas import Replica, compare, main_claims, summary
 from report.paper.replication import report
 from report.quantity.expression import Sampled, Statement, exact, measured
 from report.quantity.intervals import Process
@@ -117,6 +117,11 @@ def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
     claim = judge("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
     assert (claim.measured, claim.expected) == ("2 of 4 hold", "0.98 to 1.02 in all comparisons")
+    undecided = judge("id", all_of(*(series(1.2 + n) > 1 for n in range(4))))
+    assert undecided.measured == "4 of 4 undecided: one process"
+    difference = exact("peak", "B", 120, "file") - exact("predicted peak", "B", 100, "file")
+    text = reason(difference.exactly(0)).replace("\N{NO-BREAK SPACE}", " ")
+    assert text.endswith(": measured minus predicted: +20 B, expected 0")
     assert claim.reasons == ("pages at 16 is 0.9785, expected 0.98 to 1.02 (0.0015 too low)",)
     assert claim.files == ("file",) and claim.effect is None
 
@@ -136,11 +141,11 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     for replica in machines(study):
         found = report(paper, [replica], [])
         line = found.facts["summary"]
-        counted = r"(\d+) (?:of \d+ claims|contrary|undecided|not measured|without a)"
+        counted = r"(\d+) (?:of \d+ claims|contrary|undecided|not measured)"
         assert sum(map(int, re.findall(counted, line))) == len(found.claims)
         assert all(claim.about == replica.about for claim in replica.claims.values())
         # A verdict of numbers without a file would not be counted.
-        assert replica.claims == replica.findings.claims
+        assert replica.claims.keys() == replica.findings.claims.keys()
         own = {file for run in replica.stored.runs for file in run.files}
         numbers = replica.findings.values.values()
         files = [number.sources for number in numbers] + [c.files for c in replica.claims.values()]
@@ -189,38 +194,62 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     (xeon,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
     report_of_run = report(paper, [xeon], [])
     facts, text = report_of_run.facts, printed("conv_scaling", report_of_run)
-    assert facts["completeness"] == (
-        "The full plan was ended after 27 minutes, with 50 of 50 cases and 525 timed measurements; "
-        "not reached: ceilings after, lackey multiply adds"
-    )
+    assert facts["plan"] == {
+        "name": "full plan", "minutes": "27", "cases": "50 of 50", "timed": "525",
+        "lacking": ["ceilings after", "lackey multiply adds"],
+    }  # fmt: skip
     assert facts["missing"][0].startswith("ceilings after, lackey multiply adds: the run was ended")
     assert {"Device", "Cores and threads", "Caches", "Processes planned"} <= {*facts["conditions"]}
     assert "Operating system" not in facts["conditions"] and facts["virtual"]
+    assert any("amx_bf16" in cause and "only here" in cause for cause in facts["causes"])
+    assert "main claims were not tested here: “Returning freed memory" in text
+    assert "* on one of the paper's machines, Intel Xeon, 2 threads" in text
     assert "changed together" in text and "same system" in text
-    assert facts["commands"][0] == "git checkout 1da1aa4158b0"
-    command = "python -m experiments run conv_scaling --device cpu --threads 2  # 27 minutes"
-    assert facts["commands"][-1] == command
-    groups = [group for group in facts["reasons"] if len(group["texts"]) > 1]
-    heads = {group["heads"] for group in groups}
-    assert heads == {("Not measured: the record holds no such cases",)}
-    assert len({tuple(group["commands"]) for group in groups}) == len(groups)
+    assert facts["commits"][0] == "1da1aa4158b0" != facts["commits"][1]
+    assert facts["again"][0] == f"git checkout {facts['commits'][1]}"
+    command = "python -m experiments run conv_scaling --device cpu --threads 2  # 27 min"
+    assert facts["again"][-1] == command
+    assert any("subject=cliff" in command for command in facts["further"])
+    (group,) = facts["reasons"]
+    assert group["texts"] == ("Not measured: the record holds no such cases",)
     agreements = [row[1] for row in report_of_run.tables["tbl-claims"].rows]
-    assert "same, on 2 of 10 comparisons" in agreements and agreements[-1] == "not measured"
+    assert "same, 2 comparisons (paper: 10)" in agreements and agreements[-1] == "not measured"
     other_batches = "batch 1,024 only here; batch 512 only in the paper"
-    cases = {item["claim"]: item["text"] for item in facts["cases"]}
-    assert cases["Returning freed memory slows a call by more than a tenth"] == other_batches
-    rows = {row[0]: row[1:] for row in report_of_run.tables["tbl-numbers"].rows}
+    assert (
+        f"Returning freed memory slows a call by more than a tenth: {other_batches}"
+        in facts["cases"]
+    )
+    rows = {str(row[0]).partition(":")[0]: row for row in report_of_run.tables["tbl-numbers"].rows}
     names = list(rows)
-    assert rows["Threshold"][2] == "1.06", "2,031,616 B divided by 1,925,120 B"
-    assert rows["Gain"][2] == rows["Page price"][2] == "", "they overlap"
-    least = "Priced least (the smallest of pages ÷ added time (6 times))"
-    assert rows[least][2] == "other cases", "of 6 times here, of 7 in the paper"
-    assert names.index("Threshold") < names.index("Gain") < names.index("Share returned")
-    price = rows["Page price"][0].replace("\N{NO-BREAK SPACE}", " ")
-    assert price == "1.6 [1.5, 4.0] µs (at 72 %)"
+    assert rows["Threshold"][3] == "1.06", "2,031,616 B divided by 1,925,120 B"
+    assert rows["Gain"][3] == rows["Batch gain"][3] == "other cases", "to 1,024, not to 512"
+    assert names.index("Gain") < names.index("Largest compared")
+    price = str(rows["Page price"][1]).replace("\N{NO-BREAK SPACE}", " ")
+    assert price == "1.6 [1.5, 4.0] µs (72 % interval)"
+    assert str(rows["Batch gain"][0]).startswith("Batch gain: divide the time")
     assert "Theory is an upper bound of the memory that the source\\'s allocator reports" in text
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
     assert len(captions) == len(report_of_run.tables)
+
+
+def test_copied_records_count_once() -> None:
+    """Two machines never share samples, ceilings or an end to the second."""
+    (xeon,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
+    copy = replace(xeon, label="Copied")
+    found = report(original("conv_scaling"), [xeon, copy], [])
+    assert found.facts["single"] and found.facts["copies"] == [
+        "Copied: the same samples and ceilings and end time as Intel Xeon, 2 threads"
+    ]
+    assert "was probably copied" in printed("conv_scaling", found).replace("were", "was")
+    for study in MEASURED:
+        assert report(original(study), machines(study), []).facts["copies"] == []
+
+
+def test_the_main_claims_are_said_to_be_tested_or_not() -> None:
+    rows = compare([original("conv_scaling").machines["a CPU"]], original("conv_scaling").findings)
+    found = main_claims(rows, original("conv_scaling").findings, ["slower", "both-slower"])
+    assert found["tested"] == ["“Returning freed memory slows a call by more than a tenth”"]
+    assert found["untested"][0].endswith("on both CPUs” (about a pair of runs)")
 
 
 def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_describe() -> None:

@@ -25,7 +25,6 @@ from report.core.text.escape import latex_source, markdown
 from report.engine.place import put
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
-from report.paper.judgements import minutes_of
 from report.render.bundle import packed
 from report.render.pandoc import TEMPLATES
 from report.render.shell import environment, read_settings
@@ -84,8 +83,8 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
             if "__pycache__" not in parts and not (parts[0] == "data" and parts[1] in others):
                 files[place + "/".join(parts)] = path.read_bytes()
     facts, templates = _facts(study, built, files), environment(_FOLDER, escape=False)
-    templates.filters |= {"md": markdown, "words": plain_words, "split": split_name}
-    templates.filters |= {"command": shlex.join, "minutes": minutes_of}
+    templates.filters |= {"md": markdown, "words": plain_words}
+    templates.filters |= {"split": split_name, "command": shlex.join}
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     texts: dict[str, str] = {}
     for path in (TEMPLATES / _FOLDER).glob("*.j2"):

@@ -83,12 +83,12 @@ def study(task: StepTask) -> tuple[str, ...]:
     The setting ``use`` names the records of --use.
     """
     from report.core.records.coverage import covered_cases
-    from report.engine.replicate import atlas_of, compute_room
+    from report.engine.replicate import atlas_of, compute_output
     from report.paper.details import details
     from report.paper.machines import machines
 
     requested = tuple(filter(None, task.settings["use"].split(", ")))
-    chosen, findings = compute_room(task.study, task.data, requested)
+    chosen, findings = compute_output(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
     save(covered_cases(chosen.usable, task.data), folder / COVERAGE)

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
 from report.core.records.record import Head
 from report.core.records.store import survey
 from report.engine.gather import Chosen, choose, compute_usable
-from report.engine.steps import is_report, study_of
+from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
-from report.paper.judgements import Replica, compare, letters_of
+from report.paper.replicas import Replica, compare
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
 
+#: Claims that are the title and the abstract of a paper, in its template.
+_HEADLINE: Final = re.compile(r"^headline: *\[(.*?)\]", re.MULTILINE | re.DOTALL)
 
-def compute_room(room: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
-    """Choose the records of the paper or replication report ``room``, and compute its findings.
 
-    Raises ``RidgepointError`` if a requested record, or all records, cannot be used.
+def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
+    """Choose the records of a paper, or of a replication report, and compute its findings.
+
+    ``name`` is that of a study, or of its report as ``is_report`` knows it.  Raises
+    ``RidgepointError`` if a requested record, or all records, cannot be used.
     """
-    compute = compute_report if is_report(room) else compute_usable
-    return compute(room, data, requested)
+    compute = compute_report if is_report(name) else compute_usable
+    return compute(name, data, requested)
 
 
-def compute_report(room: str, data: Path, requested: Sequence[str]) -> tuple[Chosen, Findings]:
+def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Chosen, Findings]:
     """Report on the ``requested`` records, by default on one of each machine in ``data``.
 
     Raises ``RidgepointError`` for a requested record that cannot be used.
     """
-    study = study_of(room)
+    study = study_of(name)
     chosen = choose_for_report(study, data, requested)
     original = read_original(study)
     replicas, refused = replicas_of(study, chosen.inputs)
@@ -72,8 +76,8 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper and r.claims]
-    decided = compare(others, findings)
-    letters = Counter(judgement.letter for group in decided.values() for judgement in group)
+    rows = compare(others, findings).values()
+    letters = Counter(letter for row in rows for letter in row.letters.values())
     counts = {
         "the same as in the paper": letters["A"],
         "contrary": letters["C"],
@@ -82,16 +86,13 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     }
     parts = ", ".join(f"{count:,} {words}" for words, count in counts.items())
     line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. Verdicts on "
-    line += f"{len(decided)} claim{'s' if len(decided) > 1 else ''}: {parts}."
-    claims = [
-        {"title": judgements[0].claim.title, "letters": letters_of(judgements, replicas)}
-        for judgements in compare(replicas, findings).values()
-    ]
-    return {
-        "machines": [replica.label for replica in replicas],
-        "claims": claims,
-        "line": line if others else "",
-    }
+    line += f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {parts}."
+    labels = [replica.label for replica in replicas]
+    claims = []
+    for row in compare(replicas, findings).values():
+        by_machine = [row.letters.get(label, "") for label in labels]
+        claims.append({"title": row.paper.title, "letters": by_machine})
+    return {"machines": labels, "claims": claims, "line": line if others else ""}
 
 
 def choose_for_report(
@@ -118,12 +119,14 @@ def read_original(study: str) -> Original:
         if role in ("cpu", "gpu"):
             records[stored.file] = stored
     replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(records.values())))
-    commands: dict[str, str] = {}
-    for stored in chosen.inputs.records:
-        for run in stored.runs:
-            commands |= dict.fromkeys(run.files, shlex.join(run.record.command))
+    measured = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
     machines = {replica.about: replica for replica in reversed(replicas)}
-    return Original(findings, machines, declared.compared, commands)
+    template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
+    headline = _HEADLINE.search(template)
+    ids = [
+        id for id in re.findall(r"[\w-]+", headline[1] if headline else "") if id in findings.claims
+    ]
+    return Original(findings, ids, machines, declared.compared, measured)
 
 
 def replicas_of(

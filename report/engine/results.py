@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from report.core.records.coverage import covered_cases
 from report.core.records.frames import read_samples, sample_frame
 from report.engine.actions import load
-from report.engine.replicate import compute_room
+from report.engine.replicate import compute_output
 from report.engine.steps import ARTIFACTS, FINDINGS, RECORDS, SAMPLES, BuildRequest, is_report
 from report.engine.writing import render_room
 from report.paper.findings import Findings
@@ -39,7 +39,7 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
     Writes nothing.  Raises ``RidgepointError`` for a study that cannot be computed.
     """
     if f"{study}/study" in stale or f"{study}/document" in stale:
-        chosen, findings = compute_room(study, request.data, request.use.get(study, ()))
+        chosen, findings = compute_output(study, request.data, request.use.get(study, ()))
         origin = chosen.origin if is_report(study) else {}
         coverage = covered_cases(chosen.usable, request.data)
         manuscript = render_room(study, request.data, request.papers, findings, origin, coverage)

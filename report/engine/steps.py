@@ -109,8 +109,10 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: Further inputs of the step ``study`` of a report on other data than the project's: the paper's.
-_ORIGINAL: Final = (f"paper/{_STUDY}/", "paper/editions.yaml")
+#: Further inputs of the step ``study`` of a report: the paper, and its records if elsewhere.
+_ORIGINAL: Final = (
+    f"paper/{_STUDY}/", "paper/editions.yaml", f"templates/papers/{_STUDY}.qmd.j2",
+)  # fmt: skip
 #: Kind of step → the kinds of steps that it reads, each with how the read outputs begin or end.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},

@@ -10,6 +10,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+import msgspec
+
 from report.core.records.record import (
     Case,
     Ceiling,
@@ -124,6 +126,17 @@ def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
         if round_.policy is not None and round_.status == "ok" and round_.samples("time")
     ]
     return (sum(monitored), len(monitored)) if monitored else None
+
+
+def fingerprints(records: Iterable[Record]) -> Iterator[tuple[str, bytes]]:
+    """Yield what no two machines share: the times of all cases, ceilings, and the end of a run."""
+    for record in records:
+        all_series = (series for case in record.cases for series in case.all_series)
+        if times := [series["time"] for series in all_series if "time" in series]:
+            yield "samples", msgspec.json.encode(times)
+        if record.ceilings:
+            yield "ceilings", msgspec.json.encode([c.samples for c in record.ceilings])
+        yield "end time", record.finished.encode()
 
 
 # ------------------------------------------------------------------------------------- ceilings

@@ -19,7 +19,7 @@ from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, sca
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, number, point
-from report.quantity.expression import Quantity, Sampled, Statement
+from report.quantity.expression import SUBTRACT, Derived, Quantity, Sampled, Statement
 from report.quantity.ranges import Range
 from report.quantity.verdicts import Several, Verdict, is_disturbed, verdict_of
 
@@ -108,12 +108,18 @@ def _undecided(statement: Statement | Several) -> tuple[str, ...]:
 
 
 def _measured(comparisons: tuple[Statement, ...]) -> str:
+    """The numbers of a few comparisons; of more how many hold, or why none is decided."""
     if not comparisons or all(comparison.quantity.missing for comparison in comparisons):
         return "not measured"
-    if len(comparisons) <= _FEW:
+    count = len(comparisons)
+    if count <= _FEW:
         return "; ".join(_number(comparison.quantity) for comparison in comparisons)
     holding = sum(verdict_of(comparison) == "supported" for comparison in comparisons)
-    return f"{holding} of {len(comparisons)} hold"
+    undecided = [c for c in comparisons if verdict_of(c) == "undecided"]
+    if len(undecided) == count:
+        reasons = dict.fromkeys(undecided_reason(comparison)[0] for comparison in undecided)
+        return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
+    return f"{holding} of {count} hold" + (f", {len(undecided)} undecided" if undecided else "")
 
 
 def _number(quantity: Quantity) -> str:
@@ -147,9 +153,10 @@ def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: boo
             assert comparison.quantity.missing
             failing[comparison.quantity.missing.reason] = None
         elif result == "undecided":
-            named.setdefault(undecided_reason(comparison)[1], {})[name] = None
+            text = f"{name}: {_number(comparison.quantity)}"
+            named.setdefault(undecided_reason(comparison)[1], {})[text] = None
         elif result == "refuted" and every:
-            failing[f"{name} is {_failure(comparison)}"] = None
+            failing[f"{name}{_failure(comparison)}"] = None
     undecided = [f"{why} ({'; '.join(first_few([*group]))})" for why, group in named.items()]
     return [*failing, *undecided]
 
@@ -179,13 +186,19 @@ def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
 
 def _failure(statement: Statement) -> str:
     """The number of a comparison that fails, the range, and its distance from the range."""
-    range, value = statement.range, point(statement.quantity)
-    text = f"{_number(statement.quantity)}, expected {_expected_text(range)}"
+    range, quantity, expected = statement.range, statement.quantity, _expected_text(statement.range)
+    value = point(quantity)
     assert not isinstance(value, Missing)
+    if isinstance(quantity, Derived) and quantity.operation is SUBTRACT:
+        other = quantity.operands[1].symbol
+        subtracted = "predicted" if other.startswith("predicted") else other
+        sign = "+" if value > 0 else ""
+        return f": measured minus {subtracted}: {sign}{_number(quantity)}, expected {expected}"
+    text = f" is {_number(quantity)}, expected {expected}"
     distance = max(range.low - value, value - range.high)
     if distance <= 0:
         return text
-    miss = quantity_text(float(f"{distance:.2e}"), str(statement.quantity.unit))
+    miss = quantity_text(float(f"{distance:.2e}"), str(quantity.unit))
     return f"{text} ({miss} too {'low' if value < range.low else 'high'})"
 
 

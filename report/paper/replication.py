@@ -11,94 +11,107 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
-from report.core.records.store import Stored
-from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
-from report.core.text.format import plain, quantity_text
+from report.core.records.choice import plan_text
+from report.core.records.record import Record
+from report.core.statistics.estimates import CONFIDENCE
+from report.core.statistics.prediction import next_effect
+from report.core.text.format import plain
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.paper.claims import first_few, formula_parts, with_interval
 from report.paper.findings import Claim, Figure, Findings
-from report.paper.judgements import (
-    AGREEMENTS,
-    DECIDED,
-    Judgement,
-    Judgements,
-    Replica,
-    compare,
-    completeness,
-    letters_of,
-    minutes_of,
-    missing_parts,
-    outcome,
-    summary,
-)
 from report.paper.machines import (
     MachineComparison,
     MeasuredMachine,
     drawing_of,
     in_order,
     measure,
+    properties,
     setup,
 )
 from report.paper.plots import interval_ends
+from report.paper.replicas import (
+    AGREEMENTS,
+    DECIDED,
+    ORDER,
+    Replica,
+    Row,
+    compare,
+    main_claims,
+    spread,
+    summary,
+    without_copies,
+)
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
 from report.quantity.evaluation import number
-from report.quantity.verdicts import Verdict
 
-#: Letters of ``AGREEMENTS`` in the order of tables and reasons.
-_ORDER: Final = "CUADN"
-#: Reasons that are listed one by one for a claim.
-_LISTED: Final = 8
+#: Reasons that are listed one by one for a claim, and findings in an abstract.
+_LISTED: Final = 20
+_IN_ABSTRACT: Final = 3
 #: Characters of a formula beside a name, and in the list of formulas.
 _DESCRIPTION: Final = 60
-_FORMULA: Final = 200
+_FORMULA: Final = 400
+#: Properties of a machine that may cause a contrary result.
+_CAUSES: Final = ("Vector extensions", "C library", "Framework", "Caches", "Cores and threads")
+#: Properties in the table of many machines.
+_SOFTWARE: Final = ("C library", "Operating system")
+#: Fields that are missing in most records and that no result rests on.
+_NO_PARTS: Final = ("cpu.governor", "gpu", "name")
+#: Beginnings of a record's missing fields → words.
+_PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
+_ENDED: Final = "the run was ended before this was measured"
+_INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
 #: Tables, figures by id, claims and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Claim], dict[str, Any]]
-_INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
 
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: its findings, its own machine of each kind, and the command of each record."""
+    """The paper: its findings, the claims of its headline, its machines and its records by file."""
 
     findings: Findings
+    headline: Sequence[str]
     machines: Mapping[str, Replica]
     compared: MachineComparison[Any]
-    commands: Mapping[str, str]
+    records: Mapping[str, Record]
 
 
-# ----------------------------------------------------------------------------------------- report
-
-
-def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[str]) -> Findings:
+def report(original: Original, machines: Sequence[Replica], left_out: Iterable[str]) -> Findings:
     """All that the report of these machines prints."""
+    replicas, copies = without_copies(machines)
     paper, single = original.findings, len(replicas) == 1
-    compared = compare(replicas, paper).items()
-    rows = dict(sorted(compared, key=lambda item: _ORDER.index(outcome(item[1]))))
+    rows = compare(replicas, paper)
     if single:
         tables, figures, claims, facts = _report_of_one(original, replicas[0], rows)
     else:
         tables, figures, claims, facts = _report_of_many(original, replicas, rows)
+    found = {letter: [r.finding for r in rows.values() if r.outcome == letter] for letter in "CA"}
     others: dict[str, list[str]] = {}
     for id, claim in paper.claims.items():
         if id not in rows:
             others.setdefault(claim.about, []).append(claim.title)
-    published = [r.label for r in replicas if not original.commands.keys().isdisjoint(r.files)]
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
     facts |= {
+        **main_claims(rows, paper, original.headline),
+        "contrary": first_few(found["C"], _IN_ABSTRACT),
+        "same": first_few(found["A"], _IN_ABSTRACT),
         "summary": summary(replicas, paper),
         "single": single,
-        "published": published,
-        "days": list(dict.fromkeys((*days[:1], *days[-1:]))),
+        "copies": copies,
+        "copied": str(len(copies)),
+        "published": [r.label for r in replicas if {*r.files} & original.records.keys()],
+        "level": f"{100 * CONFIDENCE:.0f} %",
+        "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "others": others,
-        "reasons": _grouped_reasons(original, rows, single=single),
-        "missing": missing_parts(replicas),
+        "reasons": _grouped_reasons(rows, single=single),
+        "missing": _missing_parts(replicas),
         "left_out": list(left_out),
     }
     return Findings(
@@ -111,172 +124,196 @@ def report(original: Original, replicas: Sequence[Replica], left_out: Iterable[s
     )
 
 
-def _report_of_one(original: Original, one: Replica, rows: Judgements) -> _Contents:
+def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
     """The claims, figure and tables of one machine beside the paper's."""
     paper = original.machines.get(one.about)
     runs = [Run(one.stored, f"This machine: {one.label}")]
     if paper and paper.stored.file != one.stored.file:
         runs.append(Run(paper.stored, f"Paper: {paper.label}"))
     numbers, formulas = _numbers(one, original.findings)
-    figures, facts = _beside(original, one, rows)
-    cases = []
-    for (judgement,) in rows.values():
-        difference = _other_cases(judgement.paper.formulas, judgement.claim.formulas)
-        if judgement.letter != "N" and difference:
-            cases.append({"claim": judgement.claim.title, "text": difference})
+    figures, facts = _beside(original, one, paper)
     machine = setup(runs)
-    conditions = [name for name, own, *other in machine.rows if other not in ([], [own])]
+    differing = []
+    for name, *cells in machine.rows:
+        if cells[1:] not in ([], cells[:1]) and name not in ("Disturbed", "Measured"):
+            differing.append((str(name), *map(str, cells)))
+    cases = []
+    for row in rows.values():
+        difference = _other_cases(row.paper.formulas, row.claim.formulas)
+        if difference and "N" not in row.letters.values():
+            cases.append(f"{row.paper.title}: {difference}")
     facts |= {
         "where": one.label,
-        "completeness": completeness(one),
-        "conditions": conditions,
-        "virtual": all(_is_virtual(run.stored) for run in runs),
+        "plan": _plan(one),
+        "conditions": [name for name, *_ in differing],
+        "causes": [_difference_of(*row) for row in differing if row[0] in _CAUSES],
+        "virtual": all(_is_virtual(run.stored.record) for run in runs),
         "formulas": formulas,
         "record": f"data/{one.stored.file}",
-        "commands": _commands(one),
         "cases": cases,
-        "parts": {id: _in_words(id.removeprefix("tbl-")) for id in one.findings.tables},
+        "parts": {
+            id: id.removeprefix("tbl-").replace("-", " ").capitalize() for id in one.findings.tables
+        },
+        **_commands(original, one, rows),
     }
-    tables = [_claims_of_one(one, rows), machine, numbers, *one.findings.tables.values()]
+    tables = [_claims_of_one(rows), machine, numbers, *one.findings.tables.values()]
     return [*tables, _records([one])], figures, one.claims, facts
 
 
-def _report_of_many(original: Original, replicas: Sequence[Replica], rows: Judgements) -> _Contents:
+def _report_of_many(
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
+) -> _Contents:
     """The claims of many machines, or of none."""
     compared = original.compared
     measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
-    figures, facts = _figures(compared, measured, replicas, rows)
+    figures, facts = _map_and_effects(compared, measured, replicas, rows)
     facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
-    claims = {id: _verdict_of_all(judgements) for id, judgements in rows.items()}
-    machines = table_of("tbl-machines", [machine.cells for machine in measured], wide=True)
-    tables = [_claims_of_many(replicas, rows), machines, _records(replicas)]
-    return tables, figures, claims, facts
+    facts["install"] = _INSTALL
+    environments = {replica.stored.file: replica.stored.record.environment for replica in replicas}
+    known = [properties(environments[machine.file]) for machine in measured]
+    cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
+    notes = []
+    for name in _SOFTWARE:
+        column = [facts_of_machine[name] for facts_of_machine in known]
+        if len(set(column)) > 1:
+            for row, cell in zip(cells, column, strict=True):
+                row[name] = cell
+        elif column and isinstance(column[0], str):
+            notes.append(f"{name} of all machines: {column[0]}.")
+    machines = replace(table_of("tbl-machines", cells, wide=True), notes=tuple(notes))
+    tables = [_claims_of_many(replicas, rows), machines]
+    return [*tables, _records(replicas)], figures, dict(map(_over_all, rows.items())), facts
 
 
-def _grouped_reasons(original: Original, rows: Judgements, *, single: bool) -> list[dict[str, Any]]:
-    """Claims with the same reasons, and the commands that measured them for the paper if any."""
-    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for judgements in rows.values():
-        texts, first = _reasons(judgements, single=single), judgements[0]
-        commands: dict[str, None] = {}
-        if single and first.letter == "N":
-            files = (file for file in first.paper.files if file in original.commands)
-            commands = dict.fromkeys(original.commands[file] for file in files)
-        if texts:
-            groups.setdefault((tuple(texts), tuple(commands)), []).append(first.claim.title)
-    reasons = []
-    for (shared, recipe), titles in groups.items():
-        # Several claims are listed below the reason that they share.
-        lists = (shared, titles) if titles[1:] and not shared[1:] else (titles, shared)
-        reasons.append({"heads": lists[0], "texts": lists[1], "commands": recipe})
-    return reasons
+def _over_all(item: tuple[str, Row]) -> tuple[str, Claim]:
+    """A claim with the verdict of all machines that decide it, undecided if they differ."""
+    id, row = item
+    counts = Counter(claim.verdict for claim in row.claims.values())
+    decided = [verdict for verdict in counts if verdict in DECIDED]
+    words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
+    verdict = (
+        decided[0] if len(decided) == 1 else row.claim.verdict if len(counts) == 1 else "undecided"
+    )
+    return id, replace(row.claim, verdict=verdict, because=words, compared=())
 
 
-def _reasons(judgements: Sequence[Judgement], *, single: bool) -> list[str]:
-    """Say why a claim does not agree on every machine, contrary machines first."""
+# ---------------------------------------------------------------------------------------- reasons
+
+
+def _grouped_reasons(rows: Mapping[str, Row], *, single: bool) -> list[dict[str, Any]]:
+    """Claims that share their reasons for not agreeing, those that contradict the paper first."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows.values():
+        if texts := _reasons(row, single=single):
+            groups.setdefault(tuple(texts), []).append(row)
+    return [
+        {
+            "titles": [row.paper.title for row in group],
+            "texts": texts,
+            "contrary": any("C" in row.letters.values() for row in group),
+        }
+        for texts, group in groups.items()
+    ]
+
+
+def _reasons(row: Row, *, single: bool) -> list[str]:
+    """Say why a claim does not agree on every machine; equal reasons once, with their machines."""
     labels: dict[tuple[str, str], list[str]] = {}
-    for judgement in sorted(judgements, key=lambda item: _ORDER.index(item.letter)):
-        if judgement.letter in "CUN":
-            reasons = judgement.reasons
-            for reason in reasons if single else ["; ".join(first_few(reasons))]:
-                key = judgement.agreement.capitalize(), reason
-                labels.setdefault(key, []).append(judgement.replica.label)
+    for letter in ORDER:
+        for label, claim in row.claims.items():
+            if row.letters[label] == letter and letter in "CUN":
+                reasons = claim.reasons if single else ["; ".join(first_few(claim.reasons))]
+                for reason in reasons or ("the expected range holds here",):
+                    key = AGREEMENTS[letter].capitalize(), reason
+                    labels.setdefault(key, []).append(label)
     texts = []
     for (agreement, reason), where in labels.items():
-        on = "" if single else f" on {'; '.join(first_few(where))}"
+        on = (
+            ""
+            if single
+            else f" on {len(where)} of {len(row.claims)} ({'; '.join(first_few(where))})"
+        )
         texts.append(f"{agreement}{on}: {reason}")
     return first_few(texts, _LISTED)
 
 
-def _is_virtual(stored: Stored) -> bool:
-    host = stored.record.environment.host
+def _is_virtual(record: Record) -> bool:
+    host = record.environment.host
     return host is not None and host.virtualisation not in (None, "none")
+
+
+def _difference_of(name: str, own: str, other: str) -> str:
+    """Describe a property that differs between this machine and the paper's; of lists the parts."""
+    if name == "Vector extensions":
+        return "; ".join(_in_one_only(own.split(", "), other.split(", "), most=9))
+    return f"{name}: {own} here, {other} in the paper"
 
 
 def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
-    texts = []
-    if len(paper) != len(own):
-        texts.append(f"{len(own)} comparisons here, {len(paper)} in the paper")
-    parts = []
-    for formulas in (own, paper):
-        parts.append([part for formula in formulas for part in formula_parts(formula)])
-    return "; ".join([*texts, *_in_one_only(*parts)])
+    count = f"{len(own)} comparisons here, {len(paper)} in the paper"
+    own_parts = [part for formula in own for part in formula_parts(formula)]
+    paper_parts = [part for formula in paper for part in formula_parts(formula)]
+    counts = [count] if len(paper) != len(own) else []
+    return "; ".join([*counts, *_in_one_only(own_parts, paper_parts)])
 
 
-def _in_one_only(own: Sequence[str], paper: Sequence[str]) -> list[str]:
-    """Name the formula parts that only this machine has, and those that only the paper has."""
+def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int = 3) -> list[str]:
+    """Name the parts that only this machine has, and those that only the paper has."""
     texts = []
     for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
         if different := [*dict.fromkeys(part for part in parts if part not in others)]:
-            texts.append(f"{', '.join(first_few(different))} only {where}")
+            texts.append(f"{', '.join(first_few(different, most))} only {where}")
     return texts
 
 
-# ------------------------------------------------------------------------------- tables of claims
+# ----------------------------------------------------------------------------------------- tables
 
 
-def _verdict_of_all(judgements: Sequence[Judgement]) -> Claim:
-    """A claim with the verdict of all machines that decide it, undecided if they differ."""
-    counts = Counter(judgement.claim.verdict for judgement in judgements)
-    verdicts: list[Verdict] = [verdict for verdict in counts if verdict in DECIDED]
-    verdicts = verdicts or list(counts)
-    words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
-    verdict = verdicts[0] if len(verdicts) == 1 else "undecided"
-    return replace(judgements[0].claim, verdict=verdict, because=words, compared=())
-
-
-def _claims_of_one(replica: Replica, rows: Judgements) -> Table:
+def _claims_of_one(rows: Mapping[str, Row]) -> Table:
     """Each claim with what it expects, what the paper measured, and what this machine measured."""
     cells = []
-    for (judgement,) in rows.values():
-        claim, paper, agreement = judgement.claim, judgement.paper, judgement.agreement
-        expected = claim.expected or paper.expected
-        if judgement.letter != "N" and claim.known < paper.known:
-            agreement += f", on {claim.known} of {paper.known} comparisons"
+    for row in rows.values():
+        claim, paper = row.claim, row.paper
+        (letter,) = row.letters.values()
+        agreement, expected = AGREEMENTS[letter], claim.expected or paper.expected
+        if letter != "N" and claim.known != paper.known:
+            agreement += f", {claim.known} comparisons (paper: {paper.known})"
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": agreement,
-            "This machine": f"{claim.verdict}: {claim.measured}".removeprefix("not measured: "),
-            "Paper": f"{paper.verdict}: {paper.measured}".removeprefix("not measured: "),
+            "This machine": _verdict(claim),
+            "Paper": _verdict(paper),
         })  # fmt: skip
-    return replace(table_of("tbl-claims", cells, wide=True), sources=replica.stored.files)
+    return table_of("tbl-claims", cells, wide=True)
 
 
-def _claims_of_many(replicas: Iterable[Replica], rows: Judgements) -> Table:
+def _verdict(claim: Claim) -> str:
+    text = f"{claim.verdict}: {claim.measured}".removeprefix("not measured: ")
+    return _with_level(text.removeprefix("undecided: ") if " undecided" in text else text)
+
+
+def _with_level(text: str) -> str:
+    """Say of a level such as «(at 69 %)» that it is the interval's."""
+    return re.sub(r"\(at ([^)]+)\)", r"(\1 interval)", text)
+
+
+def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Table:
     """Each claim with the number of machines by agreement, the range of its effect and the next."""
     table: list[dict[str, Content]] = []
-    none = Missing("several comparisons, or none was measured")
-    for n, judgements in enumerate(rows.values(), start=1):
-        claim, counts = judgements[0].claim, Counter(item.letter for item in judgements)
-        measured = [item for item in judgements if isinstance(item.claim.effect, float)]
-        effects = [item.claim.effect for item in measured if isinstance(item.claim.effect, float)]
-        cells: dict[str, Content] = {"No.": str(n), "Claim": claim.title}
-        cells["Paper"] = judgements[0].paper.verdict
+    unlike = _unlike(replicas)
+    for n, row in enumerate(rows.values(), start=1):
+        counts, unit = Counter(row.letters.values()), row.paper.unit
+        cells: dict[str, Content] = {"No.": str(n), "Claim": row.paper.title}
+        cells["Paper"] = _verdict(row.paper)
         cells |= {letter: counts[letter] for letter in "ACUN"}
-        cells["Range"] = _range(effects, claim.unit) if effects else none
-        cells["Next machine"] = _prediction(measured, effects, claim.unit) if effects else none
+        cells["Range"] = spread(row.effects, unit) if row.effects else ""
+        interval = None if unlike or not row.effects else next_effect(row.effects)
+        ends = f"[{', '.join(plain(end, 3) for end in interval)}]" if interval else ""
+        cells["Next machine"] = f"{ends} {unit}".strip() if ends and unit != "1" else ends
         table.append(cells)
-    files = tuple(file for replica in replicas for file in replica.stored.files)
-    return replace(table_of("tbl-claims", table, wide=True), sources=files)
-
-
-def _range(effects: Sequence[float], unit: str) -> str:
-    low, high = (quantity_text(float(f"{end:.3g}"), unit) for end in (min(effects), max(effects)))
-    return low if low == high else f"{low} to {high}"
-
-
-def _prediction(measured: Iterable[Judgement], effects: Sequence[float], unit: str) -> Content:
-    """The interval in which the effect on the next machine is expected, or why there is none."""
-    if len(effects) < FEWEST_MACHINES:
-        return Missing(f"fewer than {FEWEST_MACHINES} machines measured it")
-    if why := _unlike(judgement.replica for judgement in measured):
-        return Missing(why)
-    interval = next_effect(effects)
-    if interval is None:
-        return Missing("an effect is not positive, so that it has no logarithm")
-    low, high = (plain(end, 3) for end in interval)
-    return f"[{low}, {high}]{'' if unit == '1' else f' {unit}'}"
+    notes = (f"No interval for the next machine: {unlike}.",) if unlike else ()
+    return replace(table_of("tbl-claims", table, wide=True), notes=notes)
 
 
 def _unlike(replicas: Iterable[Replica]) -> str:
@@ -294,20 +331,86 @@ def _unlike(replicas: Iterable[Replica]) -> str:
     return "the machines differ in their allocator" if len(allocators) > 1 else ""
 
 
+def _numbers(one: Replica, paper: Findings) -> tuple[Table, list[str]]:
+    """The numbers of this machine beside the paper's: measured ones first, those that differ most.
+
+    Also returns the formulas of those whose names do not describe them.
+    """
+    rows: list[tuple[tuple[bool, bool, float], dict[str, str]]] = []
+    formulas = []
+    for id, value in one.findings.values.items():
+        original = paper.values.get(id)
+        if not (original and value.sources) or value.formula == "measurements":
+            continue
+        # A policy that was not measured is missing in the formula, too.
+        formula = (original if isinstance(value.number, Missing) else value).formula
+        description = value.description
+        if len(formula) > _DESCRIPTION or re.search("[/·−,=]", formula):
+            formulas.append(
+                f"{value.name}: {textwrap.shorten(formula, _FORMULA, placeholder=' …')}"
+            )
+        elif not description and formula not in value.name.lower():
+            description = formula
+        row = {"Number": f"{value.name}: {description}" if description else value.name}
+        for heading, item in (("This machine", value), ("Paper", original)):
+            row[heading] = _with_level(item.interval_plain)
+        note, order = _difference(value, original)
+        rows.append((order, row | {"Ratio": note}))
+    rows.sort(key=itemgetter(0), reverse=True)
+    return table_of("tbl-numbers", [row for _, row in rows], wide=True), formulas
+
+
+def _difference(value: Value, paper: Value) -> tuple[str, tuple[bool, bool, float]]:
+    """The ratio of two numbers whose intervals do not overlap, or a note; and their place.
+
+    Measured numbers come before counts and settings, and numbers of other cases and missing ones
+    are last.
+    """
+    if isinstance(value.number, Missing) or isinstance(paper.number, Missing):
+        return "", (False, False, -1.0)
+    low, own, high = interval_ends(value.number, 1)
+    paper_low, other, paper_high = interval_ends(paper.number, 1)
+    sampled = low < high or paper_low < paper_high
+    if _other_cases([paper.formula], [value.formula]):
+        return "other cases", (sampled, False, 0.0)
+    if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
+        return "", (sampled, True, 0.0)
+    difference = abs(own - other) / max(abs(own), abs(other))
+    return plain(own / other, 3) if other else "", (sampled, True, difference)
+
+
+def _records(replicas: Iterable[Replica]) -> Table:
+    """The records, what was disturbed and not measured, and the code that measured them."""
+    rows = []
+    for replica in replicas:
+        for shard in replica.shards:
+            record, disturbed = shard.record, gates.disturbed([shard.record])
+            measured = sum(case.status == "ok" for case in record.cases)
+            changed = "" if record.code.tree_clean else ", changed"
+            row: dict[str, Content] = {
+                "Record": shard.file.rpartition("/")[2],
+                "Plan": record.protocol.plan,
+                "Minutes": str(record.minutes),
+                "Cases": f"{measured} of {len(record.cases)}",
+                "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
+                "Commit": (record.code.commit or "unknown")[:12] + changed,
+                "Measuring code": record.code.measuring_code[:12],
+            }
+            rows.append(row)
+    return table_of("tbl-records", rows, wide=True)
+
+
 # ---------------------------------------------------------------------------------------- figures
 
 
 def _beside(
-    original: Original, replica: Replica, rows: Judgements
+    original: Original, one: Replica, paper: Replica | None
 ) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """The study's key figure, row by row: this machine at the left, the paper's beside it.
-
-    Also returns the finding, and the names of both machines, the paper's only if it is drawn.
-    """
-    own, paper = replica.findings.shown_figure, original.machines.get(replica.about)
+    """The study's key figure, row by row: this machine at the left, the paper's beside it."""
+    own = one.findings.shown_figure
     if own is None:
         return {}, {}
-    label, label_of_paper = replica.label, paper.label if paper else ""
+    label, label_of_paper = one.label, paper.label if paper else ""
     if label == label_of_paper:
         label, label_of_paper = f"{label} (this record)", f"{label} (paper)"
     panels, count = _titled(own, label), len(own.drawing.panels)
@@ -325,18 +428,12 @@ def _beside(
         height=count * own.drawing.height / own.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    agreeing = sum(judgements[0].letter == "A" for judgements in rows.values())
-    finding = f"{agreeing} of {len(rows)} claims have the paper's verdict on {label}"
-    compared = original.compared
-    effects = [_effect(measure(item.stored, "", compared)) for item in (replica, paper) if item]
+    finding, compared = "", original.compared
+    effects = [_effect(measure(item.stored, "", compared)) for item in (one, paper) if item]
     if compared.heading and all(effects) and effects[1:]:
         finding = f"{compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
     facts = {"paper": label_of_paper, "here": label, "finding": finding}
     return {"fig-beside": drawing}, {"beside": facts}
-
-
-def _in_words(id: str) -> str:
-    return id.replace("-", " ").capitalize()
 
 
 def _titled(figure: Figure, title: str) -> list[Any]:
@@ -349,22 +446,22 @@ def _effect(machine: MeasuredMachine) -> str:
     return "" if isinstance(effect, Missing) else with_interval(effect, str(machine.measured.unit))
 
 
-def _figures(
+def _map_and_effects(
     compared: MachineComparison[Any],
     measured: Sequence[MeasuredMachine],
     replicas: Sequence[Replica],
-    rows: Judgements,
+    rows: Mapping[str, Row],
 ) -> tuple[dict[str, Drawing], dict[str, Any]]:
     """The map of claims and machines, and the compared effect in order, with their findings."""
     if not rows:
         return {}, {}
-    letters = [letters_of(judgements, replicas) for judgements in rows.values()]
-    claims = tuple(str(number) for number in range(1, len(rows) + 1))
     names = tuple(replica.label for replica in replicas)
-    grid = Grid(names, claims, tuple(zip(*letters, strict=True)), "".join(AGREEMENTS), "Claim")
-    place = f"{__name__}._figures"
+    letters = tuple(tuple(row.letters.get(name, "") for row in rows.values()) for name in names)
+    numbers = tuple(str(number) for number in range(1, len(rows) + 1))
+    grid = Grid(names, numbers, letters, "".join(AGREEMENTS), "Claim")
+    place = f"{__name__}._map_and_effects"
     figures = {"fig-map": Drawing((grid,), wide=True, height=grid.height, place=place)}
-    outcomes = Counter(outcome(judgements) for judgements in rows.values())
+    outcomes = Counter(row.outcome for row in rows.values())
     facts = {
         "finding": f"{outcomes['A']} of {len(rows)} claims agree on every machine that decides "
         f"them, {outcomes['C']} are contrary on some"
@@ -377,79 +474,66 @@ def _figures(
     return figures, facts
 
 
-# ----------------------------------------------------------------------------------- other tables
+# ------------------------------------------------------------------------------- repeating the run
 
 
-def _numbers(one: Replica, paper: Findings) -> tuple[Table, list[str]]:
-    """The numbers of this machine beside the paper's, first those that differ most.
-
-    Also returns the formulas of those whose names do not describe them.
-    """
-    rows: list[tuple[float, dict[str, str]]] = []
-    formulas = []
-    for id, value in one.findings.values.items():
-        original = paper.values.get(id)
-        if not (original and value.sources) or value.formula == "measurements":
-            continue
-        described = len(value.formula) <= _DESCRIPTION and not re.search("[/·−,=]", value.formula)
-        known = value.formula in value.name.lower() or not described
-        if not described:
-            formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" …")
-            formulas.append(f"{value.name}: {formula}")
-        difference, ratio = _difference(value, original)
-        row = {"Number": value.name if known else f"{value.name} ({value.formula})"}
-        row |= {"This machine": value.interval_plain, "Paper": original.interval_plain}
-        rows.append((difference, row | {"Ratio": ratio}))
-    rows.sort(key=itemgetter(0), reverse=True)
-    return table_of("tbl-numbers", [row for _, row in rows], wide=True), formulas
+def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict[str, Any]:
+    """Commands with the paper's program: those of this record, then those for missing claims."""
+    own = [run.record for run in one.stored.runs]
+    unmeasured = [row.paper.files for row in rows.values() if row.outcome == "N"]
+    lacking = [original.records.get(file) for file in chain(*unmeasured)]
+    again = {_command(record): f"# {record.minutes} min" for record in own}
+    further = {_command(record): f"# {record.minutes} min" for record in lacking if record}
+    newest = max(original.records.values(), key=attrgetter("started"), default=own[-1])
+    older = newest.started > own[-1].started and newest.code != own[-1].code
+    commits = [(record.code.commit or "unknown")[:12] for record in (own[-1], newest)]
+    return {
+        "commits": commits if older else [],
+        "again": [f"git checkout {commits[1]}", _INSTALL, *map("  ".join, again.items())],
+        "further": ["  ".join(item) for item in further.items() if item[0] not in again],
+    }
 
 
-def _difference(value: Value, paper: Value) -> tuple[float, str]:
-    """The relative difference and the ratio of two numbers whose intervals do not overlap.
-
-    The difference of others is 0, and of those that are not measured below 0.
-    """
-    if isinstance(value.number, Missing) or isinstance(paper.number, Missing):
-        return -1.0, ""
-    low, own, high = interval_ends(value.number, 1)
-    paper_low, other, paper_high = interval_ends(paper.number, 1)
-    if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
-        return 0.0, ""
-    if _other_cases([paper.formula], [value.formula]):
-        return 0.0, "other cases"
-    difference = abs(own - other) / max(abs(own), abs(other))
-    return difference, plain(own / other, 3) if other else ""
+def _command(record: Record) -> str:
+    command = shlex.join(record.command)
+    threads = f" --threads {record.environment.threads}"
+    return command if "--threads" in command else command + threads
 
 
-def _records(replicas: Iterable[Replica]) -> Table:
-    """The records, what was disturbed and not measured, and the code that measured them."""
-    rows = []
+def _plan(one: Replica) -> dict[str, Any]:
+    """Describe the measured share of a run's plan, as far as the record contains it."""
+    record, missing = one.stored.record, one.stored.record.environment.missing
+    timed = gates.disturbed(run.record for run in one.stored.runs)
+    lacking = [_part_name(name) for name, why in missing.items() if why == _ENDED]
+    return {
+        "name": plan_text(one.stored),
+        "minutes": str(sum(shard.record.minutes for shard in one.shards)),
+        "cases": f"{sum(case.status == 'ok' for case in record.cases)} of {len(record.cases)}",
+        "timed": f"{timed[1]:,}" if timed else "",
+        "lacking": first_few(lacking),
+    }
+
+
+def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
+    """The parts of each run that its record lacks, each with the reason."""
+    texts = []
     for replica in replicas:
-        for shard in replica.shards:
-            record, disturbed = shard.record, gates.disturbed([shard.record])
-            measured = sum(case.status == "ok" for case in record.cases)
-            changed = "" if record.code.tree_clean else ", changed"
-            row: dict[str, Content] = {
-                "Record": shard.file.rpartition("/")[2],
-                "Plan": record.protocol.plan,
-                "Minutes": str(minutes_of(record)),
-                "Cases": f"{measured} of {len(record.cases)}",
-                "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
-                "Commit": (record.code.commit or "unknown")[:12] + changed,
-                "Measuring code": record.code.measuring_code[:12],
-            }
-            rows.append(row)
-    return table_of("tbl-records", rows, wide=True)
+        record, reasons = replica.stored.record, dict[str, list[str]]()
+        for name, why in record.environment.missing.items():
+            if name not in _NO_PARTS:
+                reasons.setdefault(why, []).append(_part_name(name))
+        failed = {case.status: case for case in reversed(record.cases) if case.status != "ok"}
+        for status, case in failed.items():
+            count = sum(other.status == status for other in record.cases)
+            cases = f"{count} of {len(record.cases)} cases, {status.replace('_', ' ')}"
+            reasons.setdefault(case.reason or status, []).append(cases)
+        where = f"{replica.label}: " if len(replicas) > 1 else ""
+        for why, names in reasons.items():
+            texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
+    return texts
 
 
-def _commands(one: Replica) -> list[str]:
-    """The commands that made the records, for whoever repeats them, with commits and minutes."""
-    commands: dict[str, None] = {}
-    for run in one.stored.runs:
-        record, command = run.record, shlex.join(run.record.command)
-        if record.code.commit:
-            commands |= {f"git checkout {record.code.commit[:12]}": None, _INSTALL: None}
-        if "--threads" not in command:
-            command += f" --threads {record.environment.threads}"
-        commands[f"{command}  # {minutes_of(record)} minutes"] = None
-    return list(commands)
+def _part_name(field: str) -> str:
+    """The words for a missing field of a record."""
+    prefix = field[: field.find(".") + 1]
+    return _PARTS.get(prefix, prefix) + field.removeprefix(prefix).replace("_", " ")

@@ -359,7 +359,14 @@ def _values(declared: Mapping[str, _Declared], data: Any, kind: str) -> Iterator
                 "its values one by one."
             )
         else:
-            yield declare(item.id, result, item.style)
+            value = declare(item.id, result, item.style)
+            yield replace(value, description=_first_line(item.function))
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    """Return the first line of a function's docstring, in small letters and without markup."""
+    line = (getattr(function, "func", function).__doc__ or "").partition("\n")[0]
+    return line[:1].lower() + line[1:].rstrip(".").replace("``", "")
 
 
 def _constant(quantity: Quantity, data: Any) -> Quantity:

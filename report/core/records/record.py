@@ -7,8 +7,10 @@ module ``filed`` encodes and parses records, ``store`` reads and writes their fi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -413,6 +415,12 @@ class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
     converted_from: Digest | None = None
     attachments: tuple[Attachment, ...]
     cases: tuple[Outcome, ...]
+
+    @property
+    def minutes(self) -> int:
+        """The minutes that the run took, rounded up."""
+        began, ended = map(datetime.fromisoformat, (self.started, self.finished))
+        return math.ceil((ended - began).total_seconds() / 60)
 
     @property
     def folder(self) -> str:

@@ -1,0 +1,207 @@
+"""Claims of a paper on other machines, each beside the paper's own verdict.
+
+A record is evaluated by the parts of the study that are about its kind of machine.  Only claims
+that read the record count; claims about the source or about pairs of runs are no claims about one
+machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from report.core.records.store import Stored
+from report.core.text.format import quantity_text
+from report.instruments import gates
+from report.paper.claims import first_few
+from report.paper.findings import Claim, Findings
+
+#: Letter of a verdict that is compared with the paper's → its meaning, in the order of a summary.
+AGREEMENTS: Final[Mapping[str, str]] = {
+    "A": "same",
+    "C": "contrary",
+    "U": "undecided",
+    "N": "not measured",
+    "D": "undecided in the paper",
+}
+#: Letters in the order of tables and reasons: what contradicts the paper comes first.
+ORDER: Final = "CUADN"
+DECIDED: Final = ("supported", "refuted")
+_NO_CASES: Final = "the record holds no such cases"
+#: Reasons that speak of a data directory → what is true of one record.
+_REASONS: Final[Mapping[str, str]] = {
+    "no run of the experiment is in the data directory": _NO_CASES,
+    "nothing to compare was recorded": _NO_CASES,
+}
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One machine of a report: its record, its name, and the findings of that record alone."""
+
+    stored: Stored
+    label: str
+    findings: Findings
+
+    @property
+    def about(self) -> str:
+        """The kind of machine, as claims name it."""
+        return "a GPU" if self.stored.record.environment.gpu else "a CPU"
+
+    @property
+    def shards(self) -> list[Stored]:
+        """The record and all that are pooled with it, in the shards that were measured."""
+        return [shard for run in self.stored.runs for shard in run.shards]
+
+    @property
+    def files(self) -> list[str]:
+        """The files of all shards."""
+        return [shard.file for shard in self.shards]
+
+    @cached_property
+    def claims(self) -> dict[str, Claim]:
+        """Claims that read this record, and unmeasured claims; reasons do not name the machine."""
+        files, claims = set(self.files), {}
+        for id, claim in self.findings.claims.items():
+            if claim.verdict == "not measured" or files.intersection(claim.files):
+                claims[id] = replace(claim, reasons=(*dict.fromkeys(self._reasons(claim)),))
+        return claims
+
+    def _reasons(self, claim: Claim) -> Iterator[str]:
+        names = f" on ({re.escape(self.label)}|{re.escape(self.stored.record.environment.label)})"
+        for reason in claim.reasons:
+            text = re.sub(names, "", reason)
+            yield _REASONS.get(text, text).rstrip(".")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim of the paper, and the same claim on each machine that it is about, by label."""
+
+    paper: Claim
+    claims: Mapping[str, Claim]
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """A letter of ``AGREEMENTS`` for each machine."""
+        return {label: _letter(claim, self.paper) for label, claim in self.claims.items()}
+
+    @property
+    def claim(self) -> Claim:
+        """The claim on the first machine, which is the only one in a report on one machine."""
+        return next(iter(self.claims.values()))
+
+    @property
+    def outcome(self) -> str:
+        """The letter over all machines: A if no machine contradicts the paper and one agrees."""
+        if self.paper.verdict not in DECIDED:
+            return "D"
+        return next(letter for letter in "CAUN" if letter in self.letters.values())
+
+    @property
+    def effects(self) -> list[float]:
+        """The number of a claim of one comparison, on each machine that measured it."""
+        return [c.effect for c in self.claims.values() if isinstance(c.effect, float)]
+
+    @property
+    def finding(self) -> str:
+        """The claim in words, with the numbers of the machines and the paper's."""
+        claim = self.claim
+        if len(self.claims) == 1:
+            return (
+                f"“{self.paper.title}” ({claim.measured} here, {self.paper.measured} in the paper)"
+            )
+        counts = Counter(self.letters.values())
+        decided = len(self.claims) - counts["U"] - counts["N"]
+        agreeing = f"{counts['A']} of the {decided} machines that decide it"
+        numbers = f": {spread(self.effects, claim.unit)}" if self.effects else ""
+        return f"“{self.paper.title}” ({agreeing}{numbers}; {self.paper.measured} in the paper)"
+
+
+def spread(effects: Sequence[float], unit: str) -> str:
+    """Print the smallest and the largest effect to three digits."""
+    low, high = (quantity_text(float(f"{end:.3g}"), unit) for end in (min(effects), max(effects)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _letter(claim: Claim, paper: Claim) -> str:
+    if claim.verdict == "undecided":
+        return "U"
+    if claim.verdict not in DECIDED:
+        return "N"
+    if paper.verdict not in DECIDED:
+        return "D"
+    return "A" if paper.verdict == claim.verdict else "C"
+
+
+def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
+    """Compare each claim with the paper's, on each machine of the kind that it is about."""
+    claims: dict[str, dict[str, Claim]] = {}
+    for replica in replicas:
+        for id, claim in replica.claims.items():
+            claims.setdefault(id, {})[replica.label] = claim
+    rows = {id: Row(paper.claims[id], by_label) for id, by_label in claims.items()}
+    return dict(sorted(rows.items(), key=_place))
+
+
+def _place(item: tuple[str, Row]) -> int:
+    return ORDER.index(item[1].outcome)
+
+
+def main_claims(
+    rows: Mapping[str, Row], paper: Findings, headline: Iterable[str]
+) -> dict[str, list[str]]:
+    """List the claims of the paper's ``headline`` that these machines decide, and the others."""
+    titles: dict[str, list[str]] = {"tested": [], "untested": []}
+    for id in headline:
+        claim, row = paper.claims[id], rows.get(id)
+        tested = row is not None and row.outcome in "AC"
+        about = "" if row else f" (about {claim.about})"
+        titles["tested" if tested else "untested"].append(f"“{claim.title}”{about}")
+    return {name: first_few(claims) for name, claims in titles.items()}
+
+
+def summary(replicas: Sequence[Replica], paper: Findings) -> str:
+    """Count the claims with the paper's verdict by kind of machine; list contradicting ones."""
+    lines = []
+    for about in dict.fromkeys(replica.about for replica in replicas):
+        group = [replica for replica in replicas if replica.about == about]
+        rows = compare(group, paper).values()
+        counts = Counter(row.outcome for row in rows)
+        if len(rows) == counts["D"]:
+            lines.append(f"The paper decides no claim about {about} that one run can test")
+            continue
+        every = f"every one of {len(group)} machines that decides them"
+        line = f"{counts['A']} of {len(rows)} claims about {about} have the paper's verdict on "
+        line += every if group[1:] else group[0].label
+        for letter in "CUND":
+            if letter != "D" or counts[letter]:
+                line += f"; {counts[letter]} {AGREEMENTS[letter]}"
+            if letter == "C" and counts[letter]:
+                titles = [row.paper.title for row in rows if row.outcome == "C"]
+                line += f" ({'; '.join(first_few(titles))})"
+        lines.append(line)
+    return ". ".join(lines) or "0 of 0 claims: no record of this study"
+
+
+def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], list[str]]:
+    """Drop records that share what two machines cannot share; also describe each of them."""
+    first: dict[tuple[str, bytes], str] = {}
+    unique, copies = list[Replica](), list[str]()
+    for replica in replicas:
+        marks = [*gates.fingerprints(shard.record for shard in replica.shards)]
+        shared: dict[str, str] = {}
+        for mark in marks:
+            if mark in first:
+                shared[mark[0]] = first[mark]
+        if shared:
+            label = next(iter(shared.values()))
+            copies.append(f"{replica.label}: the same {' and '.join(shared)} as {label}")
+        else:
+            unique.append(replica)
+            first |= dict.fromkeys(marks, replica.label)
+    return unique, copies
