@@ -143,30 +143,21 @@ def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
             yield inference(**TILING, execution=form, tile=tile)
 
 
-def _limit(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield limits on the address space, which only a processor has."""
+def _limit(levels: Levels, gpu: bool, changed: bool = False) -> Iterator[Factors]:
+    """Yield limits on a processor's address space, again for every change if ``changed``."""
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
-            for limit, layout in product(limits, LAYOUTS):
-                yield {
-                    "subject": "limit",
-                    "network": network,
-                    "image": catalogue.INPUT_SHAPES[network][1],
-                    "layout": layout,
-                    "memory_limit": limit,
-                }
+            changes = catalogue.CHANGES[network] if changed else ("",)
+            for limit, layout, change in product(limits, LAYOUTS, changes):
+                case: Factors = {"subject": "limit", "network": network}
+                case |= {"image": catalogue.INPUT_SHAPES[network][1], "layout": layout}
+                case |= {"memory_limit": limit}
+                yield {**case, "change": change} if changed else case
 
 
-def _change(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield the limits again for every change of one allocation."""
-    for case in _limit(levels, gpu):
-        for change in catalogue.CHANGES[str(case["network"])]:
-            yield {**case, "change": change}
-
-
-_SWEEPS: Final = {
+_SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
     "peaks": _peaks, "time": _time, "precision": _precision, "tiling": _tiling, "limit": _limit,
-    "change": _change,
+    "change": partial(_limit, changed=True),
 }  # fmt: skip
 
 
@@ -187,23 +178,19 @@ def subject(factors: Factors) -> Subject:
     module = catalogue.changed(name, str(factors.get("change", ""))).eval()
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
-    executed = None
-    if "tile" in factors:
-        executed = partial(_tiled, module, factors)
+
+    def tiled(built: nn.Module) -> nn.Module:
+        from experiments.networks.tiled import tiled as in_tiles
+
+        return in_tiles(module, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
+
     return Subject(
         module,
         torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
-        executed=executed,
+        executed=tiled if "tile" in factors else None,
     )
-
-
-def _tiled(network: nn.Sequential, factors: Factors, module: nn.Module) -> nn.Module:
-    """Convert the module of a case, which is ``network``, into its tiled form."""
-    from experiments.networks.tiled import tiled
-
-    return tiled(network, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
@@ -313,18 +300,15 @@ def _fill_heap() -> None:
 # ------------------------------------------------------------------------------------------ plan
 
 
-def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:
-    return (
-        Factor("sweep", levels=tuple(_SWEEPS)),
-        Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
-        Factor("batch", levels=batches, quick=(1, 8, 64), any_count=True),
-        Factor("tile", levels=TILES, quick=(32, 64)),
-    )
-
-
+_FACTORS: Final = (
+    Factor("sweep", levels=tuple(_SWEEPS)),
+    Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
+    Factor("batch", levels=BATCHES, quick=(1, 8, 64), any_count=True),
+    Factor("tile", levels=TILES, quick=(32, 64)),
+)
 _ON_CPU: Final = Experiment(
     subject=subject,
-    factors=_factors(BATCHES),
+    factors=_FACTORS,
     cases=cases,
     name="inference_memory",
     question="Does a batch fit into memory, and what makes it fit?",
@@ -347,7 +331,7 @@ _ON_CPU: Final = Experiment(
 )
 _ON_GPU: Final = replace(
     _ON_CPU,
-    factors=_factors(BATCHES_ON_GPU),
+    factors=tuple(replace(f, levels=BATCHES_ON_GPU) if f.name == "batch" else f for f in _FACTORS),
     cases=partial(cases, gpu=True),
     plan=replace(_ON_CPU.plan, timed_under=partial(timed_under, gpu=True)),
 )
