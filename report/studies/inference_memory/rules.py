@@ -85,10 +85,10 @@ class Baseline(msgspec.Struct, frozen=True):
         return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
-def line(peaks: dict[int, int], few: int, more: int, limit: int) -> int | None:
+def line(peaks: dict[int, int], smaller: int, larger: int, limit: int) -> int | None:
     """Return the batch at which the line through two peaks (B) meets a limit; None if it falls."""
-    per_image = (peaks[more] - peaks[few]) / (more - few)
-    return int(few + (limit - peaks[few]) // per_image) if per_image > 0 else None
+    per_image = (peaks[larger] - peaks[smaller]) / (larger - smaller)
+    return int(smaller + (limit - peaks[smaller]) // per_image) if per_image > 0 else None
 
 
 def doubled(peaks: dict[int, int], limit: int) -> int | None:
@@ -107,18 +107,18 @@ class RuleComparison:
         self._repeated: Sequence[LimitOfNetwork] = inputs.table(REPEATED_TABLE, LimitOfNetwork)
         self._on_gpu: Sequence[LimitOfNetwork] = inputs.table(GPU_TABLE, LimitOfNetwork)
 
-    def _limits(self, mode: CallMode, own: bool = False) -> list[LimitOfNetwork]:
+    def _limits(self, mode: CallMode, of_studies: bool = False) -> list[LimitOfNetwork]:
         """Select the limits on the CPU, of the studies' networks or of all others."""
         rows = [row for row in self._on_cpu if row.mode == mode]
-        return [row for row in rows if row.network.startswith(_OF_STUDIES) == own]
+        return [row for row in rows if row.network.startswith(_OF_STUDIES) == of_studies]
 
     @cached_property
     def _predicted(self) -> list[tuple[LimitOfNetwork, dict[BatchRule, int]]]:
         """Apply every rule to every limit of an inference of a network with baselines."""
         predicted = []
         for row in self._limits("inference"):
-            if own := self._baselines.get(row.network):
-                predicted.append((row, {**own.predicted(row.limit), "tensors": row.predicted}))
+            if baseline := self._baselines.get(row.network):
+                predicted.append((row, {**baseline.predicted(row.limit), "tensors": row.predicted}))
         return predicted
 
     def answers(self, rule: BatchRule) -> list[tuple[str, int, int]]:
@@ -135,21 +135,21 @@ class RuleComparison:
 
     def numbers(self) -> dict[str, Quantity]:
         """Count for every rule the limits where it is right, and where its batch does not fit."""
-        own, training = self._limits("inference", own=True), self._limits("training")
+        ours, training = self._limits("inference", of_studies=True), self._limits("training")
         most = max((row.predicted / row.ran for row in training), default=0)
-        every = len(own) + len(self._predicted)
+        limits = len(ours) + len(self._predicted)
         same = [row for row in self._repeated if row in self._on_cpu]
         counts: dict[str, float] = {
             "rule_limits": len(self._predicted),
             "rule_networks": len({row.network for row, _ in self._predicted}),
-            "own_limits": len(own),
-            "own_right": sum(row.ran == row.predicted for row in own),
+            "own_limits": len(ours),
+            "own_right": sum(row.ran == row.predicted for row in ours),
             "training_limits": len(training),
             "training_met": sum(row.ran == row.predicted for row in training),
             "training_most": most,
-            "inference_limits": every,
+            "inference_limits": limits,
             "repeated_same": len(same),
-            "unrepeated": every - len(self._repeated),
+            "unrepeated": limits - len(self._repeated),
         }
         for rule in RULES:
             ratios = self.ratios(rule)

@@ -185,13 +185,13 @@ class Run(any_study.Run):
         tensors: list[tuple[int, int]] = []
         for number, operator in enumerate(network.network.operators):
             tensors += [(sizes[s], number) for s in operator.allocated if sizes[s]]
-        workspaces, seen, running = [], 0, 0
+        workspaces, matched, running = [], 0, 0
         for size in (int(change) for change in events if change > 0):
-            if seen < len(tensors) and size == tensors[seen][0]:
-                running, seen = tensors[seen][1], seen + 1
+            if matched < len(tensors) and size == tensors[matched][0]:
+                running, matched = tensors[matched][1], matched + 1
             else:
                 workspaces.append((running, size))
-        if seen < len(tensors):
+        if matched < len(tensors):
             return Missing("the allocator's history lacks tensors of theory")
         return tuple(workspaces)
 
@@ -204,16 +204,16 @@ class Run(any_study.Run):
         network, workspaces = self.network(call), self.workspaces(call)
         if isinstance(network, Missing) or isinstance(workspaces, Missing):
             return 0, 0, 0
-        every = enumerate(network.network.operators)
-        convolutions = {number for number, operator in every if operator.base == "convolution"}
+        numbered = enumerate(network.network.operators)
+        convolutions = {number for number, operator in numbered if operator.base == "convolution"}
         taken = copies = 0
         for number, size in workspaces:
             if number in convolutions:
                 operator = network.operator(number, call.batch)
                 tensors = (*operator.read, *operator.writes)
-                copied = sum(t.bytes for t in tensors if len(t.shape) == _MAP_AXES)
-                taken += size > _SAME * copied
-                copies += abs(size - copied) < _SAME * copied
+                needed = sum(t.bytes for t in tensors if len(t.shape) == _MAP_AXES)
+                taken += size > _SAME * needed
+                copies += abs(size - needed) < _SAME * needed
         return len(convolutions), taken, copies
 
     def correct(self, precision: InferencePrecision) -> Sequence[Any]:

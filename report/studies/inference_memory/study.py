@@ -253,7 +253,7 @@ def _missed(run: Run) -> str:
         if row.residual != 0:
             name = f"{call.network} in {call.layout.replace('_', ' ')}"
             batches.setdefault(name, []).append(str(call.batch))
-    return "; ".join(f"{name} (batch {', '.join(own)})" for name, own in batches.items())
+    return "; ".join(f"{name} (batch {', '.join(sizes)})" for name, sizes in batches.items())
 
 
 def _fall(run: Run) -> Quantity:
@@ -285,7 +285,7 @@ def peaks_exact(run: Run) -> Iterator[Statement]:
     return (rest.exactly(0) for rest in run.rests(bounded=False))
 
 
-@cpu.claim("Where theory gives a bound, no peak on a CPU exceeds it")
+@cpu.claim("Where theory gives a lower bound, no peak on a CPU falls below it")
 def bounds_hold(run: Run) -> Iterator[Statement]:
     return (rest > -1 for rest in run.rests(bounded=True))
 
@@ -511,7 +511,7 @@ def tile_trades(run: Run) -> Iterator[Statement]:
 @allocated.mapping()
 def _ratios(a: Allocated) -> dict[str, Quantity]:
     """Compare peaks by layout, by precision, and from batch to batch; count workspaces."""
-    copied, copied_last = a.copies(True, LAYOUTS[0]), a.copies(False, COALESCED)
+    in_half, channels_last = a.copies(True, LAYOUTS[0]), a.copies(False, COALESCED)
     return {
         "last_peak": a.ratio(64, layout=COALESCED),
         "last_1024": a.ratio(1024, layout=COALESCED),
@@ -523,8 +523,8 @@ def _ratios(a: Allocated) -> dict[str, Quantity]:
         "spike": a.peak(256) / a.peak(128),
         "spike_most": a.peak(16_384) / a.peak(4096),
         "repeated": exact("peaks measured on two GPUs", "1", len(a.repeated())),
-        **dict(zip(("workspaces", "copies"), copied, strict=True)),
-        **dict(zip(("last_workspaces", "last_copies"), copied_last, strict=True)),
+        **dict(zip(("workspaces", "copies"), in_half, strict=True)),
+        **dict(zip(("last_workspaces", "last_copies"), channels_last, strict=True)),
     }
 
 

@@ -145,14 +145,14 @@ class Run(any_study.Run):
         count, by_process = len(case.layers), []
         for _, pooled in self.in_each_run(case.factors):
             for process in pooled.rounds_under(self.policy):
-                ways = (process.samples(f"layer_{way}_time") for way in ("forward", "backward"))
-                sums = [float(f) + float(b) for f, b in zip(*ways, strict=False)]
+                times = (process.samples(f"layer_{d}_time") for d in ("forward", "backward"))
+                sums = [float(f) + float(b) for f, b in zip(*times, strict=False)]
                 if sums and len(sums) == count * len(process.samples("time")):
                     by_process.append([median(sums[i::count]) for i in range(count)])
         if not by_process:
             return ()
-        times = map(median, zip(*by_process, strict=True))
-        layers = zip(case.layers, training_loads(case.layers), times, strict=False)
+        medians = map(median, zip(*by_process, strict=True))
+        layers = zip(case.layers, training_loads(case.layers), medians, strict=False)
         return tuple(Timed(kind_of(layer), *rest) for layer, *rest in layers)
 
     def share(self, network: str, kind: str, *, of_memory: bool = False) -> Quantity:

@@ -211,13 +211,13 @@ class Source:
     def steady(self, device: str, network: str = "") -> list[PrintedRate]:
         """Cases of a device, or one of its networks, at batches that collapsed on neither GPU."""
         collapsed = {(c.network, c.batch) for c in self.cases if self.collapsed(c)}
-        own = (c for c in self.cases if c.device == device and network in ("", c.network))
-        return [c for c in own if (c.network, c.batch) not in collapsed]
+        cases = (c for c in self.cases if c.device == device and network in ("", c.network))
+        return [c for c in cases if (c.network, c.batch) not in collapsed]
 
     def collapsed(self, case: PrintedRate) -> bool:
         """Tell if a case is far slower than the same network at its best batch."""
-        own = [c for c in self.cases if (c.device, c.network) == (case.device, case.network)]
-        return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in own)
+        cases = [c for c in self.cases if (c.device, c.network) == (case.device, case.network)]
+        return value_of(case.images) < COLLAPSED * max(value_of(c.images) for c in cases)
 
     def compared(self, device: str, network: str, by_print: bool = False) -> PrintedRate:
         """The case of a network at the largest batch that collapsed on neither GPU."""
@@ -317,9 +317,9 @@ class Source:
         self, name: str, cases: Sequence[PrintedRate], of_peak: Callable[[PrintedRate], Quantity]
     ) -> Correction:
         def efficiency(device: str, by_print: bool = False) -> Quantity:
-            own = [case for case in cases if case.device == device]
-            first, *others = (of_peak(self.by_print(c) if by_print else c) for c in own)
-            return sum(others, first) / len(own)
+            of_device = [case for case in cases if case.device == device]
+            first, *others = (of_peak(self.by_print(c) if by_print else c) for c in of_device)
+            return sum(others, first) / len(of_device)
 
         t4, rtx = efficiency(T4), efficiency(RTX)
         by_print = efficiency(T4, by_print=True) / efficiency(RTX, by_print=True)
@@ -442,11 +442,11 @@ def _text(source: Source) -> Iterator[Check]:
         rules.append((f"{prefix}_ridge", "peak / bandwidth", _ridge, roofs))
         fastest = images(device, SMALL, theory.SOURCE_BATCH)
         rules.append((f"{prefix}_over_cpu", throughputs, ratio, [fastest, of("cpu_throughput")]))
-    peaks, every = [source.of_device(gpu, "peak") for gpu in GPUS], [*cells[RTX], *cells[T4]]
+    peaks, efficiencies = [source.of_device(gpu, "peak") for gpu in GPUS], [*cells[RTX], *cells[T4]]
     best, worst = (images(RTX, HEAVY, batch) for batch in (64, 128))
-    fell = source.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
-    seen = [row.printed("speedup") for row in source.rows("throughput")]
-    gains = [speedup for speedup in seen if speedup.number > 1]
+    collapsed = source.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
+    speedups = [row.printed("speedup") for row in source.rows("throughput")]
+    gains = [speedup for speedup in speedups if speedup.number > 1]
     intensity = source.rows("intensity")[0].printed("intensity")
     for id in ("summary_speedup", "range"):
         rules.append((f"{id}_low", "smallest speed-up above 1", min, gains))
@@ -458,9 +458,9 @@ def _text(source: Source) -> Iterator[Check]:
         ("above_ridge", "intensity / ridge point", ratio, [intensity, of("t4_ridge")]),
         ("collapse_factor", throughputs, ratio, [best, worst]),
         ("collapse_to_t4", throughputs, ratio, [images(T4, HEAVY, 128), worst]),
-        ("collapse_efficiency", "rate / peak", share, [fell, peaks[0]]),
-        ("efficiency_low", "lowest efficiency of the tables", min, every),
-        ("efficiency_high", "highest efficiency of the tables", max, every),
+        ("collapse_efficiency", "rate / peak", share, [collapsed, peaks[0]]),
+        ("efficiency_low", "lowest efficiency of the tables", min, efficiencies),
+        ("efficiency_high", "highest efficiency of the tables", max, efficiencies),
     ]  # fmt: skip
     for id, formula, compute, inputs in rules:
         yield check(of(id), formula, compute, *inputs)

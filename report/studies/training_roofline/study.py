@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from figures.panels import Band, Dots, Points, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown
-from report.evidence.audit import Check, count_by_verdict
+from report.evidence.audit import count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
 from report.paper.plots import GIGA, dot_series, roof_line
@@ -65,12 +66,8 @@ class Paper:
         self.checks, self.corrections = audit(self.source), self.source.corrections()
         self.beside_source = (self.gpu, self.source) if self.gpu else None
 
-    def audited(self) -> tuple[Check, ...]:
-        """Return the checks of the source's numbers."""
-        return self.checks
 
-
-study = Study(Paper, check_subject, audits=Paper.audited)
+study = Study(Paper, check_subject, audits=attrgetter("checks"))
 findings = study.findings
 #: The source's printed numbers; they are read from all data of the paper.
 printed: Part[Paper] = study.part("", "source")
@@ -94,10 +91,9 @@ loader.texts(loader=short_name)
 # ---------------------------------------------------------------------------- source and theory
 
 
-def _factor(p: Paper, before: int, after: int, by_print: bool = False) -> Quantity:
+def _factor(p: Paper, before: int, after: int) -> Quantity:
     """Compute the factor by which the corrections between two rows reduce the ratio."""
-    ratios = [row.by_print if by_print else row.ratio for row in p.corrections]
-    return ratios[before] / ratios[after]
+    return p.corrections[before].ratio / p.corrections[after].ratio
 
 
 def _of_roof(
@@ -203,7 +199,7 @@ def _hardware(s: Source) -> dict[str, Quantity]:
         "fastest_step": s.value("collapse_fastest", "s", 1e-3),
         "usual_step": SOURCE_BATCH / s.compared(RTX, HEAVY).images,
         "step_cost": _fixed_time(s, T4),
-        "step_predicted": _predicted(s)[0],
+        "step_predicted": to_digits(_predicted(s)[0], 3),
     }
 
 
@@ -498,9 +494,9 @@ def layers(run: Run) -> Iterator[Roofline]:
 
 def _marks(timed: tuple[Timed, ...], kind: str, series: int) -> Points:
     """Draw the layers of one kind; name one of several, at an end, where few other marks are."""
-    own = [layer for layer in timed if layer.kind == kind and layer.load.flops]
-    x = tuple(layer.load.intensity for layer in own)
-    y = tuple(layer.load.flops / layer.time / GIGA for layer in own)
+    shown = [layer for layer in timed if layer.kind == kind and layer.load.flops]
+    x = tuple(layer.load.intensity for layer in shown)
+    y = tuple(layer.load.flops / layer.time / GIGA for layer in shown)
     named = x.index(max(x)) if kind == "3 × 3" and x else y.index(min(y)) if y else 0
     names = tuple(kind * (place == named and len(y) > 1) for place in range(len(y)))
     return Points("", x, y, series=series, names=names)

@@ -109,10 +109,11 @@ def by_winograd(layer: Layer) -> bool:
 def winograd_share(network: str) -> Quantity:
     """Compute the share of a step's multiply-adds that Winograd's algorithm can replace."""
     layers = shapes(network)
-    every = dict.fromkeys((True, False), 0)
+    flops_by_winograd = dict.fromkeys((True, False), 0)
     for layer, passes in zip(layers, training_passes(layers), strict=True):
-        every[by_winograd(layer)] += load(layer, passes).flops
-    return exact(f"share of 3 x 3 of {network}", "1", every[True] / sum(every.values()))
+        flops_by_winograd[by_winograd(layer)] += load(layer, passes).flops
+    share = flops_by_winograd[True] / sum(flops_by_winograd.values())
+    return exact(f"share of 3 x 3 of {network}", "1", share)
 
 
 @cache
@@ -139,7 +140,7 @@ def least_time(
         cost = load(layer, (passes[0], *passes[2:]) if joint else passes)
         saved = 0.0
         if by_winograd(layer):
-            replaced = sum(load(layer, (each,)).flops for each in passes if each in winograd)
+            replaced = sum(load(layer, (pass_,)).flops for pass_ in passes if pass_ in winograd)
             saved = replaced * (1 - 1 / WINOGRAD)
         loads.append(Load(round(cost.flops - saved), cost.bytes))
     seconds = memory = 0.0
