@@ -38,7 +38,6 @@ OF_SOURCE: Mapping[str, float] = {
     "source_allocated": 40_608 * 1024,
     "source_kept": 64 * OUTPUT_BYTES, "table_batch": 64,
     "copies": 5_611_520, "winograd_products": 36 / 144,
-    "partitions": 18_432 / 42.67, "bias_share": 1.25,
     "source_measured": 40_600_000,
 }  # fmt: skip
 
@@ -160,6 +159,7 @@ def test_each_claim_has_two_sides() -> None:
         ("counters-blind", traced("663552", "663553"), "refuted"),
         ("predicted", executed(roles=("cpu",), subject="held_out"), "refuted"),
         ("predicted", peak(roles=("cpu",), subject="held_out"), "refuted"),
+        ("winograd-seen", counted("memory_events", lambda size: size + 4, roles=("gpu",)), "refuted"),
         ("counted-alike", executed(roles=("second",)), "refuted"),
         ("changed-as-predicted", executed(roles=cpus, subject="changed"), "refuted"),
         ("rules-explain", executed(roles=("cpu",), subject="layer"), "refuted"),

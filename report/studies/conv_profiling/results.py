@@ -23,8 +23,8 @@ from report.studies.conv_profiling.runs import (
 )
 from report.studies.conv_profiling.source import CONVOLUTION, MB, operator_bytes
 from report.studies.conv_profiling.subject import BASE
-from report.theory.conditions import conditions_of
-from report.theory.convolution_workspaces import convolution_workspace
+from report.theory.conditions import Workspace, conditions_of
+from report.theory.convolution_workspaces import computed_by_pytorch, convolution_workspace
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     COUNTED_WIDTH,
@@ -107,7 +107,7 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
-    counted = counted_work.counts(run, {name: call.factors for name, call in calls.items()})
+    counted = counted_work.counts(run, {name: call.factors() for name, call in calls.items()})
     results: dict[ProfiledCall, Reconciliation] = {}
     for name, count in counted.items():
         call = calls[name]
@@ -140,6 +140,9 @@ def peaks(run: Run) -> dict[ProfiledCall, Reconciliation]:
     results: dict[ProfiledCall, Reconciliation] = {}
     for call in () if run.on_gpu else run.calls:
         peak, taken = run.peak(call), convolution_workspace(call.layer, False, conditions)
+        unfolded = computed_by_pytorch(call.layer, conditions)
+        if unfolded and call.shape.kernel == 1:  # its input is the matrix already
+            taken = Workspace(())
         if taken.complete and not isinstance(peak, Missing):
             results[call] = Reconciliation(
                 f"peak-{run.key}-{call.shape.key}-{call.batch}",
@@ -163,14 +166,14 @@ def tiled(inputs: Inputs, run: Run, named: bool = True) -> dict[ProfiledCall, Re
     """
     results: dict[ProfiledCall, Reconciliation] = {}
     for call in run.calls:
-        kernels = kernels_of(inputs, run, call.factors)
+        kernels = kernels_of(inputs, run, call.factors())
         if isinstance(kernels, Missing):
             continue
         tiles = [tile for kernel in kernels if (tile := tile_of(kernel))]
         if not named:
             unnamed = not tiles and any(UNNAMED in kernel for kernel in kernels)
             tiles = [UNNAMED_TILE] if unnamed else []
-        counted = number(run.on_cuda_cores(call.factors))
+        counted = number(run.on_cuda_cores(call.factors()))
         if len(tiles) != 1 or isinstance(counted, Missing):
             continue
         layer = call.layer

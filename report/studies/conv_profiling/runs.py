@@ -36,6 +36,8 @@ NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 #: products is 8 or 16, which these calls do not tell apart.
 UNNAMED: Final = "implicit_convolve_sgemm"
 UNNAMED_TILE: Final[Tile] = (32, 32, 8)
+#: Part of the names of kernels that compute gradients of the weights by Winograd's algorithm.
+WINOGRAD: Final = "winogradWgrad"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
@@ -56,10 +58,9 @@ class ProfiledCall(NamedTuple):
         """The convolution that it computes."""
         return self.shape.layer(self.batch)
 
-    @property
-    def factors(self) -> dict[str, Level]:
+    def factors(self, pass_: Pass = "forward") -> dict[str, Level]:
         """The case as a record names it."""
-        return self.shape.factors(self.batch, subject=self.subject)
+        return self.shape.factors(self.batch, pass_, self.subject)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Run(any_study.Run):
 
     def peak(self, call: ProfiledCall) -> int | Missing:
         """Peak of a forward call (B), without the bytes allocated before it."""
-        return self.grown("allocated_peak", call.factors, since="allocated_before")
+        return self.grown("allocated_peak", call.factors(), since="allocated_before")
 
     def dispatched(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
         """Count calls whose oneDNN code and formats are the same in two kinds of processes."""
@@ -104,7 +105,7 @@ class Run(any_study.Run):
     def peak_share(self, call: ProfiledCall) -> Quantity:
         """Divide the peak of a forward call by the bytes that it leaves allocated."""
         peak = recorded("bytes", "B", self.peak(call), self.file)
-        left = self.grown("allocated_after", call.factors, since="allocated_before")
+        left = self.grown("allocated_after", call.factors(), since="allocated_before")
         return peak / recorded("bytes", "B", left, self.file)
 
     def block(self) -> Quantity:
@@ -117,7 +118,7 @@ class Run(any_study.Run):
     def shares(self, pass_: Pass) -> list[Quantity]:
         """Operations over theory of the example's call by batch, and forward of all others."""
         calls = [c for c in self.calls if pass_ == "forward" or c.shape == BASE]
-        shares = [self.executed(call.shape, call.batch, pass_) for call in calls]
+        shares = [self.executed(call, pass_) for call in calls]
         nothing = absent("operations", "1", f"nothing was counted on {self.label}")
         return [share for share in shares if not share.missing] or [nothing]
 
@@ -125,24 +126,20 @@ class Run(any_study.Run):
         """Return the ``smallest`` or ``largest`` of ``shares``."""
         return choose(*self.shares(pass_))
 
-    def fused(
-        self, shape: Dimensions, batch: int, pass_: Pass = "forward", subject: str = "layer"
-    ) -> Quantity:
+    def fused(self, call: ProfiledCall, pass_: Pass = "forward") -> Quantity:
         """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""
-        counted = self.repeated("ncu_fp32_multiply_adds", shape.factors(batch, pass_, subject))
-        expected = exact("theory", "MAC", shape.multiply_adds(batch, pass_))
+        counted = self.repeated("ncu_fp32_multiply_adds", call.factors(pass_))
+        expected = exact("theory", "MAC", call.shape.multiply_adds(call.batch, pass_))
         return named("fused ÷ theory", counted_in("MAC", counted) / expected)
 
-    def executed(
-        self, shape: Dimensions, batch: int, pass_: Pass = "forward", subject: str = "layer"
-    ) -> Quantity:
+    def executed(self, call: ProfiledCall, pass_: Pass = "forward") -> Quantity:
         """The source's metric: additions + multiplications + 2 · fused, over theory.
 
         What tensor cores did counts too.
         """
-        factors = shape.factors(batch, pass_, subject)
+        factors = call.factors(pass_)
         tensor = self.repeated("ncu_tensor_core_flops", factors)
-        expected = exact("theory", "FLOP", 2 * shape.multiply_adds(batch, pass_))
+        expected = exact("theory", "FLOP", 2 * call.shape.multiply_adds(call.batch, pass_))
         return named("operations ÷ theory", (self.on_cuda_cores(factors) + tensor) / expected)
 
     def on_cuda_cores(self, factors: CaseFactors) -> Quantity:
@@ -168,6 +165,24 @@ class Run(any_study.Run):
         """Bytes at the peak of a forward call with TF32, without the bytes of its output."""
         peak, after = self.fast("requested_peak", batch), self.fast("requested_after", batch)
         return named("workspace", peak - after)
+
+    def winograd_blocks(self, inputs: Inputs) -> dict[int, Quantity]:
+        """Blocks of Winograd's workspace that calls allocate and free, by batch size.
+
+        Of the example's calls with a backward pass whose kernels are named after Winograd's.
+        """
+        counts: dict[int, Quantity] = {}
+        for batch in self.batches:
+            factors = BASE.factors(batch, "forward_backward")
+            kernels = kernels_of(inputs, self, factors)
+            events = self.samples("memory_events", factors)
+            if isinstance(kernels, Missing) or isinstance(events, Missing):
+                continue
+            if any(WINOGRAD in kernel for kernel in kernels):
+                size = sum(theory.winograd(batch, theory.SQUARE))
+                count = min(events.count(size), events.count(-size))
+                counts[batch] = exact(f"blocks of {size:,} B", "1", count, self.file)
+        return counts
 
 
 def _fast(batch: int) -> CaseFactors:

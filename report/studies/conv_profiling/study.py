@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
@@ -43,11 +43,6 @@ SHOWN: Final = ProfiledCall(Dimensions(33, 65, 3, 28), 8, "layer")
 FOURIER: Final = ProfiledCall(Dimensions(32, 64, 5, 28), 1, "layer")
 #: A held-out call by Fourier transforms.
 HELD_FOURIER: Final = ProfiledCall(Dimensions(31, 50, 5, 25), 1, "held_out")
-_HELD_FOURIER: Final[dict[str, Any]] = {
-    "shape": HELD_FOURIER.shape,
-    "batch": HELD_FOURIER.batch,
-    "subject": HELD_FOURIER.subject,
-}
 #: A miss of the usual formula beyond this factor is no conversion or remainder.
 FAR: Final = 1.2
 #: Changed calls that sentences name; the held-out one has nine and 19 channels.
@@ -109,12 +104,6 @@ class Paper:
         column = "self_allocation_size" if name == "workspace" else name
         size = source.operator_bytes(self.reported, operator, column)
         return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
-
-    def legible(self, kernel: int) -> Quantity:
-        """Return the one legible number of the counters of a kernel of the source."""
-        cell = self.reported.table("kernels", rows=4).column("legible")[kernel]
-        number = cell if isinstance(cell, int | float) else Missing("it is not legible")
-        return recorded(f"legible number of kernel {kernel + 1}", "1", number, self.file)
 
 
 def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
@@ -193,8 +182,6 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "source_batch": exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": p.printed("size_increase"),
         "table_batch": _retained_outputs(p),
-        "partitions": theory.WEIGHTS / p.legible(1),
-        "bias_share": p.legible(3) / (SHOWN_BATCH * theory.OUTPUTS),
         "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "alignment": exact("alignment", "B", SCRATCHPAD_ALIGNMENT),
         "small_input": exact("largest unfolded input", "1", SMALL_INPUT),
@@ -222,7 +209,7 @@ def _memory(p: Paper) -> dict[str, Quantity]:
 
 def _tile_channels(p: Paper) -> Quantity:
     """Count the output channels in the tile of the call that is shown."""
-    kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors) if p.gpu else ()
+    kernels = kernels_of(p.inputs, p.gpu, SHOWN.factors()) if p.gpu else ()
     if isinstance(kernels, Missing):
         return _count(p.gpu, "tile", kernels)
     tiles = [tile for tile in map(tile_of, kernels) if tile]
@@ -246,7 +233,7 @@ def _held_on_gpu(run: Run | None) -> int:
     if run is None:
         return 0
     held = [call for call in run.calls if call.subject == "held_out"]
-    return sum(not run.on_cuda_cores(call.factors).missing for call in held)
+    return sum(not run.on_cuda_cores(call.factors()).missing for call in held)
 
 
 study.constants(
@@ -268,7 +255,6 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
         "tiled_cases": _count(p.gpu, "calls with a tile", len(p.tiled)),
         "tiled_shapes": _count(p.gpu, "shapes", len({call.shape for call in p.tiled})),
         "padded_cases": _count(p.gpu, "calls with padded tiles", _padded(p.tiled)),
-        "forward_cases": _count(p.gpu, "forward calls", len(p.gpu.calls) if p.gpu else 0),
         "held_on_gpu": _count(p.fast, "held-out calls", held_on_gpu),
         "held_tiled": _count(p.fast, "held-out calls with a tile", len(p.held_tiled)),
         "held_ruled": _count(p.fast, "held-out calls by tiles", len(p.held_tiled) + held_unnamed),
@@ -276,6 +262,16 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
         "held_padded": _count(p.fast, "held-out calls with padded tiles", padded),
         "gpu_calls": _count(p.gpu, "forward calls of both runs", calls),
         "gpu_ruled": _count(p.gpu, "calls by tiles of both runs", ruled),
+    }
+
+
+@gpu_calls.mapping()
+def _winograd(p: Paper) -> dict[str, Quantity]:
+    batches = [*p.gpu.winograd_blocks(p.inputs)] if p.gpu else []
+    largest_batch = max(batches, default=Missing("no kernel of Winograd's was named"))
+    return {
+        "winograd_calls": _count(p.gpu, "calls by Winograd's kernels", len(batches)),
+        "winograd_to": _count(p.gpu, "largest batch by Winograd's kernels", largest_batch),
     }
 
 
@@ -310,8 +306,8 @@ fast.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
 fast.values(small_seen=partial(Run.seen_share, batch=1))
 gpu.values(
     "measured",
-    fourier_fused=partial(Run.fused, shape=FOURIER.shape, batch=FOURIER.batch),
-    fourier_executed=partial(Run.executed, shape=FOURIER.shape, batch=FOURIER.batch),
+    fourier_fused=partial(Run.fused, call=FOURIER),
+    fourier_executed=partial(Run.executed, call=FOURIER),
     fourier_peak=partial(Run.peak_share, call=FOURIER),
     forward_most=partial(Run.extreme_share, pass_="forward", choose=largest),
     plain_peak=partial(Run.peak_share, call=ProfiledCall(BASE, SHOWN_BATCH, "layer")),
@@ -322,8 +318,8 @@ gpu.values(
 
 fast.values(
     "measured",
-    held_fourier_fused=partial(Run.fused, **_HELD_FOURIER),
-    held_fourier_executed=partial(Run.executed, **_HELD_FOURIER),
+    held_fourier_fused=partial(Run.fused, call=HELD_FOURIER),
+    held_fourier_executed=partial(Run.executed, call=HELD_FOURIER),
     held_fourier_peak=partial(Run.peak_share, call=HELD_FOURIER),
 )
 
@@ -464,6 +460,12 @@ def workspace_is_winograd(p: Paper) -> Iterator[Statement]:
     yield exact("choices that fit", "1", theory.winograds_of(size)).exactly(1)
 
 
+@gpu_calls.claim("A GPU's gradients by Winograd's kernels take a block of the predicted size each")
+def winograd_seen(p: Paper) -> Iterator[Statement]:
+    for count in p.gpu.winograd_blocks(p.inputs).values() if p.gpu else ():
+        yield count.exactly(1)
+
+
 @printed.claim("The source's printed product is the work of one image times its batch size")
 def batch_in_product(p: Paper) -> Statement:
     work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
@@ -570,7 +572,7 @@ def counted_alike(p: Paper) -> Iterator[Statement]:
 
 @cpu_calls.claim(
     "Rules of the library explain all known counts and all peaks to the unit",
-    numbers=("miss_most",),
+    numbers=("miss_most", "formula_median"),
 )
 def rules_explain(p: Paper) -> Iterator[Statement]:
     return chain(
@@ -589,19 +591,18 @@ def diagonal(p: Paper) -> Iterator[Panel]:
     """Draw counted over predicted operations, both over theory, for calls that have a rule."""
     unnamed = {call: result for _, calls in p.unnamed for call, result in calls.items()}
     groups = (
-        ("CPU", p.counts, "layer"), ("CPU, held out", p.counts, "held_out"),
-        ("CPU, changed", p.changed, "changed"),
-        ("GPU", p.tiled, "layer"), ("GPU, held out", p.held_tiled, "held_out"),
-        ("GPU, by grid", unnamed, "layer"), ("GPU, by grid, held out", unnamed, "held_out"),
+        ("CPU", p.counts, "layer", 0), ("CPU, held out", p.counts, "held_out", 0),
+        ("CPU, changed", p.changed, "changed", 2),
+        ("GPU", p.tiled, "layer", 1), ("GPU, held out", p.held_tiled, "held_out", 1),
+        ("GPU, by grid", unnamed, "layer", 3), ("GPU, by grid, held out", unnamed, "held_out", 3),
     )  # fmt: skip
     drawn = []
-    for label, calls, subject in groups:
+    for label, calls, subject, colour in groups:
         pairs = [_over_theory(r) for r in results.calls_of(subject, calls).values()]
         known = [pair for pair in pairs if pair]
         if known:
             x, y = zip(*known, strict=True)
-            series = 2 if subject == "changed" else int(label.startswith("GPU"))
-            drawn.append(Points(label, x, y, series=series, hollow=subject == "layer"))
+            drawn.append(Points(label, x, y, series=colour, hollow=subject == "layer"))
     if drawn:
         ends = 0.9, 2.4
         yield Scaling(
@@ -633,30 +634,33 @@ def _is_drawn(call: ProfiledCall) -> bool:
     return call.shape.image == _DRAWN_IMAGE and call.shape.inputs in (8, 9) and call.batch == 8
 
 
-@pair.figure("changed", height=2.8)
+@pair.figure("changed", height=2.2, same_axes=True)
 def changed_channels(p: Paper) -> Iterator[Panel]:
     """Draw counted work by output channels, for eight and for nine input channels."""
     counted = {**p.changed, **results.calls_of("held_out", p.second_counts)}
-    outputs = range(15, 27)
-    drawn, curves = [], []
-    for place, inputs in enumerate((9, 8)):
-        pairs = []
+    outputs = tuple(map(float, range(15, 27)))
+    for inputs in (8, 9):
+        x, y = [], []
         for call, work in sorted(counted.items()):
-            own = _is_drawn(call) and call.shape.inputs == inputs
-            if own and not isinstance(work.measured, Missing):
-                pairs.append((call.shape.outputs, work.measured.amount / 1e6))
-        if not pairs:
-            continue
-        x, y = zip(*pairs, strict=True)
-        drawn.append(Points(f"{inputs} inputs", x, y, series=place))
-        for name, width in (("blocks", COUNTED_WIDTH), ("formula", 1)):
-            predicted = tuple(_millions(inputs, n, width) for n in outputs)
-            label = f"{name}, {inputs} inputs"
-            curves.append(Curve(label, tuple(map(float, outputs)), predicted, part=width == 1))
-    if drawn:
-        axes = ("Output channels", "Multiply-adds (millions)")
-        scales = {"x_scale": "linear", "y_scale": "linear", "y_from_zero": True}
-        yield Scaling(*axes, tuple(drawn), tuple(curves), **scales)  # type: ignore[arg-type]
+            drawn = _is_drawn(call) and call.shape.inputs == inputs
+            if drawn and not isinstance(work.measured, Missing):
+                x.append(float(call.shape.outputs))
+                y.append(work.measured.amount / 1e6)
+        lines = []
+        for name, width in (("blocks", COUNTED_WIDTH), ("usual formula", 1)):
+            predicted = tuple(_millions(inputs, int(n), width) for n in outputs)
+            lines.append(Curve(name, outputs, predicted, part=width == 1))
+        if x:
+            yield Scaling(
+                "Output channels",
+                "Multiply-adds (millions)",
+                (Points("counted", tuple(x), tuple(y)),),
+                tuple(lines),
+                x_scale="linear",
+                y_scale="linear",
+                y_from_zero=True,
+                title=f"{inputs} input channels",
+            )
 
 
 def _millions(inputs: int, outputs: int, width: int) -> float:
@@ -666,38 +670,6 @@ def _millions(inputs: int, outputs: int, width: int) -> float:
 
 
 # -------------------------------------------------------------------------------------- tables
-
-#: Kernels of the source: name, task, and field of an A100's trace.
-_KERNELS: Final = (
-    ("nchwToNhwcKernel", "copies the input", "input_copy"),
-    ("nchwToNhwcKernel", "copies the weights", "weight_copy"),
-    ("gemm::kernel, hmma_tf32", "multiplies", "product"),
-    ("elementwise_kernel, add", "adds the bias", "bias"),
-)
-
-
-def _kernels(p: Paper, kernel: tuple[str, str, str]) -> dict[str, Content]:
-    name, task, field = kernel
-
-    def per_element(quantity: str) -> str:
-        """Print the operations of an element that the kernel writes, or their range."""
-        counts = {getattr(getattr(c, field), quantity) / c.written(field) for c in p.tensor}
-        low, high = f"{min(counts):g}", f"{max(counts):g}"
-        return low if low == high else f"{low} to {high}"
-
-    return {
-        "Kernel": name,
-        "Task": task,
-        "Add": per_element("additions"),
-        "Multiply": per_element("multiplications"),
-        "Fused": per_element("multiply_adds"),
-    }
-
-
-@others.table("kernels")
-def kernels_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for kernel in _KERNELS if p.tensor else ():
-        yield _kernels(p, kernel)
 
 
 def _algorithms(p: Paper) -> Iterator[tuple[Run, ProfiledCall, Pass]]:
@@ -714,7 +686,7 @@ def _algorithms(p: Paper) -> Iterator[tuple[Run, ProfiledCall, Pass]]:
         if batch in _SHOWN_BOTH:
             calls.append((p.gpu, example(batch=batch), "forward_backward"))
     for run, call, pass_ in calls:
-        if not run.executed(call.shape, call.batch, pass_, call.subject).missing:
+        if not run.executed(call, pass_).missing:
             yield run, call, pass_
 
 
@@ -726,8 +698,7 @@ _WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "g
 @gpu_calls.table(digits={"Fused": 3, "Sum": 3})
 def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
     for run, call, pass_ in _algorithms(p):
-        case = (call.shape, call.batch, pass_, call.subject)
-        names = kernels_of(p.inputs, run, call.shape.factors(*case[1:]))
+        names = kernels_of(p.inputs, run, call.factors(pass_))
         missing = names if isinstance(names, Missing) else Missing("no kernel was kept")
         kernels = () if isinstance(names, Missing) else names
         special = {word for name in kernels for part, word in _WORDS.items() if part in name}
@@ -737,8 +708,8 @@ def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
             "Batch": call.batch,
             "Pass": "forward" if pass_ == "forward" else "both",
             "Kernels": ", ".join(sorted(special)) or missing,
-            "Fused": run.fused(*case),
-            "Sum": run.executed(*case),
+            "Fused": run.fused(call, pass_),
+            "Sum": run.executed(call, pass_),
         }
 
 
