@@ -2,5 +2,5 @@
 
 from typing import Final
 
-#: The attachments of a record that the paper is computed from; the last are published traces.
-ATTACHMENTS: Final = ("ncu.json.gz", "onednn.json", "benchmark_result_*_trace.json.gz")
+#: The attachments of a record that the paper is computed from.
+ATTACHMENTS: Final = ("ncu.json.gz", "onednn.json")

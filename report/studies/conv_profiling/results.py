@@ -206,6 +206,11 @@ def calls_of(
     return {call: result for call, result in calls.items() if call.subject == subject}
 
 
+def pads_tiles(r: Reconciliation) -> bool:
+    """Return True if the first term of a call by tiles, their padding, is not zero."""
+    return r.terms[0].amount > 0
+
+
 def says_more(r: Reconciliation) -> bool:
     """Return True if terms other than theory and a conversion per image are not zero."""
     return any(term.amount for term in r.terms if term.name != _CONVERTED)

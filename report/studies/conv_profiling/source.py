@@ -1,12 +1,10 @@
-"""Numbers of conv_profiling's source, their audit, and a trace of similar kernels on an A100."""
+"""Numbers of conv_profiling's source, and their audit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from report.core.missing import Missing
-from report.core.records.layers import Convolution
 from report.core.records.reported import Reported
 from report.evidence.audit import (
     Check,
@@ -18,11 +16,6 @@ from report.evidence.audit import (
     times,
     total,
 )
-from report.instruments.profiler import CountedKernel, read_trace
-from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact
-from report.studies.conv_profiling import theory
-from report.theory.work import elements, weight_count
 
 #: TensorBoard's «KB», the «MB» of programs that summarize a network, and a true MB.
 KIB: Final = 1024
@@ -48,61 +41,6 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
 def operator_bytes(reported: Reported, operator: str, column: str) -> int:
     """Return a size of the source's operator table in B."""
     return KIB * operator_cell(reported, operator, column)
-
-
-# ------------------------------------------------------------------------------------ an A100
-
-#: Part of the names of kernels that compute on tensor cores with TF32, as the source's did.
-_TENSOR: Final = "hmma_tf32"
-
-
-class TensorCall(NamedTuple):
-    """A convolution on tensor cores and its kernels: two copies, the product and the bias."""
-
-    layer: Convolution
-    input_copy: CountedKernel
-    weight_copy: CountedKernel
-    product: CountedKernel
-    bias: CountedKernel
-
-    def written(self, kernel: str) -> int:
-        """Count the elements that a kernel writes."""
-        sizes = {"input_copy": self.layer.input_shape, "weight_copy": (weight_count(self.layer),)}
-        return elements(sizes.get(kernel, self.layer.output_shape))
-
-    def scaling(self) -> Quantity:
-        """Count the operations per output by which CUDA cores scale the sums of the product."""
-        count = self.product.additions + self.product.multiplications
-        return exact("operations", "1", count) / self.written("product")
-
-
-def tensor_calls(inputs: Inputs) -> tuple[TensorCall, ...]:
-    """Find AlexNet's convolutions on tensor cores in a published trace, with their counters.
-
-    Raises ``RecordError`` for a broken trace.
-    """
-    calls: list[TensorCall] = []
-    for stored in inputs.imported:
-        for name, content in inputs.attachments.get(stored.file, {}).items():
-            if isinstance(content, Missing):
-                continue
-            kernels = read_trace(content, f"data/{stored.file}, {name}").counted
-            places = [place for place, kernel in enumerate(kernels) if _TENSOR in kernel.name]
-            for number, place in enumerate(places):
-                layer = theory.ALEXNET[number % len(theory.ALEXNET)]
-                call = TensorCall(layer, *kernels[place - 2 : place + 2])
-                if call.bias.multiply_adds == call.written("bias"):
-                    calls.append(call)
-    return tuple(calls)
-
-
-def no_trace(inputs: Inputs) -> str:
-    """Explain why ``tensor_calls`` is empty."""
-    for stored in inputs.imported:
-        for content in inputs.attachments.get(stored.file, {}).values():
-            if isinstance(content, Missing):
-                return content.reason
-    return "no trace of an A100 is there"
 
 
 # ------------------------------------------------------------------------------------- audit
@@ -217,7 +155,7 @@ ACCOUNT: Final[tuple[tuple[str, str, str], ...]] = (
     ("Fig. 4, summary by torch-summary", "Fig. 4", "audited"),
     ("Summary by torchsummary", "Phase 2, step 1", "audited"),
     ("Logs of dry runs, and of training", "", "not repeated: training is outside our question"),
-    ("Counters of four kernels", "", "compared with a trace of an A100; three numbers are legible"),
+    ("Counters of four kernels", "", "compared with our own GPU; three numbers are legible"),
     ("Graph of operations over batch size", "", "out of reach: not legible"),
     ("Claim: fewer operations by caching", "", "not decided: its counters are not legible"),
     ("Claim: many operations at small batches", "", "out of reach; a hypothesis is given"),

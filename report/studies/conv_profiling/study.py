@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from statistics import median
 from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
-from report.core.records.record import Pass
 from report.core.text.escape import markdown
 from report.evidence.audit import Check
 from report.evidence.executed import residual
@@ -91,8 +90,6 @@ class Paper:
             if run:
                 calls = results.calls_of(subject, results.tiled(inputs, run, named=False))
                 self.unnamed.append((run, calls))
-        #: Calls on the tensor cores of an A100, which others traced.
-        self.tensor = source.tensor_calls(inputs)
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -111,6 +108,11 @@ def _count(run: Run | None, name: str, number: int | Missing) -> Quantity:
     return recorded(name, "1", number, run.file) if run else absent(name, "1", "no run is there")
 
 
+def _counts(run: Run | None, numbers: Mapping[str, int | Missing]) -> dict[str, Quantity]:
+    """Count things in the record of a run, by the ids of the values."""
+    return {id: _count(run, id.replace("_", " "), number) for id, number in numbers.items()}
+
+
 def _reconciliations(p: Paper) -> Iterator[Reconciliation]:
     yield p.estimate
     counted = p.counts, p.second_counts, p.peaks, p.second_peaks, p.tiled, p.held_tiled
@@ -123,7 +125,6 @@ study = Study(Paper, check_subject, reconciliations=_reconciliations, audits=Pap
 findings = study.findings
 #: Parts by what they are about; a ``Part[Paper]`` reads all data, a ``Part[Run]`` one run.
 printed: Part[Paper] = study.part("", "source")
-others: Part[Paper] = study.part("", "others")
 cpu_calls: Part[Paper] = study.part("", "cpu")
 gpu_calls: Part[Paper] = study.part("", "gpu")
 pair: Part[Paper] = study.part("", "pair")
@@ -223,17 +224,10 @@ def _shown_count(p: Paper) -> Quantity:
     return results.recorded_in(p.gpu, p.tiled[SHOWN])
 
 
-def _padded(by_call: Mapping[ProfiledCall, Reconciliation]) -> int:
-    """Count the calls whose tiles are padded."""
-    return sum(reconciled.terms[0].amount > 0 for reconciled in by_call.values())
-
-
-def _held_on_gpu(run: Run | None) -> int:
+def _counted_held_out(run: Run | None) -> int:
     """Count the forward calls in held-out shapes of which the GPU's operations were counted."""
-    if run is None:
-        return 0
-    held = [call for call in run.calls if call.subject == "held_out"]
-    return sum(not run.on_cuda_cores(call.factors()).missing for call in held)
+    calls = [call for call in run.calls if call.subject == "held_out"] if run else []
+    return sum(not run.on_cuda_cores(call.factors()).missing for call in calls if run)
 
 
 study.constants(
@@ -244,24 +238,28 @@ study.constants(
 
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
-    padded, unnamed = _padded(p.held_tiled), sum(len(calls) for _, calls in p.unnamed)
-    ruled = len(p.tiled) + len(p.held_tiled) + unnamed
-    held_unnamed = sum(call.subject == "held_out" for _, calls in p.unnamed for call in calls)
-    held_on_gpu = _held_on_gpu(p.fast)
-    calls = (len(p.gpu.calls) if p.gpu else 0) + held_on_gpu
+    by_grid = [call for _, calls in p.unnamed for call in calls]
+    held_by_grid = sum(call.subject == "held_out" for call in by_grid)
+    held, all_tiled = _counted_held_out(p.fast), len(p.tiled) + len(p.held_tiled)
+    of_gpu = {
+        "tiled_cases": len(p.tiled),
+        "tiled_shapes": len({call.shape for call in p.tiled}),
+        "padded_cases": sum(map(results.pads_tiles, p.tiled.values())),
+        "unnamed": len(by_grid),
+        "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
+        "gpu_ruled": all_tiled + len(by_grid),
+    }
+    of_fast = {
+        "held_on_gpu": held,
+        "held_tiled": len(p.held_tiled),
+        "held_ruled": len(p.held_tiled) + held_by_grid,
+        "held_padded": sum(map(results.pads_tiles, p.held_tiled.values())),
+    }
     return {
         "tile_channels": _tile_channels(p),
         "shown_count": _shown_count(p),
-        "tiled_cases": _count(p.gpu, "calls with a tile", len(p.tiled)),
-        "tiled_shapes": _count(p.gpu, "shapes", len({call.shape for call in p.tiled})),
-        "padded_cases": _count(p.gpu, "calls with padded tiles", _padded(p.tiled)),
-        "held_on_gpu": _count(p.fast, "held-out calls", held_on_gpu),
-        "held_tiled": _count(p.fast, "held-out calls with a tile", len(p.held_tiled)),
-        "held_ruled": _count(p.fast, "held-out calls by tiles", len(p.held_tiled) + held_unnamed),
-        "unnamed": _count(p.gpu, "calls whose kernel names no tile", unnamed),
-        "held_padded": _count(p.fast, "held-out calls with padded tiles", padded),
-        "gpu_calls": _count(p.gpu, "forward calls of both runs", calls),
-        "gpu_ruled": _count(p.gpu, "calls by tiles of both runs", ruled),
+        **_counts(p.gpu, of_gpu),
+        **_counts(p.fast, of_fast),
     }
 
 
@@ -269,37 +267,19 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
 def _winograd(p: Paper) -> dict[str, Quantity]:
     batches = [*p.gpu.winograd_blocks(p.inputs)] if p.gpu else []
     largest_batch = max(batches, default=Missing("no kernel of Winograd's was named"))
-    return {
-        "winograd_calls": _count(p.gpu, "calls by Winograd's kernels", len(batches)),
-        "winograd_to": _count(p.gpu, "largest batch by Winograd's kernels", largest_batch),
-    }
+    return _counts(p.gpu, {"winograd_calls": len(batches), "winograd_to": largest_batch})
 
 
 @gpu_calls.mapping("measured")
 def _tiled_ratios(p: Paper) -> dict[str, Quantity]:
-    shown = SHOWN.layer
+    theory_flops = exact("theory", "FLOP", as_flops(theory_macs(SHOWN.layer)).amount)
     return {
         "held_most": largest(*results.ratios(p.fast, p.held_tiled)),
-        "shown_over": _shown_count(p)
-        / exact("theory", "FLOP", as_flops(theory_macs(shown)).amount),
+        "shown_over": _shown_count(p) / theory_flops,
     }
 
 
-study.constants(tensor_layers=exact("layers on tensor cores", "1", len(theory.ALEXNET)))
 study.constants("percent", winograd_products=theory.WINOGRAD_PRODUCTS)
-
-
-@others.mapping("percent")
-def _seen(p: Paper) -> dict[str, Quantity]:
-    """Divide the operations that CUDA cores' counters would see in the source's call by theory."""
-    missing = absent("operations", "1", source.no_trace(p.inputs))
-    scalings = [call.scaling() for call in p.tensor]
-    low, high = (smallest(*scalings), largest(*scalings)) if scalings else (missing, missing)
-    least, most = (theory.seen(SHOWN_BATCH, n) / theory.work(SHOWN_BATCH) for n in (low, high))
-    return {
-        "seen_least": least,
-        "seen_most": most,
-    }
 
 
 fast.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
@@ -336,33 +316,31 @@ def beside_copies(fast: Run) -> Quantity:
 def _predictions(p: Paper) -> dict[str, Quantity]:
     known = {call.shape for call in results.calls_of("layer", p.counts)}
     held = [*results.calls_of("held_out", p.counts)]
-    shapes = {call.shape for call in held}
-    tests = sum(results.says_more(p.counts[call]) for call in held)
     none = None if held else Missing("no shape was held out")
-    return {
-        "known_shapes": _count(p.cpu, "shapes", len(known)),
-        "held_shapes": _count(p.cpu, "shapes held out", none or len(shapes)),
-        "held_calls": _count(p.cpu, "calls held out", none or len(held)),
-        "held_tests": _count(p.cpu, "beside theory", none or tests),
-        "all_calls": _count(p.cpu, "calls with a peak", len(p.peaks)),
+    tests = sum(results.says_more(p.counts[call]) for call in held)
+    counts: dict[str, int | Missing] = {
+        "known_shapes": len(known),
+        "held_shapes": none or len({call.shape for call in held}),
+        "held_calls": none or len(held),
+        "held_tests": none or tests,
+        "all_calls": len(p.peaks),
     }
+    return _counts(p.cpu, counts)
 
 
 @pair.mapping()
 def _second(p: Paper) -> dict[str, Quantity]:
     """Count what the second CPU adds: peaks, changed calls, and calls that oneDNN computes."""
-    both = p.counts.keys() & p.second_counts.keys()
-    pure = [call.shape.image == _DRAWN_IMAGE for call in p.changed]
-    drawn = sum(_is_drawn(call) for call in p.changed)
     no_code = absent("dispatched", "1", "no second CPU is there")
-    return {
-        "second_calls": _count(p.second, "calls with a peak", len(p.second_peaks)),
-        "changed_calls": _count(p.second, "changed calls", len(p.changed)),
-        "counted_twice": _count(p.second, "calls counted on both CPUs", len(both)),
-        "changed_pure": _count(p.second, "calls that change only channels", sum(pure)),
-        "changed_drawn": _count(p.second, "changed calls that are drawn", drawn),
-        "dispatched": p.second.dispatched(p.inputs) if p.second else no_code,
+    counts = {
+        "second_calls": len(p.second_peaks),
+        "changed_calls": len(p.changed),
+        "counted_twice": len(p.counts.keys() & p.second_counts.keys()),
+        "changed_pure": sum(call.shape.image == _DRAWN_IMAGE for call in p.changed),
+        "changed_drawn": sum(map(_is_drawn, p.changed)),
     }
+    dispatched = p.second.dispatched(p.inputs) if p.second else no_code
+    return {**_counts(p.second, counts), "dispatched": dispatched}
 
 
 def _largest_ratio(p: Paper) -> Quantity:
@@ -404,13 +382,12 @@ def _formula(p: Paper) -> dict[str, Quantity]:
     pairs = map(_over_theory, {**p.changed, **p.counts}.values())
     counted = [pair[1] for pair in pairs if pair]
     middle = median(counted) if counted else Missing("nothing was counted")
+    far = sum(ratio > FAR for ratio in counted)
+    counts = {"calls": len(counted), "exact": counted.count(1.0), "far": far}
+    file = p.cpu.file if p.cpu else ""
     return {
-        "formula_calls": _count(p.cpu, "calls", len(counted)),
-        "formula_exact": _count(p.cpu, "calls that execute theory", counted.count(1.0)),
-        "formula_far": _count(p.cpu, "calls far off theory", sum(x > FAR for x in counted)),
-        "formula_median": recorded(
-            "median count ÷ theory", "1", middle, p.cpu.file if p.cpu else ""
-        ),
+        **{f"formula_{id}": _count(p.cpu, f"{id}, usual formula", n) for id, n in counts.items()},
+        "formula_median": recorded("median count ÷ theory", "1", middle, file),
         "far": exact("far, chosen", "1", FAR),
     }
 
@@ -472,16 +449,6 @@ def batch_in_product(p: Paper) -> Statement:
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
 
 
-_COPIES: Final = ("input_copy", "multiplications"), ("weight_copy", "multiplications")
-
-
-def _tensor(p: Paper, number: int, *counts: tuple[str, str]) -> Iterator[Statement]:
-    """State that kernels count ``number`` operations for each element that they write."""
-    for call, (kernel, what) in product(p.tensor, counts):
-        count = exact(f"{what} of {kernel}", "1", getattr(getattr(call, kernel), what))
-        yield (count / call.written(kernel)).exactly(number)
-
-
 @printed.claim("The source's operator table is of one image")
 def table_of_one_image(p: Paper) -> Statement:
     return _retained_outputs(p).exactly(1)
@@ -495,17 +462,11 @@ def temporary_storage(p: Paper) -> Statement:
     return residual([p.estimate], "B", p.file).exactly(0)
 
 
-@others.claim("Counters of CUDA cores see copies and bias of a tensor-core call, and no product")
-def counters_blind(p: Paper) -> Iterator[Statement]:
-    yield from _tensor(p, 0, ("product", "multiply_adds"))
-    yield from _tensor(p, 1, *_COPIES, ("bias", "multiply_adds"))
-
-
 @fast.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
     """CUDA cores copy, scale by one addition and one multiplication, and add the bias."""
     for b in ON_TENSOR_CORES:
-        yield (run.seen(b) / theory.seen(b, 2)).exactly(1)
+        yield (run.seen(b) / theory.seen(b)).exactly(1)
         for kind in ("additions", "multiply_adds"):
             yield (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
         yield (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
@@ -670,47 +631,6 @@ def _millions(inputs: int, outputs: int, width: int) -> float:
 
 
 # -------------------------------------------------------------------------------------- tables
-
-
-def _algorithms(p: Paper) -> Iterator[tuple[Run, ProfiledCall, Pass]]:
-    """Yield the calls whose kernels say which algorithm ran: direct, by Fourier or Winograd."""
-    if p.gpu is None:
-        return
-    example = partial(ProfiledCall, BASE, subject="layer")
-    calls: list[tuple[Run, ProfiledCall, Pass]] = [
-        (p.gpu, example(batch=SHOWN_BATCH), "forward"),
-        (p.gpu, FOURIER, "forward"),
-        (p.fast or p.gpu, HELD_FOURIER, "forward"),
-    ]
-    for batch in p.gpu.batches:
-        if batch in _SHOWN_BOTH:
-            calls.append((p.gpu, example(batch=batch), "forward_backward"))
-    for run, call, pass_ in calls:
-        if not run.executed(call, pass_).missing:
-            yield run, call, pass_
-
-
-#: The batch sizes whose backward pass is shown.
-_SHOWN_BOTH: Final = (1, 8, 32, 64, 512)
-_WORDS: Final = {"fft": "Fourier", "winograd": "Winograd", "dgrad": "direct", "gemm": "product"}
-
-
-@gpu_calls.table(digits={"Fused": 3, "Sum": 3})
-def algorithms(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for run, call, pass_ in _algorithms(p):
-        names = kernels_of(p.inputs, run, call.factors(pass_))
-        missing = names if isinstance(names, Missing) else Missing("no kernel was kept")
-        kernels = () if isinstance(names, Missing) else names
-        special = {word for name in kernels for part, word in _WORDS.items() if part in name}
-        yield {
-            "Channels": f"{call.shape.inputs}→{call.shape.outputs}",
-            "Size": f"{call.shape.kernel}×{call.shape.kernel}",
-            "Batch": call.batch,
-            "Pass": "forward" if pass_ == "forward" else "both",
-            "Kernels": ", ".join(sorted(special)) or missing,
-            "Fused": run.fused(call, pass_),
-            "Sum": run.executed(call, pass_),
-        }
 
 
 @pair.table("predicted", wide=True)

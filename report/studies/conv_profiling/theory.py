@@ -10,7 +10,6 @@ from typing import Final
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_profiling.subject import BASE
-from report.theory.work import square_convolution
 
 _LAYER = BASE.layer(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -40,13 +39,6 @@ WINOGRAD_PRODUCTS = exact("elements of a square", "1", (SQUARE + _LAYER.kernel[0
     KERNEL * KERNEL * SQUARE * SQUARE
 )
 
-#: The convolutions of AlexNet that a published trace shows on tensor cores: channels in and out.
-_ALEXNET: Final = ((192, 384), (384, 256), (256, 256))
-ALEXNET: Final = tuple(
-    square_convolution(f"conv{number}", (128, into, 13, 13), out, 3, padding=1)
-    for number, (into, out) in enumerate(_ALEXNET, start=3)
-)
-
 
 @cache
 def work(batch: int) -> Quantity:
@@ -54,14 +46,14 @@ def work(batch: int) -> Quantity:
     return named("work", flops(exact("B", "1", batch) * MULTIPLY_ADDS))
 
 
-def seen(batch: int, of_product: Quantity | int) -> Quantity:
+def seen(batch: int) -> Quantity:
     """Operations (FLOP) of a forward call on tensor cores that counters of CUDA cores see.
 
-    A copy multiplies once an element, the product adds and multiplies ``of_product`` times an
-    output when it scales it, and the bias is a multiply-add an output.
+    A copy multiplies once an element, the product scales an output by one addition and one
+    multiplication, and the bias is a multiply-add an output.
     """
     images = exact("B", "1", batch)
-    count = images * INPUTS + WEIGHTS + images * OUTPUTS * (of_product + 2)
+    count = images * INPUTS + WEIGHTS + 4 * images * OUTPUTS
     return named("operations seen", counted_in("FLOP", count))
 
 
