@@ -1,7 +1,7 @@
 """The model of PyTorch's caching allocator against hand-worked sequences."""
 
 import re
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -183,13 +183,10 @@ def owners(snapshot: Snapshot) -> dict[str, int]:
 
 
 def check(segment: Segment, options: Options) -> None:
-    """Blocks fill a segment in order, in steps of 512 B, and free ones lie apart."""
+    """Blocks are in steps of 512 B, and free ones lie apart."""
     page = SMALL_SEGMENT if segment.pool == "small" else LARGE_SEGMENT
     own = segment.pool == "large" and not options.expandable and segment.size >= 10 * MIB
     assert own or segment.size % page == 0
-    ends = list(accumulate(block.size for block in segment.blocks))
-    assert [block.offset for block in segment.blocks] == [0, *ends[:-1]]
-    assert ends[-1] == segment.size
     for block in segment.blocks:
         assert block.size > 0 and block.size % ROUNDING == 0 and block.requested <= block.size
         assert (block.owner is None) == (block.requested == 0)

@@ -33,7 +33,7 @@ blocks of one size compete.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -111,12 +111,11 @@ MemoryRequest: TypeAlias = Allocate | Free
 
 @dataclass(frozen=True)
 class AllocatorBlock:
-    """``size`` bytes of a segment from ``offset`` on; free where ``owner`` is None.
+    """``size`` bytes of a segment; free where ``owner`` is None.
 
     ``requested`` are the bytes that its owner asked for, 0 if it is free.
     """
 
-    offset: int
     size: int
     owner: str | None = None
     requested: int = 0
@@ -124,16 +123,15 @@ class AllocatorBlock:
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes reserved by one ``cudaMalloc``, tiled by blocks; ``number`` counts segments from 0."""
+    """Bytes reserved by one ``cudaMalloc``, tiled by blocks in the order of their addresses."""
 
-    number: int
     pool: Pool
     blocks: tuple[AllocatorBlock, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """All of its bytes."""
-        return self.blocks[-1].offset + self.blocks[-1].size
+        return sum(block.size for block in self.blocks)
 
     @cached_property
     def requested(self) -> int:
@@ -155,9 +153,15 @@ class Segment:
         """The position of each owner's block."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
-    def with_blocks(self, first: int, end: int, blocks: Sequence[AllocatorBlock]) -> Segment:
-        """Replace the blocks from ``first`` to ``end`` by others."""
-        return replace(self, blocks=(*self.blocks[:first], *blocks, *self.blocks[end:]))
+    def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> Segment:
+        """Replace the blocks from ``first`` to ``end`` by others, and join free neighbours."""
+        joined: list[AllocatorBlock] = []
+        for block in (*self.blocks[:first], *blocks, *self.blocks[end:]):
+            if joined and joined[-1].owner is None and block.owner is None:
+                joined[-1] = AllocatorBlock(joined[-1].size + block.size)
+            else:
+                joined.append(block)
+        return Segment(self.pool, tuple(joined))
 
 
 @dataclass(frozen=True)
@@ -188,11 +192,17 @@ class Snapshot:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
-    def with_segment(self, segment: Segment) -> Snapshot:
-        """Replace the segment with the same number, or append the segment."""
-        number = segment.number
+    def with_segment(self, number: int, segment: Segment) -> Snapshot:
+        """Replace the segment at the position ``number``, or append the segment."""
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)
+
+    def number_of(self, owner: str) -> int | None:
+        """Return the position of the segment with the block of ``owner``, if any."""
+        for number, segment in enumerate(self.segments):
+            if owner in segment.places:
+                return number
+        return None
 
 
 #: The allocator of a process that has not yet asked for anything.
@@ -210,62 +220,51 @@ def replay(requests: Iterable[MemoryRequest], start: Snapshot = NOTHING) -> tupl
 
 def after(state: Snapshot, request: MemoryRequest) -> Snapshot:
     """Return the state after ``request``; raises ``StudyError`` as ``replay`` does."""
+    number = state.number_of(request.id)
     if isinstance(request, Free):
-        return _freed(state, request.id)
+        if request.id in state.empty:
+            return replace(state, empty=state.empty - {request.id})
+        if number is None:
+            raise _impossible(request.id, "it is freed while it is not allocated")
+        segment = state.segments[number]
+        place = segment.places[request.id]
+        freed = AllocatorBlock(segment.blocks[place].size)
+        return state.with_segment(number, segment.with_blocks(place, place + 1, freed))
     if request.bytes < 0:
         raise _impossible(request.id, f"{request.bytes} B are requested")
-    if request.id in state.empty or _segment_of(state, request.id) is not None:
+    if request.id in state.empty or number is not None:
         raise _impossible(request.id, "it is allocated while it is already allocated")
     if request.bytes == 0:
         return replace(state, empty=state.empty | {request.id})
     size = state.options.rounded(request.bytes)
-    place = _best_fit(state, size)
-    if place is None:
-        segment = _reserved(state, size)
-        place = segment, len(segment.blocks) - 1
-    return state.with_segment(_handed_out(*place, size, request, state.options))
+    fit = _best_fit(state, size)
+    if fit is None:
+        number, segment = _reserved(state, size)
+        place = len(segment.blocks) - 1
+    else:
+        number, place = fit
+        segment = state.segments[number]
+    return state.with_segment(number, _handed_out(segment, place, size, request, state.options))
 
 
-def _segment_of(state: Snapshot, owner: str) -> Segment | None:
-    """Find the segment that holds the block of ``owner``, if any."""
-    for segment in state.segments:
-        if owner in segment.places:
-            return segment
-    return None
-
-
-def _freed(state: Snapshot, owner: str) -> Snapshot:
-    """Free the block of ``owner`` and join it with its free neighbours."""
-    if owner in state.empty:
-        return replace(state, empty=state.empty - {owner})
-    segment = _segment_of(state, owner)
-    if segment is None:
-        raise _impossible(owner, "it is freed while it is not allocated")
-    place, blocks = segment.places[owner], segment.blocks
-    free = AllocatorBlock(blocks[place].offset, blocks[place].size)
-    first, end = max(place - 1, 0), place + 2
-    joined = _merged((*blocks[first:place], free, *blocks[place + 1 : end]))
-    return state.with_segment(segment.with_blocks(first, end, joined))
-
-
-def _best_fit(state: Snapshot, size: int) -> tuple[Segment, int] | None:
+def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
     """The smallest free block of at least ``size`` in the pool of ``size``: segment and position.
 
     The end of an expandable segment counts as larger than any other block.
     """
     fitting: list[tuple[bool, int, int, int]] = []
-    for segment in state.segments:
+    for number, segment in enumerate(state.segments):
         if segment.pool != _pool(size) or segment.largest_free < size:
             continue
         last = len(segment.blocks) - 1
-        for position, block in enumerate(segment.blocks):
+        for place, block in enumerate(segment.blocks):
             if block.owner is None and block.size >= size:
-                grows = state.options.expandable and position == last
-                fitting.append((grows, block.size, segment.number, position))
+                grows = state.options.expandable and place == last
+                fitting.append((grows, block.size, number, place))
     best = min(fitting, default=None)
     if best is None or not _may_serve(best[1], size, state.options.max_split):
         return None
-    return state.segments[best[2]], best[3]
+    return best[2], best[3]
 
 
 def _may_serve(block: int, size: int, limit: int | None) -> bool:
@@ -275,21 +274,23 @@ def _may_serve(block: int, size: int, limit: int | None) -> bool:
     return block < limit if size < limit else block < size + OVERSIZE
 
 
-def _reserved(state: Snapshot, size: int) -> Segment:
-    """Return a segment whose last block has ``size`` free bytes: a new or a grown segment."""
+def _reserved(state: Snapshot, size: int) -> tuple[int, Segment]:
+    """Return a new or a grown segment, whose last block has ``size`` free bytes, and its number."""
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
-    if not state.options.expandable:
-        is_own_segment = pool == "large" and size >= OWN_SEGMENT
-        reserved = round_up(size, SEGMENT_ROUNDING) if is_own_segment else page
-        return Segment(len(state.segments), pool, (AllocatorBlock(0, reserved),))
-    segment = next((s for s in state.segments if s.pool == pool), None)
-    if segment is None:
-        return Segment(len(state.segments), pool, (AllocatorBlock(0, round_up(size, page)),))
-    last = segment.blocks[-1]
-    missing = size - (last.size if last.owner is None else 0)
-    grown = _merged((last, AllocatorBlock(segment.size, round_up(missing, page))))
-    return segment.with_blocks(len(segment.blocks) - 1, len(segment.blocks), grown)
+    for number, segment in enumerate(state.segments):
+        if state.options.expandable and segment.pool == pool:
+            last, end = segment.blocks[-1], len(segment.blocks)
+            missing = size - (last.size if last.owner is None else 0)
+            page_block = AllocatorBlock(round_up(missing, page))
+            return number, segment.with_blocks(end, end, page_block)
+    if state.options.expandable:
+        reserved = round_up(size, page)
+    elif pool == "large" and size >= OWN_SEGMENT:
+        reserved = round_up(size, SEGMENT_ROUNDING)
+    else:
+        reserved = page
+    return len(state.segments), Segment(pool, (AllocatorBlock(reserved),))
 
 
 def _handed_out(
@@ -303,20 +304,9 @@ def _handed_out(
     else:
         may_split = options.max_split is None or size < options.max_split
         splits = may_split and remainder > SMALL_REQUEST
-    owned = AllocatorBlock(block.offset, size if splits else block.size, request.id, request.bytes)
-    free = [AllocatorBlock(block.offset + size, remainder)] if splits else []
-    return segment.with_blocks(place, place + 1, (owned, *free))
-
-
-def _merged(blocks: Iterable[AllocatorBlock]) -> list[AllocatorBlock]:
-    """Join free neighbours among ``blocks``."""
-    merged: list[AllocatorBlock] = []
-    for block in blocks:
-        if merged and merged[-1].owner is None and block.owner is None:
-            merged[-1] = AllocatorBlock(merged[-1].offset, merged[-1].size + block.size)
-        else:
-            merged.append(block)
-    return merged
+    owned = AllocatorBlock(size if splits else block.size, request.id, request.bytes)
+    free = [AllocatorBlock(remainder)] if splits else []
+    return segment.with_blocks(place, place + 1, owned, *free)
 
 
 def _pool(size: int) -> Pool:
