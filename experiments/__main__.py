@@ -34,7 +34,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
-from experiments.machine.conditions import pin_to_one_kind
+from experiments.machine.processor import pin_to_one_kind
 from experiments.machine.runtime import INSTALL_BY_PACKAGE, INSTALL_COMMAND
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory

@@ -1,9 +1,12 @@
 """Executed work of the cases, counted in the last step of a run.
 
 The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's lackey on a CPU
-(``experiments.counters.lackey``), whose counts are taken from earlier records where they have them
-(``experiments.counters.earlier``).  Nothing is timed meanwhile.  Counts are in the journal before
+(``experiments.counters.lackey``).  Nothing is timed meanwhile.  Counts are in the journal before
 the next case ends, so that an interrupted run can be resumed.
+
+No case is counted twice by lackey: equal layers and factors execute the same multiply-adds with one
+version of PyTorch and one instruction set, whatever the processor.  All records in ``data/`` agree,
+on AMD and on Intel.  Valgrind shows programs no wider vectors than those of AVX2.
 """
 
 from __future__ import annotations
@@ -13,29 +16,48 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from experiments.counters import earlier, lackey, ncu
-from experiments.counters.earlier import EarlierCount, case_key, earlier_counts
+from experiments.counters import lackey, ncu
 from experiments.harness.journal import Count, Journal
 from experiments.harness.measure import build_subject, layers_of_case
 from experiments.harness.processes import new_task
 from experiments.harness.progress import Observer
 from experiments.harness.study import CaseFile, CounterChoice, Device, Experiment, Session
+from experiments.machine.code import ROOT
+from experiments.machine.processor import cpu
 from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
+from report.core.records.layers import Layer
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Factors
+from report.core.records.record import Factors, Level, Record, Sample
+from report.core.records.store import survey
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
 _NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
 
+#: Name of the file beside a record that names the records of earlier counts, and its meaning.
+EARLIER: Final = "earlier-counts"
+_EARLIER_MEANING: Final = "the earlier record from which the executed work of each case is taken"
+#: Vector extensions that valgrind executes.
+_EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
+
+#: Factors and layers, which are equal for cases that execute the same work.
+CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
+
 #: Counting tool per device; progress shows its first quantity.
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
+
+
+class EarlierCount(NamedTuple):
+    """Counts of a case, and the record that contains them."""
+
+    samples: tuple[Sample, ...]
+    record: str
 
 
 class Selection(NamedTuple):
@@ -75,7 +97,7 @@ def select(
         if not study.counts(factors):
             continue
         with suppress(Exception):
-            key = case_key(factors, layers_of_case(study, factors))
+            key = (frozenset(factors.items()), layers_of_case(study, factors))
             if key in known:
                 selection.earlier[index] = known[key]
             elif size := multiply_adds(study, factors):  # unknown for layers without a description
@@ -86,6 +108,28 @@ def select(
         left -= predicted
         (selection.new if left >= 0 else selection.omitted)[index] = predicted
     return selection
+
+
+def earlier_counts(
+    study: str, quantity: str, records: Path, torch: str
+) -> dict[CountedCase, EarlierCount]:
+    """Read what records of the study, here and in the checkout, have counted as this run would.
+
+    ``torch`` is the version of PyTorch; the instruction set is this processor's.
+    """
+    counts: dict[CountedCase, EarlierCount] = {}
+    own_extensions = _EMULATED.intersection(cpu().vector_extensions)
+    for folder in {records.resolve(), ROOT / "data"}:
+        for stored in survey(study, folder, Record)[0]:
+            facts = stored.record.environment
+            extensions = _EMULATED.intersection(facts.cpu.vector_extensions)
+            if stored.edited or (facts.torch.version, extensions) != (torch, own_extensions):
+                continue
+            for case in stored.record.cases:
+                if quantity in case.series:
+                    count = EarlierCount(case.series[quantity], stored.file)
+                    counts[frozenset(case.factors.items()), case.layers] = count
+    return counts
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
@@ -197,7 +241,7 @@ def files(journal: Journal) -> Iterator[CaseFile]:
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if not logs:
         return
-    tool, meaning = earlier.TOOL, earlier.MEANING
+    tool, meaning = EARLIER, _EARLIER_MEANING
     if journal.header.environment.device == "cuda":
         tool = NCU
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"

@@ -26,7 +26,7 @@ from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CaseFile, Experiment, Session
-from experiments.machine import code, conditions, environment, quiet, runtime
+from experiments.machine import code, environment, processor, quiet, runtime
 from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records import events
@@ -68,7 +68,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         from experiments import datasets
 
         datasets.handwritten(request.images)  # raises before the run if images are damaged
-    throttled = conditions.throttle_count()
+    throttled = processor.throttle_count()
     with _open_journal(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
@@ -78,7 +78,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(study, session, "after", observer.note)
-            journal.header = conditions.with_throttling(journal.header, throttled)
+            journal.header = processor.with_throttling(journal.header, throttled)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import conditions, gpu_state, limits, quiet, runtime
+from experiments.machine import gpu_state, limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
 from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
@@ -81,7 +81,7 @@ def gather(
         name=name,
         host=machine.host(),
         variables={**variables(device), **limits.container_limits()},
-        conditions=conditions.conditions(runtime.usable_processors()),
+        conditions=machine.conditions(runtime.usable_processors()),
     )
     missing = {}
     for field, value in flatten(facts):

@@ -66,7 +66,7 @@ network  NETWORK?  {FORMS}, which returns the module
 def theory(options: argparse.Namespace) -> int:
     """Print the theory of a network; raise ``MeasurementError`` if an operator is not known."""
     if options.capture:
-        from experiments.theory.capturing import write_networks
+        from experiments.theory.operators import write_networks
 
         write_networks()
         return 0

@@ -8,15 +8,17 @@ operators are those of a real call.  Nothing is computed or allocated.
 
 from __future__ import annotations
 
+import gzip
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
-from typing import Any, Final
+from itertools import product, starmap, zip_longest
+from typing import Any, Final, get_args
 from unittest.mock import patch
 
+import msgspec
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import (
@@ -26,20 +28,31 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils.checkpoint import checkpoint
 
+from experiments.harness.capture import capture_layers
 from experiments.harness.timing import collector_off
+from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, changed, network
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
-from experiments.theory.fake_tensors import (
+from experiments.theory.networks import prepared
+from experiments.theory.operator_recorder import (
     DispatchMode,
     FakeMode,
+    Recorder,
     is_in_place,
+    places,
     put_into,
     tensors_in,
 )
-from experiments.theory.operator_recorder import Recorder, places
 from report.core.errors import MeasurementError, shorten, words_of
-from report.core.records.operations import Operator, Phase
-from report.theory.conditions import Conditions, vector_block
-from report.theory.networks import signature
+from report.core.records.operations import Network, Operator, Phase
+from report.theory.conditions import Conditions, Layout, vector_block
+from report.theory.networks import (
+    BATCH,
+    CapturedNetwork,
+    NetworkFile,
+    Variant,
+    file_of,
+    signature,
+)
 
 _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "sgd": partial(torch.optim.SGD, lr=0.1),
@@ -48,6 +61,10 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
+#: Networks of which papers read only the layers.
+_TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+#: Image sizes that are captured besides the one that a network is made for.
+_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
 #: A forward pass may have twice the operators of another batch, and this many more.
 _LEEWAY: Final = 1000
 
@@ -101,31 +118,26 @@ def capture(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
-    other = () if device.type == "cuda" else _recurrent(module)
+    conditions = Conditions(
+        threads=torch.get_num_threads(),
+        block=vector_block(torch.backends.cpu.get_cpu_capability()),
+        tiles=torch.cpu._is_amx_tile_supported(),
+    )
     return Capture(
         network=recorder.network(),
         flops=recorder.flops,
         history=recorder.history,
-        other_on_gpu=other,
+        other_on_gpu=() if device.type == "cuda" else _recurrent(module),
         compiled=compiled,
         probe=tuple(trial.operators),
         classes={name: type(part).__name__ for part, name in places(module).items()},
-        conditions=_conditions(),
+        conditions=conditions,
     )
 
 
 def _faked(inputs: Sequence[Input], mode: FakeMode, device: torch.device) -> list[torch.Tensor]:
     meta = torch.device("meta")
     return [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
-
-
-def _conditions() -> Conditions:
-    """Return how PyTorch runs on this processor."""
-    return Conditions(
-        threads=torch.get_num_threads(),
-        block=vector_block(torch.backends.cpu.get_cpu_capability()),
-        tiles=torch.cpu._is_amx_tile_supported(),
-    )
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
@@ -341,7 +353,11 @@ class ReplayedStep:
 
     def forward(self, given: Sequence[torch.Tensor]) -> Any:
         """Return the result of a call, or the loss of a step."""
-        with torch.set_grad_enabled(self.trains), _cast(self.policy, given):
+        cast: AbstractContextManager[object] = nullcontext()
+        if self.policy.autocast is not None:
+            dtype = getattr(torch, self.policy.autocast)
+            cast = torch.autocast(given[0].device.type, dtype)
+        with torch.set_grad_enabled(self.trains), cast:
             result = self.module(*given)
             return _loss(result) if self.trains and not self.policy.gradients_only else result
 
@@ -376,12 +392,6 @@ class ReplayedStep:
         result.backward(self.gradient)
 
 
-def _cast(policy: CapturePolicy, given: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
-    if policy.autocast is None:
-        return nullcontext()
-    return torch.autocast(given[0].device.type, getattr(torch, policy.autocast))
-
-
 def _loss(result: object) -> torch.Tensor:
     """Return a number from which a backward pass can begin."""
     if isinstance(result, torch.Tensor) and result.dim() == 2:
@@ -391,3 +401,45 @@ def _loss(result: object) -> torch.Tensor:
     if not parts:
         raise MeasurementError("The network returns no tensor of floats, so it cannot be trained.")
     return torch.stack(parts).sum()
+
+
+# ---------------------------------------------------------------------------- networks of papers
+
+
+def write_networks() -> None:
+    """Capture every network on each of its image sizes, and write a file for each size."""
+    layouts: tuple[Layout, ...] = get_args(Layout)
+    unchanged = tuple(starmap(Variant, product(layouts, ("float32", "bfloat16"))))
+    for name, (channels, extent, _) in INPUT_SHAPES.items():
+        for image in (extent, *_MORE_IMAGES.get(name, ())):
+            with torch.device("meta"):
+                inputs = torch.empty((1, channels, image, image))
+                layers = capture_layers(network(name).eval(), inputs)
+            variants = () if name in _TRAINED else unchanged
+            if image == extent:
+                changes = product(layouts, ("float32",), CHANGES.get(name, ()))
+                variants += tuple(starmap(Variant, changes))
+            networks = {variant.key: _captured(name, image, variant) for variant in variants}
+            text = msgspec.json.encode(NetworkFile(layers, networks))
+            file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
+
+
+def _captured(name: str, image: int, variant: Variant) -> Network:
+    """Capture a network at ``BATCH`` images, from which papers scale to other batches.
+
+    Raises ``MeasurementError`` if its operators do not grow in proportion.
+    """
+    captured, at_three = (at_batch(name, image, variant, batch) for batch in (BATCH, 3))
+    if CapturedNetwork(captured).at(3) != at_three:
+        raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
+    return captured
+
+
+def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
+    """Capture an inference of ``batch`` images by a variant of a network."""
+    nhwc = variant.layout == "channels_last"
+    source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=nhwc)
+    policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
+    return capture(
+        prepared(partial(changed, name, variant.change), "float32", nhwc), [source], policy=policy
+    ).network

@@ -16,7 +16,7 @@ import pytest
 from counted_study import STUDY, layers
 
 from experiments import registry
-from experiments.counters import counting, earlier, lackey, ncu
+from experiments.counters import counting, lackey, ncu
 from experiments.harness.journal import CaseResult, Count, Journal, read_journal
 from experiments.harness.processes import new_task
 from experiments.harness.run import assemble_case
@@ -117,7 +117,7 @@ def test_counts_of_earlier_records(
             for size in sizes
         ]
         earlier_file = write_record(factory.record(cases, machine_, study="tiny"), tmp_path)
-    monkeypatch.setattr(earlier, "cpu", lambda: here.cpu)
+    monkeypatch.setattr(counting, "cpu", lambda: here.cpu)
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         asked.extend(case for case, _ in task.cases)
@@ -131,7 +131,7 @@ def test_counts_of_earlier_records(
     assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
     assert all(why.startswith("not counted within 4 min") for why in missing.values())
     ((name, content),) = files.items()
-    known = unpack(content, earlier.TOOL, name)
+    known = unpack(content, counting.EARLIER, name)
     assert [item.case for item in known] == [2, 4]
     assert not {item.logs["record"] for item in known} & {f"tiny/{earlier_file.name}"}
 

@@ -16,7 +16,7 @@ import pytest
 import tiny_study
 import torch
 
-from experiments.machine import code, conditions, environment, limits, quiet, runtime
+from experiments.machine import code, environment, limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
 from experiments.machine.quiet import Reading, disturbance
@@ -181,26 +181,26 @@ def test_the_state_of_processors(
     tmp_path: Path,
 ) -> None:
     factory.write_files(tmp_path, {name: text.encode() for name, text in files.items()})
-    assert conditions.conditions(usable, tmp_path) == state
-    assert conditions.throttle_count(usable, tmp_path) == throttled
+    assert machine.conditions(usable, tmp_path) == state
+    assert machine.throttle_count(usable, tmp_path) == throttled
 
 
 def test_heat_is_recorded_and_threads_stay_on_one_kind_of_core(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pinned: list[set[int]] = []
-    monkeypatch.setattr(conditions, "throttle_count", lambda: 7)
-    monkeypatch.setattr(conditions, "kinds_of_core", lambda *_: {"P": {0, 1}, "E": {2}})
-    monkeypatch.setattr(conditions.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(machine, "throttle_count", lambda: 7)
+    monkeypatch.setattr(machine, "kinds_of_core", lambda *_: {"P": {0, 1}, "E": {2}})
+    monkeypatch.setattr(machine.platform, "system", lambda: "Linux")
     monkeypatch.setattr(
-        conditions.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
+        machine.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
     head = make_header(tiny_study.STUDY)
-    assert conditions.with_throttling(head, 7) is conditions.with_throttling(head, None) is head
-    state = conditions.with_throttling(head, 4).environment.conditions
+    assert machine.with_throttling(head, 7) is machine.with_throttling(head, None) is head
+    state = machine.with_throttling(head, 4).environment.conditions
     assert state == {"throttled": "3 times"}
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
-    assert conditions.pin_to_one_kind() == message and pinned == [{0, 1}]
+    assert machine.pin_to_one_kind() == message and pinned == [{0, 1}]
     # What slows processors is named by the gates.
     state |= {"siblings": "0-7 share cores", "governor": "powersave"}
     assert [*gates.state_notes(make_environment(conditions=state, threads=2))] == [

@@ -24,8 +24,7 @@ from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic, cifar_resnet, option_a
 from experiments.networks.tiled import Form, Tiled, tiled
 from experiments.theory.captures import checked
-from experiments.theory.capturing import at_batch
-from experiments.theory.operators import Input, capture
+from experiments.theory.operators import Input, at_batch, capture
 from report.core.errors import MeasurementError
 from report.core.records.layers import Activation, Convolution, Linear
 from report.core.records.record import Case

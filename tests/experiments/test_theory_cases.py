@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from experiments.theory import theory_of
 from experiments.theory.captures import _counted, checked
-from experiments.theory.fake_tensors import FakeMode, tensors_in
+from experiments.theory.operator_recorder import FakeMode, tensors_in
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.core.errors import MeasurementError
 from report.theory.network import Theory
