@@ -1,7 +1,5 @@
 """Command line of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
 
-from __future__ import annotations
-
 import re
 import signal
 import sys

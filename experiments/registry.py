@@ -4,8 +4,6 @@ A module of a study defines ``STUDY``, an ``experiments.harness.study.Study``, a
 torch at its top, so that listing the studies is quick and works without torch.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path

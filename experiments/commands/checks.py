@@ -4,8 +4,6 @@ Each check prints one line: ``ok``, a ``note`` on a possible improvement, or a `
 remedy.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

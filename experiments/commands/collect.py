@@ -1,7 +1,5 @@
 """``collect``: check the records that students submitted, and copy the usable ones."""
 
-from __future__ import annotations
-
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The time of a call comes from the newest record with the same case, so that what
 at this moment does not change it.  A case without a record is expected to use its whole budget.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A record for people: cases, warnings and use at the end of a run, and a review in Markdown."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

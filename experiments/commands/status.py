@@ -4,8 +4,6 @@ The comment of a SLURM job lists the shards that its array measures, so that any
 from the queue; many clusters have no accounting that could be queried instead.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from argparse import Namespace

@@ -9,8 +9,6 @@ version of PyTorch and one instruction set, whatever the processor.  All records
 on AMD and on Intel.  Valgrind shows programs no wider vectors than those of AVX2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace

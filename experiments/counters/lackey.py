@@ -18,8 +18,6 @@ Importing torch takes a minute under valgrind, so that one process serves all ca
 with as many children at once as the machine has cores.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Generator

@@ -7,8 +7,6 @@ are not changed.  ncu prints its table only at its end, so that a process runs f
 interruption loses no more than those.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

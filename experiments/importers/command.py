@@ -1,7 +1,5 @@
 """``python -m experiments import FILE…``: published files become records with their origin."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip

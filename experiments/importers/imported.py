@@ -1,7 +1,5 @@
 """Published files as importers read them, and the content that importers return."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Collection, Mapping

@@ -4,8 +4,6 @@ PyTorch's files do not name the network, so the user must.  Papers use the same 
 ``report.instruments``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

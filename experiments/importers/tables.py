@@ -7,8 +7,6 @@ step time over repetitions in ms, images per second over the same steps, paramet
 in millions, and multiply-adds of one image as «GMACs», all but the time rounded to two places.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

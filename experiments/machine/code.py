@@ -1,7 +1,5 @@
 """Version of the measuring program: its commit, and a hash of the sources that decide a sample."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from functools import cache

@@ -4,8 +4,6 @@ NVML is NVIDIA's management library, read by ``nvidia-ml-py`` (the extra ``gpu``
 before the warm-up, between warm-up and samples, and after them, never while a call is timed.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ shows the whole machine to its programs, but stops them at the limits of its con
 the groups above.  Version 1 of control groups has a tree for each resource, version 2 one for all.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ Cloud processors of several generations all call themselves «AMD EPYC»; family
 caches distinguish them.  A fact that the system does not show is null.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -5,8 +5,6 @@ for each thread the time that it was ready but had no processor.  The difference
 tells whether a duration measured between them can be trusted.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

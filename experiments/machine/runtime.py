@@ -1,7 +1,5 @@
 """Import of torch with a fixed number of threads, for one device, in IEEE single precision."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Text for records and for people: short, and without paths of the machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

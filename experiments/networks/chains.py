@@ -6,8 +6,6 @@
 - VGG-16 (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column D).
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Final
 

@@ -7,8 +7,6 @@
 Weights start as PyTorch draws them: neither bytes nor times depend on their values.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

@@ -7,8 +7,6 @@ untiled result at its place.  Only the chain's input and output exist as whole m
 strides and paddings are the same along both axes.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ request, this project's sources, the installed distributions, Python, the machin
 variables.  Networks in files of users have no entries, since their code may read anything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

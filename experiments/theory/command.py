@@ -1,7 +1,5 @@
 """``python -m experiments theory NETWORK``: tables on the screen, one JSON object, or figures."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

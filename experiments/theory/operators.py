@@ -6,8 +6,6 @@ would, since the same Python code holds it, so that the storages that are let go
 operators are those of a real call.  Nothing is computed or allocated.
 """
 
-from __future__ import annotations
-
 import gzip
 import inspect
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A network's theory as text (tables and sums, or one JSON object), and as figures."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Roofs that ``--device-peaks`` names: of a data sheet, or as a record measured them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Operators of a study's case, captured for its record where layers have no description."""
 
-from __future__ import annotations
-
 import msgspec
 
 from experiments.harness.journal import CaseResult

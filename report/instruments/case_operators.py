@@ -6,8 +6,6 @@ of all calls with their storages.  Theory follows from them as for any network
 (``report.theory.network``).
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -4,8 +4,6 @@ The interval of a verdict is the exact one of the median of these ratios.  Pairs
 where calls of one process are not, and drifts of the machine cancel within a pair.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 One rule for the end of a run, for ``check`` and for papers; pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median

@@ -1,7 +1,5 @@
 """Use of a record, by one rule for the end of a run, ``check``, ``list`` and builds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache

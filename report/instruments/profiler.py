@@ -14,8 +14,6 @@ old one and added to the new one.
 Reading is strict and pure; what is broken is reported in one sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache

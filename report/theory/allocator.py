@@ -30,8 +30,6 @@ order of their reservation; the driver may choose otherwise, which matters only 
 blocks of one size compete.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -153,7 +151,7 @@ class Segment:
         """The position of each owner's block."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
-    def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> Segment:
+    def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> "Segment":
         """Replace the blocks from ``first`` to ``end`` by others, and join free neighbours."""
         joined: list[AllocatorBlock] = []
         for block in (*self.blocks[:first], *blocks, *self.blocks[end:]):
@@ -192,7 +190,7 @@ class Snapshot:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
-    def with_segment(self, number: int, segment: Segment) -> Snapshot:
+    def with_segment(self, number: int, segment: Segment) -> "Snapshot":
         """Replace the segment at the position ``number``, or append the segment."""
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)

@@ -1,7 +1,5 @@
 """Settings of PyTorch that decide about memory and are part of no shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 

@@ -10,8 +10,6 @@ Where a kernel is chosen by the sizes of caches, or by what was not tried, there
 Letters in formulas are those of ``report.theory.work``.
 """
 
-from __future__ import annotations
-
 from math import ceil, prod
 from typing import Final
 

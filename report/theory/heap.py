@@ -14,8 +14,6 @@ output in such blocks, and copies that into the output of the call.  A linear la
 MKL, whose buffers stay allocated, and allocates its output only.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from report.core.records.layers import Convolution, Layer

@@ -9,8 +9,6 @@
 are the sums over all operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -95,7 +93,7 @@ class Theory:
     other_on_gpu: tuple[str, ...] = ()
     roof: Roof | None = None
     compiled: tuple[str, ...] = ()
-    captured: Callable[[int, int | None], Theory] | None = field(
+    captured: Callable[[int, int | None], "Theory"] | None = field(
         default=None, compare=False, repr=False
     )
     scales: bool = True
@@ -207,7 +205,7 @@ class Theory:
             raise StudyError("This theory has one batch only; use theory_of for other batches.")
         return fits(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
 
-    def at_batch(self, captured: CapturedNetwork, batch: int) -> Theory:
+    def at_batch(self, captured: CapturedNetwork, batch: int) -> "Theory":
         """Return the theory at another batch of the network ``captured`` at ``BATCH``."""
         history = tuple(captured.scaled(operator, batch) for operator in self.history)
         return replace(self, network=captured.at(batch), history=history)

@@ -10,8 +10,6 @@ index moves its rows, each as often as it is named.  An operator in no table is 
 and bytes are missing, not 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

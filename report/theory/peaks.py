@@ -7,8 +7,6 @@ around the operator, which their calls hold until they return; copies by autocas
 operator's workspace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

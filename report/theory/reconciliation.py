@@ -6,8 +6,6 @@ computed from shapes and rules, never from the difference that it should explain
 the residual; every output prints it, and calls it unexplained unless it is 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeVar

@@ -12,8 +12,6 @@ A real step may move more than the first where an algorithm reads a tensor twice
 cache keeps one; it cannot move less than the second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,7 +71,7 @@ class Load:
         """FLOP/B; 0 without traffic."""
         return self.flops / self.bytes if self.bytes else 0.0
 
-    def __add__(self, other: Load) -> Load:
+    def __add__(self, other: "Load") -> "Load":
         return Load(self.flops + other.flops, self.bytes + other.bytes)
 
 

@@ -3,8 +3,6 @@
 A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -16,7 +14,7 @@ class Interval(NamedTuple):
     low: Fraction
     high: Fraction
 
-    def meets(self, other: Interval) -> bool:
+    def meets(self, other: "Interval") -> bool:
         """Return whether the two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
@@ -38,33 +36,33 @@ class Rounded:
     interval: Interval
 
     @classmethod
-    def exact(cls, value: int | float | Fraction) -> Rounded:
+    def exact(cls, value: int | float | Fraction) -> "Rounded":
         """Return a number without rounding."""
         number = Fraction(value)
         return cls(number, Interval(number, number))
 
     @classmethod
-    def printed(cls, digits: str) -> Rounded:
+    def printed(cls, digits: str) -> "Rounded":
         """Return the number that decimal ``digits`` such as ``38.20`` stand for."""
         value = Fraction(digits)
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
 
-    def __add__(self, other: Rounded) -> Rounded:
+    def __add__(self, other: "Rounded") -> "Rounded":
         left, right = self.interval, other.interval
         return Rounded(
             self.value + other.value, Interval(left.low + right.low, left.high + right.high)
         )
 
-    def __mul__(self, other: Rounded) -> Rounded:
+    def __mul__(self, other: "Rounded") -> "Rounded":
         left, right = self.interval, other.interval
         product = Interval(left.low * right.low, left.high * right.high)
         return Rounded(self.value * other.value, product)
 
-    def __truediv__(self, other: Rounded) -> Rounded:
+    def __truediv__(self, other: "Rounded") -> "Rounded":
         left, right = self.interval, other.interval
         quotient = Interval(left.low / right.high, left.high / right.low)
         return Rounded(self.value / other.value, quotient)
 
-    def scaled(self, factor: int | float | Fraction) -> Rounded:
+    def scaled(self, factor: int | float | Fraction) -> "Rounded":
         """Return the number times an exact factor."""
         return self * Rounded.exact(factor)

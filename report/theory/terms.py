@@ -8,8 +8,6 @@ Terms of work are multiply-adds (``MAC``) or, where the name says so, single ope
 ``as_flops`` turns the former into the latter.  Terms of memory are bytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

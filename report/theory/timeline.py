@@ -6,8 +6,6 @@ a rule the sum is a lower bound.  On a GPU each storage occupies a block of the 
 as large as the storage rounded up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args

@@ -5,8 +5,6 @@ tokens has 2 · S · heads · head size multiply-adds per token and layer where 
 (full), and the mean over its tokens, with (S + 1) / 2 for S, where later ones are masked (causal).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from fractions import Fraction

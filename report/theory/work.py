@@ -14,8 +14,6 @@ Shapes are ``(N, C, H, W)`` or ``(N, ..., features)``.  In formulas N is the bat
 K the kernel, S the stride, P the padding, D the dilation, G the groups.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction

@@ -6,8 +6,6 @@ In reduced precision the rules of convolutions, batch normalisation and means ar
 other operators have no rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Final, TypeAlias

@@ -3,8 +3,6 @@
 The file is gzipped JSON.  The numbers of the record can be read from it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final

@@ -6,8 +6,6 @@ in the same run.  The part about one case has the launches of its calls, one ran
 these products, so that it can be read and judged alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@
 Names are looked up in what ``ncu --query-metrics`` lists, since they differ between versions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Pure; ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

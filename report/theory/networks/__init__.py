@@ -6,8 +6,6 @@ extent, setting and size that this number divides grows with the batch, and no o
 command verifies this at another batch).
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
