@@ -36,8 +36,7 @@ from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.rules import DESCRIPTIONS, ROOM, SIDE
 from report.theory.allocator import Options
-from report.theory.fits import least, search
-from report.theory.network import PROBE, Theory
+from report.theory.network import PROBE, Theory, least, search
 from report.theory.networks import BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()

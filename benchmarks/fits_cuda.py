@@ -21,8 +21,7 @@ from benchmarks.fits import DATA, MODES, filled, held, prepared
 from experiments.theory.captures import CapturePolicy
 from report.studies.inference_memory.rules import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
-from report.theory.fits import least, search
-from report.theory.network import PROBE
+from report.theory.network import PROBE, least, search
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = DATA / "limits-cuda.csv"

@@ -14,8 +14,7 @@ from report.core.records.operations import Network, Tensor
 from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
-from report.theory.fits import MOST, bytes_of, fits
-from report.theory.network import Theory
+from report.theory.network import MOST, Theory, bytes_of, fits
 from report.theory.networks import BATCH, CapturedNetwork, Variant, captured, layers_of
 from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof

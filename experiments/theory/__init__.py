@@ -38,8 +38,7 @@ def theory_of(
     """
     from experiments.theory.captures import CapturePolicy, checked
     from experiments.theory.command import allocator_options, shaped
-    from experiments.theory.networks import prepared
-    from experiments.theory.roofs import named_roof
+    from experiments.theory.networks import named_roof, prepared
 
     return checked(
         prepared(build, dtype, channels_last),

@@ -18,13 +18,18 @@ from experiments.theory.captures import (
     capturing,
     theory_at,
 )
-from experiments.theory.networks import FORMS, network, prepared, users_code
-from experiments.theory.roofs import named_limit, named_roof
+from experiments.theory.networks import (
+    FORMS,
+    named_limit,
+    named_roof,
+    network,
+    prepared,
+    users_code,
+)
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
-from report.theory.fits import fits
-from report.theory.network import Theory
+from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that a ``CapturePolicy`` has, and others that decide about a capture.

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from figures.panels import Band, Drawing, Points, RoofLine, Roofline, Scaling
-from report.theory.fits import Fits, least
-from report.theory.network import Row, Theory
+from report.theory.network import Fits, Row, Theory, least
 from report.theory.roofline import Roof
 
 #: With more modules the table shows those with most multiply-adds.

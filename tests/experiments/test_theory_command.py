@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from experiments.theory import capture_cache, operators
-from report.theory.fits import MOST
+from report.theory.network import MOST
 from tests.experiments.conftest import Ask
 
 NETWORK = """
