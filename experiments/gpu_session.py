@@ -5,8 +5,6 @@ most valuable first, each within its share of the time.  A part whose time is ov
 record of the cases measured until then.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator

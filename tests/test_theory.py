@@ -1,7 +1,5 @@
 """The theory of made-up networks: rows, sums, peaks, and the largest batch that fits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 The unchanged baseline computes in float32 on one thread, in memory that the allocator keeps.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 from typing import Final

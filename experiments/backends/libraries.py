@@ -3,8 +3,6 @@
 A library is imported when it is loaded, so that a process holds no other one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -5,8 +5,6 @@ The network calls only ``Operations``, so that ``timed`` can wrap them and time 
 within an iteration, by the kinds of the source's table.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ A shard is measured when its record exists.  Jobs that fail, run out of time or 
 submitted again and continue.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Capture of the layers that a network runs, with their geometry, by forward hooks."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import torch

@@ -24,8 +24,6 @@ large a share of a call; ``numpy.copyto`` copies a block many times per call, ea
 page, like an allocator that has returned its memory to the system.
 """
 
-from __future__ import annotations
-
 import importlib
 import mmap
 import statistics

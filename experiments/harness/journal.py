@@ -7,8 +7,6 @@ off from power loses at most the case that it was measuring.  The file is hidden
 and removed once the record is written.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

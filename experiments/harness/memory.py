@@ -13,8 +13,6 @@ empty, so that a model of the allocator can be replayed from the record
 the moment of the free.  A request of 0 bytes allocates no block and is missing.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ work.  ``mmap_threshold`` and ``trim_threshold`` raise only one of glibc's two t
 allocated and freed blocks.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import platform

@@ -1,7 +1,5 @@
 """Start of the worker processes that measure, and their messages."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

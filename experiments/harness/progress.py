@@ -1,7 +1,5 @@
 """Progress of a run for the user: finished cases and remaining time, then a table of all cases."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

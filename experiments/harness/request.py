@@ -1,7 +1,5 @@
 """Request of a run: the options of the command line, and the plan, cases and shard they select."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

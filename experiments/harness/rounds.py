@@ -7,8 +7,6 @@ policies alternate.  A case that other programs disturbed is measured again by a
 time remains; the record contains both rounds.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Run of a study, from the request to the record on disk; records of unfinished runs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection
 from datetime import UTC, datetime

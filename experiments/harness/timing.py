@@ -5,8 +5,6 @@ case hundreds of µs.  The time excludes freeing the result and resetting gradie
 reused, so that those of small cases are in a cache.  Python's garbage collector is off.
 """
 
-from __future__ import annotations
-
 import gc
 import resource
 import time

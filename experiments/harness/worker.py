@@ -19,8 +19,6 @@ applies to all threads; a push/pop range would miss the backward pass, whose ker
 launches from another thread.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

@@ -32,10 +32,8 @@ from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, changed, netwo
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
 from experiments.theory.networks import prepared
 from experiments.theory.operator_recorder import (
-    DispatchMode,
     FakeMode,
     Recorder,
-    is_in_place,
     places,
     put_into,
     tensors_in,
@@ -278,7 +276,7 @@ def built(build: Build) -> nn.Module:
     Raises ``MeasurementError`` where it cannot be built.
     """
     try:
-        with torch.device("meta"), _WithoutValues():
+        with torch.device("meta"):
             return build()
     except Exception:
         pass
@@ -286,17 +284,6 @@ def built(build: Build) -> nn.Module:
         return build()
     except Exception as error:
         raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
-
-
-class _WithoutValues(DispatchMode):
-    """Mode that skips operators in place on tensors without values."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if is_in_place(func) and args[0].is_meta:
-            return args[0]
-        return func(*args, **(kwargs or {}))
 
 
 # ----------------------------------------------------------------------------------------- calls

@@ -1,7 +1,5 @@
 """What theory says of networks: faults that users met in such tools, and the batch that fits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -3,8 +3,6 @@
 The examples of ``docs/theory-of-a-network.md`` run as they stand.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re
