@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import Network, Operator
@@ -126,10 +126,6 @@ class Capture:
     conditions: Conditions = field(default_factory=Conditions)
 
 
-#: Captures a network at a batch, and tries it at a second one; None stands for no other batch.
-CaptureAt: TypeAlias = Callable[[int | None, int | None], Capture]
-
-
 # ---------------------------------------------------------------------------------------- theory
 
 
@@ -144,43 +140,26 @@ def checked(
     roof: Roof | None = None,
     policy: CapturePolicy = DEFAULT,
 ) -> Theory:
-    """Capture a network and return its theory, as ``theory_at`` does."""
-    capture_at = capturing(build, inputs, train=train, gpu=allocator is not None, policy=policy)
-    return theory_at(capture_at, allocator, roof, batch, probe)
-
-
-def capturing(
-    build: Build, inputs: Sequence[Input], *, train: bool, gpu: bool, policy: CapturePolicy
-) -> CaptureAt:
-    """Return a function that captures a network at a batch, and tries it at a second one."""
-
-    def capture_at(batch: int | None, probe: int | None) -> Capture:
-        from experiments.theory.operators import capture
-
-        trial = () if probe is None else at_batch(inputs, probe)
-        whole = at_batch(inputs, batch)
-        return capture(build, whole, train=train, gpu=gpu, policy=policy, probe=trial)
-
-    return capture_at
-
-
-def theory_at(
-    capture_at: CaptureAt,
-    allocator: Options | None,
-    roof: Roof | None,
-    batch: int | None = None,
-    probe: int | None = None,
-) -> Theory:
-    """Return the theory of a network on this machine, or on a GPU with these allocator options.
+    """Capture a network and return its theory on this machine, or on a GPU with these options.
 
     ``batch`` replaces the batch of the inputs.  With a ``roof`` the theory has the least time too.
     The forward pass at the batch ``probe`` decides whether the operators grow with the batch.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
-    captured = capture_at(batch, probe)
+    from experiments.theory.operators import capture
+
+    captured = capture(
+        build,
+        at_batch(inputs, batch),
+        train=train,
+        gpu=allocator is not None,
+        policy=policy,
+        probe=() if probe is None else at_batch(inputs, probe),
+    )
     grows = probe is None or scales(captured.network, captured.probe, probe)
-    again = partial(theory_at, capture_at, allocator, roof)
+    options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
+    again = partial(checked, build, inputs, **options)
     return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=grows)
 
 

@@ -4,20 +4,11 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
-from experiments.machine.runtime import import_torch
 from experiments.theory import printed
-from experiments.theory.capture_cache import cached
-from experiments.theory.captures import (
-    Capture,
-    CaptureAt,
-    CapturePolicy,
-    Input,
-    capturing,
-    theory_at,
-)
+from experiments.theory.captures import CapturePolicy, Input, checked
 from experiments.theory.networks import (
     FORMS,
     named_limit,
@@ -32,9 +23,8 @@ from report.theory.allocator import Options, options_of
 from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: Options that a ``CapturePolicy`` has, and others that decide about a capture.
+#: Options that a ``CapturePolicy`` has.
 _POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
-_CAPTURED: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: The options of ``theory``, as the command line reads them.
 OPTIONS: Final = f"""\
@@ -78,7 +68,7 @@ def theory(options: argparse.Namespace) -> int:
     limit = named_limit(options.fits) if options.fits else None
     device = "cuda" if limit and limit.gpu else options.device
     with users_code(options.network):
-        theory_at = _asking_by_name(options, device)
+        theory_at = _theory_by_name(options, device)
         result = fits(theory_at, limit.bytes) if limit else theory_at()
     limit_name = limit.name if limit else ""
     print(printed.as_text(result, limit_name, json=options.json))
@@ -89,30 +79,17 @@ def theory(options: argparse.Namespace) -> int:
     return 0
 
 
-def _asking_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function that makes the theory of a named network, with captures on disk."""
-    gpu = device == "cuda"
-    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY})
-
-    @cache
-    def prepare() -> CaptureAt:
-        named = network(options.network)
-        build = prepared(named.build, options.dtype, options.channels_last)
-        inputs = inputs_of(options, named.image)
-        return capturing(build, inputs, train=options.train, gpu=gpu, policy=policy)
-
-    def capture_at(batch: int | None, probe: int | None) -> Capture:
-        return prepare()(batch, probe)
-
-    request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}
-    request["gpu"] = gpu and import_torch().cuda.is_available()
-    request["device"] = device
-    from_file = ".py:" in options.network
+def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
+    """Return a function that makes the theory of a named network at a batch."""
+    named = network(options.network)
     return partial(
-        theory_at,
-        capture_at if from_file else cached(capture_at, request),
-        allocator_options(device, options.allocator),
-        named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
+        checked,
+        prepared(named.build, options.dtype, options.channels_last),
+        inputs_of(options, named.image),
+        train=options.train,
+        allocator=allocator_options(device, options.allocator),
+        roof=named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
+        policy=CapturePolicy(**{name: getattr(options, name) for name in _POLICY}),
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from experiments.theory import capture_cache, operators
 from report.theory.network import MOST
 from tests.experiments.conftest import Ask
 
@@ -72,14 +71,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_networks.py"
     path.write_text(NETWORK)
     return path
-
-
-@pytest.fixture(autouse=True)
-def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of captures on disk, empty at first."""
-    folder = tmp_path / "cache" / "captures"
-    monkeypatch.setattr(capture_cache, "_folder", lambda: folder)
-    return folder
 
 
 @pytest.fixture
@@ -155,38 +146,6 @@ def test_a_network_prints_beside_its_theory(run: Ask, monkeypatch: pytest.Monkey
         monkeypatch.setitem(sys.modules, name, None)
     code, out, err = run("torchvision:resnet50")
     assert code == 1 and not out and err.startswith("torchvision is not installed")
-
-
-def test_only_captures_of_named_networks_are_on_disk(
-    captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = []
-
-    def counted(*args: Any, **options: Any) -> Any:
-        calls.append(args)
-        return capture(*args, **options)
-
-    capture = operators.capture
-    monkeypatch.setattr(operators, "capture", counted)
-
-    def asked(*words: str, network: str = "study:LeNet-5") -> tuple[int, int]:
-        """Return the number of captures, and the parameters."""
-        calls.clear()
-        _, out, _ = run(network, "--json", *words)
-        return len(calls), json.loads(out)["parameters"]
-
-    assert asked(*INPUT, network="{file}:build") == asked(*INPUT, network="{file}:build")
-    assert len(calls) == 1 and not captures.exists()
-    assert [asked(), asked()] == [(1, 61_706), (0, 61_706)]
-    (entry,) = captures.iterdir()
-    content = bytearray(entry.read_bytes())
-    for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
-        entry.write_bytes(damaged)
-        assert [asked(), asked()] == [(1, 61_706), (0, 61_706)]
-    assert [asked("--train"), asked("--train"), asked()] == [(1, 61_706), *[(0, 61_706)] * 2]
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert asked() == (1, 61_706)
-    assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
 @pytest.mark.parametrize("torch", ["raise RuntimeError", "def f(:", "raise SystemExit(0)", ""])
