@@ -26,7 +26,7 @@ from experiments.harness.request import Request, available_policies
 from experiments.harness.run import run
 from experiments.harness.study import FULL, CaseFile, Experiment, Levels, Plan, Session
 from experiments.machine import quiet, runtime
-from experiments.machine.conditions import pin_to_one_kind
+from experiments.machine.processor import pin_to_one_kind
 from report.core.errors import MeasurementError, UsageError, words_of
 from report.core.records.record import FEWEST_PROCESSES, Factors, Protocol, SeriesByQuantity
 from report.core.records.store import Stored, digest, read_attachments

@@ -28,7 +28,7 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory import peaks
 from report.theory.conditions import Layout, conditions_of
-from report.theory.fits import Fits
+from report.theory.network import Fits
 from report.theory.networks import CapturedNetwork
 from report.theory.reconciliation import Reconciliation, Term
 

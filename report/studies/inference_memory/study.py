@@ -43,7 +43,7 @@ from report.studies.inference_memory.subject import (
     small,
 )
 from report.theory.conditions import Layout
-from report.theory.fits import least
+from report.theory.network import least
 from report.theory.reconciliation import Reconciliation
 
 #: Effects on time and memory below this share are no finding.

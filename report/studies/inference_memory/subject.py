@@ -14,8 +14,7 @@ from report.core.records.record import Case, Level
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
 from report.theory.conditions import Conditions, Layout
-from report.theory.fits import Fits, scaled_fits
-from report.theory.network import Theory
+from report.theory.network import Fits, Theory, scaled_fits
 from report.theory.networks import CapturedNetwork, Variant, captured
 
 InferencePrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
