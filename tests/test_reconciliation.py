@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from figures.panels import Bar
 from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.paper.reconciliations import as_figure, series_table
-from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
+from report.paper.reconciliations import as_figure
+from report.theory.reconciliation import Reconciliation, Term
 
 
 def term(name: str, amount: int) -> Term:
@@ -50,22 +50,6 @@ def test_residual_shares(start: int, measured: int | None, share: float | Missin
     this = reconciliation(start, [], measured)
     assert this.residual_share == share
     assert this.explained == (share == 0)
-
-
-def test_a_series_has_a_row_a_level_without_terms_that_are_zero_in_all() -> None:
-    rows = {
-        batch: reconciliation(100 * batch, [batch, -2, 0], 101 * batch - 2 + left, "B")
-        for batch, left in ((16, 0), (32, 5))
-    }
-    table = series_table("tbl-s", without_idle_terms(rows), "a.json", factor="Images")
-    assert table is not None and table.sources == ("a.json",)
-    names = ("Theory", "Term 0", "Term 1")
-    last = ("Sum", "Counted", "Residual, unexplained")
-    assert [column.name for column in table.columns] == ["Images", *names, *last]
-    assert {column.unit for column in table.columns[1:]} == {"B"}
-    assert table.rows == ((16, 1600, 16, -2, 1614, 1614, 0), (32, 3200, 32, -2, 3230, 3235, 5))
-    terms = tuple(f"{name}: formula of {name} (evidence of {name})." for name in names)
-    assert table.notes == terms
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:

@@ -8,17 +8,14 @@ from hypothesis import strategies as st
 from report.core.errors import StudyError
 from report.core.records import layers as kinds
 from report.core.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
-from report.theory.allocator import Allocate, replay
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term
 from report.theory.roofline import Load, cached_step_load, load, step_load, total, update_load
 from report.theory.terms import (
-    allocator_rounding,
     as_flops,
     bias_kernel,
     for_each_output,
     padded_channels,
-    segment_granularity,
     skipped_padding,
     theory_macs,
     theory_output,
@@ -207,20 +204,6 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 ])  # fmt: skip
 def test_amounts_of_terms(term: Term, amount: int) -> None:
     assert term.amount == amount
-
-
-_SIZES = st.lists(st.integers(0, 30 * 2**20), max_size=8)
-
-
-@settings(max_examples=60, deadline=None)
-@given(_SIZES, _SIZES)
-def test_rounding_and_segments_explain_reserved_bytes(first: list[int], second: list[int]) -> None:
-    before = replay([Allocate(f"a{i}", size) for i, size in enumerate(first)])[-1]
-    after = replay([Allocate(f"b{i}", size) for i, size in enumerate(second)], before)[-1]
-    terms = (allocator_rounding(before, after, ""), *segment_granularity(before, after, ""))
-    rounding, served, granularity = (term.amount for term in terms)
-    assert sum(second) + rounding + served + granularity == after.reserved - before.reserved
-    assert rounding >= 0 >= served and granularity >= 0
 
 
 #: 2 rows of 5 features to 10 and an activation: 60 parameters, 20 results, in float32.

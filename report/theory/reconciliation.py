@@ -6,18 +6,14 @@ computed from shapes and rules, never from the difference that it should explain
 the residual; every output prints it, and calls it unexplained unless it is 0.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from report.core.errors import StudyError
 from report.core.missing import Missing
 
 EXPLAINED: Final = "Residual"
 UNEXPLAINED: Final = "Residual, unexplained"
-
-#: Level of a factor: a batch size, or the name of a change.
-Level = TypeVar("Level", int, str)
 
 
 @dataclass(frozen=True)
@@ -102,17 +98,3 @@ class Reconciliation:
         }
         known = {name: None if isinstance(n, Missing) else n for name, n in derived.items()}
         return asdict(self) | known | ({"measured": None} if missing else {})
-
-
-def without_idle_terms(
-    reconciliations: Mapping[Level, Reconciliation],
-) -> dict[Level, Reconciliation]:
-    """Drop terms that are 0 at every level, which would be empty columns of a table."""
-    active = set[str]()
-    for reconciliation in reconciliations.values():
-        active.update(term.name for term in reconciliation.terms if term.amount)
-    shortened = {}
-    for level, reconciliation in reconciliations.items():
-        terms = tuple(term for term in reconciliation.terms if term.name in active)
-        shortened[level] = replace(reconciliation, terms=terms)
-    return shortened

@@ -9,13 +9,10 @@ Terms of work are multiply-adds (``MAC``) or, where the name says so, single ope
 """
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from report.core.errors import StudyError
-from report.core.records.layers import Convolution, Dropout, Flatten, Layer, Linear
-from report.theory.allocator import NOTHING, Allocate, Free, Snapshot, after
+from report.core.records.layers import Convolution, Layer, Linear
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.reconciliation import Term
@@ -23,12 +20,10 @@ from report.theory.work import (
     bias_count,
     element_bytes,
     elements,
-    input_bytes,
     macs,
     output_bytes,
     round_up,
     valid_tap_macs,
-    weight_count,
 )
 
 SHAPES: Final = "shapes in the record"
@@ -230,78 +225,3 @@ def theory_output(layer: Layer) -> Term:
     return Term(
         "Output", output_bytes(layer), f"output elements · {element_bytes(layer)} B", SHAPES
     )
-
-
-def allocator_rounding(before: Snapshot, after: Snapshot, evidence: str) -> Term:
-    """Return the bytes of blocks beyond requests, between two states of the allocator."""
-    return Term(
-        "Allocator rounding",
-        (after.allocated - before.allocated) - (after.requested - before.requested),
-        "blocks − requests",
-        evidence,
-    )
-
-
-def segment_granularity(before: Snapshot, after: Snapshot, evidence: str) -> tuple[Term, Term]:
-    """Return the terms from allocated to reserved bytes: blocks in old segments, room in new ones.
-
-    ``after`` must follow ``before`` in one replay.
-    """
-    fresh = after.segments[len(before.segments) :]
-    in_fresh = sum(segment.allocated for segment in fresh)
-    return (
-        Term(
-            "Served from segments held before",
-            -(after.allocated - before.allocated - in_fresh),
-            "−(blocks in earlier segments)",
-            evidence,
-        ),
-        Term(
-            "Segment granularity",
-            sum(segment.size for segment in fresh) - in_fresh,
-            "new segments − blocks in them",
-            evidence,
-        ),
-    )
-
-
-# ------------------------------------------------------------------- requests of a chain of layers
-
-
-def chain_requests(layers: Sequence[Layer]) -> Iterator[Allocate | Free]:
-    """Yield the requests of inference through a chain of ``layers`` in a new, eager process.
-
-    First weights and biases in the order in which ``Module.to`` moves them, without statistics of
-    batch normalisation, which are not parameters.  Then each output is allocated while its input is
-    still there, and the input is freed afterwards, except that of the network, which the caller
-    holds.  A flatten is a view and dropout does nothing in inference, so that neither allocates.
-    Workspaces are not tensors and not among them.
-    """
-    for layer in layers:
-        for part, count in (("weight", weight_count(layer)), ("bias", bias_count(layer))):
-            if count:
-                yield Allocate(f"{layer.name}.{part}", count * element_bytes(layer))
-    held = None
-    for layer in layers:
-        if layer is layers[0]:
-            yield Allocate("input", input_bytes(layer))
-        if isinstance(layer, Flatten | Dropout):
-            continue
-        yield Allocate(layer.name, output_bytes(layer))
-        if held:
-            yield Free(held)
-        held = layer.name
-
-
-def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
-    """The allocator's states right before and after it gives the output of the layer ``name``.
-
-    Raises ``StudyError`` if no layer of that name allocates one.
-    """
-    state = NOTHING
-    for request in chain_requests(layers):
-        following = after(state, request)
-        if isinstance(request, Allocate) and request.id == name:
-            return state, following
-        state = following
-    raise StudyError(f"layer {name}: no layer of that name allocates its output.")
