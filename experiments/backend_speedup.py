@@ -78,43 +78,32 @@ LARGEST: Final = 2_048 * 16_000
 _CALLS: Final = 100
 
 
-# ------------------------------------------------------------------------------------------ plan
-
-
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size."""
-    return tuple(
-        {**size, "backend": backend}
-        for size in _sizes(levels)
-        for backend in levels["backend"]
-        if backend == "numpy" or (size["dtype"] == "float32" and size["subject"] != "change")
-    )
-
-
-def _sizes(levels: Levels) -> Iterator[Factors]:
-    """Yield the factors of cases without the library."""
+    """List every library at each size; NumPy alone in double precision and with a change."""
+    listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
-        base: Factors = {"subject": subject, "dataset": dataset}
-        if subject == "training":
-            trained = TRAINED_ON[str(dataset)]
-            yield {**base, "hidden": HIDDEN, "samples": trained, "dtype": "float32"}
-            continue
-        if subject == "change":
-            for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
-                kind = "float64" if change == DOUBLE else "float32"
-                yield {
-                    **base,
-                    "hidden": neurons,
-                    "samples": images,
-                    "dtype": kind,
-                    "change": change,
-                }
-            continue
-        varied = product(levels["hidden"], levels["samples"], levels["dtype"])
-        for hidden, samples, dtype in varied:
+        for size in _sizes(levels, str(dataset), str(subject)):
+            for backend in levels["backend"]:
+                simple = size["dtype"] == "float32" and subject != "change"
+                if simple or backend == "numpy":
+                    case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
+                    listed.append(case)
+    return tuple(listed)
+
+
+def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
+    """Yield neurons, images, type and change of the cases of a subject."""
+    if subject == "training":
+        yield {"hidden": HIDDEN, "samples": TRAINED_ON[dataset], "dtype": "float32"}
+    elif subject == "change":
+        for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
+            kind = "float64" if change == DOUBLE else "float32"
+            yield {"hidden": neurons, "samples": images, "dtype": kind, "change": change}
+    else:
+        for hidden, samples, dtype in product(levels["hidden"], levels["samples"], levels["dtype"]):
             simple = dtype == "float32" or hidden == HIDDEN
             if int(hidden) * int(samples) <= LARGEST and simple:
-                yield {**base, "hidden": hidden, "samples": samples, "dtype": dtype}
+                yield {"hidden": hidden, "samples": samples, "dtype": dtype}
 
 
 def is_timed(factors: Factors) -> bool:
@@ -126,9 +115,6 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     """Describe the layers of a forward pass on all images of a case."""
     dtype: DType = "float64" if factors["dtype"] == "float64" else "float32"
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
-
-
-# ------------------------------------------------------------------------------ one case in memory
 
 
 class Batch(NamedTuple):
@@ -182,46 +168,45 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
     return Training(library, dtype, images, parameters)
 
 
-def started(factors: Factors, threads: int) -> tuple[Library, SeriesByQuantity]:
+def load_library(factors: Factors, threads: int) -> tuple[Library, SeriesByQuantity]:
     """Load the library; measure resident memory before, after import and after first use (B).
 
     Neither the library nor NumPy may be imported before; images are loaded afterwards.
     """
-    resident = {"resident_start": resident_bytes()}
+    sizes = {"resident_start": resident_bytes()}
     library = libraries.load(str(factors["backend"]), threads)
-    resident["resident_import"] = resident_bytes()
+    sizes["resident_import"] = resident_bytes()
     import numpy as np
 
     # The first product starts threads and loads kernels.
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
-    resident["resident_first_use"] = resident_bytes()
-    return library, {name: (size,) for name, size in resident.items() if size is not None}
+    sizes["resident_first_use"] = resident_bytes()
+    return library, {name: (size,) for name, size in sizes.items() if size is not None}
 
 
 def _images(factors: Factors, session: Session) -> Images:
     from experiments.datasets import handwritten
 
-    own = session.images if factors["dataset"] == "mnist" else None
-    return handwritten(Path(own) if own else None)
+    folder = session.images if factors["dataset"] == "mnist" else None
+    return handwritten(Path(folder) if folder else None)
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the course of a training, and resident memory around the import."""
     if is_timed(factors):
         return {}
-    library, resident = started(factors, session.threads)
+    library, resident = load_library(factors, session.threads)
     images = _images(factors, session)
-    training = training_of(library, factors, images.train)
-    return course(training, images.test, ITERATIONS) | resident
+    return course(training_of(library, factors, images.train), images.test) | resident
 
 
-def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
+def course(training: Training, test: Split) -> SeriesByQuantity:
     """Compute loss (nats per sample) and accuracy before the first and after each iteration."""
     batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
     parameters, xp = training.parameters, training.library.xp
     series = defaultdict[str, list[float]](list)
-    for index in range(count + 1):
+    for index in range(ITERATIONS + 1):
         if index:
             parameters = training.iterate(parameters)
         for name, batch in batches.items():
@@ -237,23 +222,21 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
         return ()
     library = libraries.load(str(factors["backend"]), session.threads)
     content = {"name": library.name, "version": library.version, "device": library.device_name}
-    identity = _images(factors, session).identity
+    described = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    meaning = f"version and device of {library.name}"
     return (
+        CaseFile(f"backend.{library.name}.json", meaning, described),
         CaseFile(
-            name=f"backend.{library.name}.json",
-            meaning=f"version and device of {library.name}",
-            content=msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n",
+            "images.json",
+            "which images were trained and tested on",
+            _images(factors, session).identity,
         ),
-        CaseFile("images.json", "which images were trained and tested on", identity),
     )
-
-
-# ------------------------------------------------------------------------------------------ times
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case in this process, which has used no library yet."""
-    library, _ = started(factors, session.threads)
+    library, _ = load_library(factors, session.threads)
     change = factors.get("change")
     if change:
         apply_change(str(change))
@@ -310,21 +293,20 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
         activations = wait(forward(ops, training.parameters, training.train.images))
         middle = now()
         gradients = wait(backward(ops, training.parameters, activations, *training.train))
-        end = now()
-        wait(update(ops, training.parameters, gradients))
         series["forward_time"].append(middle - start)
-        series["backward_time"].append(end - middle)
+        series["backward_time"].append(now() - middle)
+        wait(update(ops, training.parameters, gradients))
 
     def add(quantity: str, duration: float) -> None:
         sums[quantity] += duration
 
-    watched = perceptron.timed(training.library.xp, wait, now, add)
+    timed = perceptron.timed(training.library.xp, wait, now, add)
 
     def operations() -> None:
         sums.clear()
-        iteration(watched, training.parameters, *training.train)
-        for quantity, total in sums.items():
-            series[quantity].append(total)
+        iteration(timed, training.parameters, *training.train)
+        for quantity, duration in sums.items():
+            series[quantity].append(duration)
 
     _again(passes, protocol)
     _again(operations, protocol)

@@ -15,8 +15,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, exact, named, recorded
 from report.quantity.operations import largest
 from report.studies.backend_speedup.runs import Run
-from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
-from report.studies.backend_speedup.theory import first_product
+from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size, first_product
 from report.theory import heap
 from report.theory.work import round_up
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
 from report.paper.plots import points
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.studies.backend_speedup.runs import PRODUCTS, Run
+from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import Source
 from report.studies.backend_speedup.subject import KAGGLE, SHARED, SOURCE, Size
 
@@ -36,42 +36,16 @@ def pace(run: Run) -> Iterator[Scaling]:
         yield Scaling(*axes, tuple(drawn), x_ticks=ticks, y_scale="linear", y_from_zero=True)
 
 
-def busy(both: tuple[Run, Source]) -> Iterator[Scaling]:
-    """Draw the time of an iteration over that of its products, for every size (ms)."""
-    run, source = both
-    drawn: list[Points] = []
-    for name, (label, series) in _SERIES.items():
-        pairs = []
-        for size in run.sizes:
-            pair = point(run.products_time(size, name)), point(run.time(size, name))
-            if isinstance(pair[0], float) and isinstance(pair[1], float):
-                pairs.append((1e3 * pair[0], 1e3 * pair[1]))
-        if pairs:
-            x, y = zip(*pairs, strict=True)
-            drawn.append(Points(label, x, y, series=series))
-    printed = source.cell("4", PRODUCTS, "gpu").value, source.cell("3", "time", "gpu").value
-    (x, y) = ((float(number),) for number in printed)
-    drawn.append(Points("The source", x, y, series=4, hollow=True))
-    yield Scaling(
-        "Products, less a wait for each (ms)",
-        "Time of an iteration (ms)",
-        tuple(drawn),
-        (Curve("GPU alone", (0.1, 30.0), (0.1, 30.0)),),
-        x_ticks=(0.1, 1.0, 10.0),
-        regions=(("the host's pace", 0.1, 1.3), ("the GPU's pace", 0.9, 0.5)),
-    )
-
-
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
     """Speed-up over the work of an iteration: of CuPy by width, and of PyTorch at all sizes."""
     run, source = both
-    if not {"cupy", "numpy"} <= {*run.libraries}:
+    if not run.all_gains(SOURCE, "cupy"):
         return
     drawn: list[Points] = []
     for place, width in enumerate(sorted({size.hidden for size in run.sizes})):
         own = [size for size in run.sizes if size.hidden == width]
         drawn += _over(own, run.gain, f"CuPy, {width:,} neurons", place)
-    torch = [*_over(run.sizes, lambda s: run.speedup(s, "torch_cuda"), "PyTorch", 5)]
+    torch = [*_over(run.sizes, partial(run.gain, library="torch_cuda"), "PyTorch", 5)]
     drawn += [replace(p, low=(), high=(), joined=False, hollow=True) for p in torch]
     printed = float(source.cell("3", "time", "speedup").number)
     images = tuple(size.megaflop / 1e3 for size in (KAGGLE, SOURCE))

@@ -1,33 +1,45 @@
-"""Measurements of one run: iterations, by size and library."""
+"""Measurements of one run: iterations by size and library, and what follows from them.
+
+Few processes timed a case of the GPU, so that ratios there have a range instead of a confidence
+interval: over all pairs of processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, product
-from typing import Final, NamedTuple
+from statistics import median
+from typing import Final, TypeAlias
+
+import msgspec
 
 from report.core.missing import Missing
 from report.core.records.record import Level
+from report.core.records.strict import parse_json
 from report.core.statistics.estimates import Estimate
+from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.quantity.evaluation import point
-from report.quantity.expression import Inferred, Quantity, absent, exact
-from report.studies.backend_speedup.subject import CALLS, NAMES, SMALL, SOURCE, Size
+from report.quantity.evaluation import to_digits
+from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
+from report.quantity.operations import largest
+from report.quantity.units import ONE
+from report.studies.backend_speedup.subject import (
+    CALLS,
+    NAMES,
+    SHARED,
+    SMALL,
+    SOURCE,
+    Size,
+    image_bytes,
+)
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
-#: Up to this growth over its smallest time a GPU is at its floor.
-AT_FLOOR: Final = 1.25
-
-
-class Spread(NamedTuple):
-    """Largest ratio of two measurements of one case, over ``cases``."""
-
-    factor: float
-    cases: int
+#: Libraries that compute on a GPU.
+ON_GPU: Final = ("cupy", "torch_cuda")
 
 
 @dataclass(frozen=True)
@@ -42,29 +54,15 @@ class Run(any_study.Run):
         sizes = set()
         for case in self.stored.record.cases:
             factors = case.factors
-            if self._is_meant(factors, "scaling", "float32"):
+            if _is_meant(factors, "scaling", "float32"):
                 sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
-    def _is_meant(self, factors: CaseFactors, subject: str, dtype: str) -> bool:
-        wanted = {"subject": subject, "dtype": dtype}
-        older = {"network": "perceptron", "execution": "eager"}
-        return wanted.items() <= {**older, **factors}.items() and all(
-            factors.get(name, level) == level for name, level in older.items()
-        )
-
-    def number_of(self, attribute: str) -> Quantity:
-        """Count the items of an attribute, such as ``sizes``."""
-        return exact("sizes", "1", len(getattr(self, attribute)), self.file)
-
-    @cached_property
-    def libraries(self) -> tuple[str, ...]:
-        """The libraries that were timed at any size."""
-        timed = []
-        for library in NAMES:
-            if not all(self.time(size, library).missing for size in self.sizes):
-                timed.append(library)
-        return tuple(timed)
+    @property
+    def small_sizes(self) -> tuple[Size, ...]:
+        """The sizes with no more work than the source's, the least work first."""
+        limit = SOURCE.multiply_adds
+        return tuple(size for size in self.sizes if size.multiply_adds <= limit)
 
     def factors(
         self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
@@ -74,9 +72,7 @@ class Run(any_study.Run):
         if size is not None:
             wanted |= {"hidden": size.hidden, "samples": size.images}
         for case in self.stored.record.cases:
-            if self._is_meant(case.factors, subject, dtype) and (
-                wanted.items() <= case.factors.items()
-            ):
+            if _is_meant(case.factors, subject, dtype) and wanted.items() <= case.factors.items():
                 return case.factors
         return {"subject": subject, "dtype": dtype, **wanted}
 
@@ -88,129 +84,141 @@ class Run(any_study.Run):
         """The time (s) of an iteration."""
         return self.measured("time", size, library, dtype)
 
-    def speedup(self, size: Size, library: str, quantity: str = "time") -> Quantity:
-        """Speed-up over NumPy on the same machine, paired by process."""
-        slow, fast = (self.measured(quantity, size, name) for name in ("numpy", library))
-        return slow / fast
-
-    def gain(self, size: Size, library: str = "cupy") -> Quantity:
-        """A library's speed-up with an interval from all sessions.
-
-        The interval holds all pairs of processes if several sessions timed the size; else it
-        allows for the largest change that sessions made at another size.
-        """
-        sessions = [*filter(None, self._gains(size, library))]
-        if len(sessions) > 1:
-            return self.spanning(self.speedup(size, library), [g for s in sessions for g in s])
-        return self.bounded(self.speedup(size, library), self.spread_of_gains)
-
-    def gain_in(self, library: str, session: int = 0) -> Quantity:
-        """A library's speed-up at the source's size in this session or another one.
-
-        It is the median over processes of one number, with the range over all pairs of processes.
-        """
-        run = (self, *self.sessions)[session : session + 1]
-        if not run:
-            return absent("speed-up", "1", "no other session is in the data")
-        return self.spanning(run[0].speedup(SOURCE, library), run[0].gains(SOURCE, library))
-
-    def over_earlier(self, library: str) -> Quantity:
-        """Divide a library's speed-up at the source's size in the earlier session by ours."""
-        ratio = self.gain_in(library, session=1) / self.gain_in(library)
-        gains = [session.gains(SOURCE, library) for session in (*self.sessions[:1], self)]
-        return self.spanning(ratio, [a / b for a, b in product(*gains)] if gains[1:] else ())
-
-    def longer_in_earlier(self, library: str, quantity: str = "time") -> Quantity:
-        """Divide a time at the source's size in the earlier session by ours."""
-        if not self.sessions:
-            return absent("time over ours", "1", "no other session is in the data")
-        earlier = self.sessions[0].measured(quantity, SOURCE, library)
-        return earlier / self.measured(quantity, SOURCE, library)
-
-    def between_libraries(self) -> Quantity:
-        """Divide CuPy's time at the source's size by PyTorch's, in this session."""
-        slow, fast = (self.medians("time", SOURCE, name) for name in ("cupy", "torch_cuda"))
-        ratio = self.time(SOURCE, "cupy") / self.time(SOURCE, "torch_cuda")
-        return self.spanning(ratio, [a / b for a, b in product(slow, fast)])
-
-    def gains(self, size: Size, library: str) -> list[float]:
-        """The speed-ups of all pairs of processes of this session; empty if none was timed."""
-        slow, fast = (self.medians("time", size, name) for name in ("numpy", library))
-        return [a / b for a, b in product(slow, fast)]
-
-    def _gains(self, size: Size, library: str) -> list[list[float]]:
-        return [run.gains(size, library) for run in (self, *self.sessions)]
-
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
         """The median of each process; empty if none measured the quantity."""
         processes = self.by_process(quantity, self.factors(size, library))
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
-    @cached_property
-    def spread_of_gains(self) -> Spread | None:
-        """Largest ratio of two speed-ups at one size, over all sessions."""
-        cases = product(self.sizes, [name for name in self.libraries if name != "numpy"])
-        return _spread([*chain.from_iterable(self._gains(*case))] for case in cases)
+    def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
+        """Samples of a training; empty without one."""
+        samples = self.samples(quantity, self.factors(None, library, subject="training"))
+        return () if isinstance(samples, Missing) else tuple(map(float, samples))
 
-    def spread(
-        self, quantities: Sequence[str] = ("time",), libraries: Sequence[str] = tuple(NAMES)
-    ) -> Spread | None:
-        """Largest ratio of two processes of one case, over all sessions."""
-        cases = product(quantities, self.sizes, libraries)
-        return _spread(self._all_medians(*case) for case in cases)
+    # ------------------------------------------------------------------------------- ranges
 
-    def _all_medians(self, quantity: str, size: Size, library: str) -> list[float]:
-        medians: list[float] = []
-        for run in (self, *self.sessions):
-            medians += run.medians(quantity, size, library)
-        return medians
+    def ranged(
+        self,
+        name: str,
+        ratios: Sequence[float],
+        of_others: Sequence[float] = (),
+        value: float | None = None,
+    ) -> Quantity:
+        """The median of ``ratios``, or ``value``, and the range of all ratios.
 
-    def bounded(self, quantity: Quantity, spread: Spread | None, power: int = 1) -> Quantity:
-        """A ratio with an allowance: it may be wrong by a spread, or by a power of it."""
-        value = point(quantity)
-        if spread is None or isinstance(value, Missing):
-            return self.spanning(quantity, ())
-        factor = spread.factor**power
-        return self.spanning(quantity, (value / factor, value * factor), spread.cases)
-
-    def spanning(self, quantity: Quantity, values: Sequence[float], cases: int = 0) -> Quantity:
-        """A quantity with the range of ``values``, an allowance of ``cases`` and no confidence.
-
+        The range is no confidence interval.
         One more case exceeds the largest of n with a chance of 1 / (n + 1), which stands for the
-        level; by default n counts the cases that two processes timed.
+        level; n counts the cases that two processes timed.
         """
-        name, unit, value = quantity.formula, quantity.unit, point(quantity)
-        if isinstance(value, Missing):
-            return absent(name, str(unit), value.reason)
-        counted = Spread(1, cases) if cases else self.spread()
-        if counted is None or not values:
-            return absent(name, str(unit), f"no case has two processes on {self.label}")
-        low, high, number = min(value, *values), max(value, *values), counted.cases
+        if not ratios:
+            return absent(name, "1", f"not timed on {self.label}")
+        values, cases = (*ratios, *of_others), self._repeated_cases
+        middle = median(ratios) if value is None else value
 
         def interval(confidence: float) -> Estimate:
-            return Estimate(value, low, high, number, min(confidence, number / (number + 1)))
+            level = min(confidence, cases / (cases + 1))
+            return Estimate(middle, min(values), max(values), cases, level)
 
-        file, *further = quantity.sources
-        return Inferred(unit, name, file, interval=interval, further=tuple(further))
+        others = tuple(run.file for run in self.sessions)
+        return Inferred(ONE, name, self.file, interval=interval, further=others)
 
-    def floor_time(self, library: str = "cupy") -> Quantity:
-        """The time (s) of an iteration with the least work."""
-        return self.time(SMALL, library)
+    def quotient(
+        self,
+        name: str,
+        over: Sequence[float],
+        under: Sequence[float],
+        of_others: Sequence[float] = (),
+    ) -> Quantity:
+        """The ratio of two medians over processes, with the range of all pairs of processes."""
+        value = median(over) / median(under) if over and under else None
+        return self.ranged(name, ratios_of(over, under), of_others, value)
+
+    @cached_property
+    def _repeated_cases(self) -> int:
+        """The number of cases that two processes timed, in one session or in two."""
+        count = 0
+        for case in product(self.sizes, NAMES):
+            times = [run.medians("time", *case) for run in (self, *self.sessions)]
+            count += len([*chain(*times)]) > 1
+        return count
+
+    def _both_times(
+        self, size: Size, library: str, quantity: str = "time", session: int = 0
+    ) -> tuple[list[float], list[float]]:
+        """The times of NumPy and of a library by process, in this session (0) or another."""
+        if session > len(self.sessions):
+            return [], []
+        run = (self, *self.sessions)[session]
+        return run.medians(quantity, size, "numpy"), run.medians(quantity, size, library)
+
+    def gain_in(
+        self, library: str, size: Size = SOURCE, quantity: str = "time", session: int = 0
+    ) -> Quantity:
+        """A library's speed-up over NumPy with the range of one session."""
+        name = f"{_gain(size, library)} in {quantity}, session {session + 1}"
+        return self.quotient(name, *self._both_times(size, library, quantity, session))
+
+    def gain(self, size: Size, library: str = "cupy") -> Quantity:
+        """A library's speed-up in this session, with the range of all sessions."""
+        times, of_all = self._both_times(size, library), self.all_gains(size, library)
+        return self.quotient(_gain(size, library), *times, of_all)
+
+    def all_gains(self, size: Size, library: str) -> list[float]:
+        """The speed-ups of all sessions."""
+        sessions = range(len(self.sessions) + 1)
+        times = [self._both_times(size, library, session=session) for session in sessions]
+        return [ratio for both in times for ratio in ratios_of(*both)]
+
+    def growth_of_gain(self, size: Size, base: Size) -> Quantity:
+        """Ratio of CuPy's speed-ups at two sizes; both may vary between sessions."""
+        gains = self.all_gains(size, "cupy"), self.all_gains(base, "cupy")
+        return self.ranged(f"{_gain(size)} over {_gain(base)}", ratios_of(*gains))
+
+    def over_earlier(self, library: str) -> Quantity:
+        """Divide a library's speed-up at the source's size in the earlier session by ours."""
+        times = [self._both_times(SOURCE, library, session=session) for session in (1, 0)]
+        if not all(map(all, times)):
+            return absent("speed-up over ours", "1", "not timed in two sessions")
+        (slow, fast), (our_slow, our_fast) = times
+        value = median(slow) / median(fast) * median(our_fast) / median(our_slow)
+        ratios = ratios_of(*(ratios_of(*both) for both in times))
+        return self.ranged(f"{_gain(SOURCE, library)}, earlier over ours", ratios, value=value)
+
+    def spread_of_gains(self) -> Quantity:
+        """The largest ratio of two speed-ups at one size, over all sessions."""
+        gains = [self.all_gains(*case) for case in product(self.sizes, ON_GPU)]
+        ratios = [max(case) / min(case) for case in gains if len(case) > 1]
+        factor = max(ratios) if ratios else Missing("no case has two processes")
+        return recorded("largest ratio", "1", factor, self.file)
+
+    def between_libraries(self) -> Quantity:
+        """Divide CuPy's time at the source's size by PyTorch's, in this session."""
+        times = (self.medians("time", SOURCE, name) for name in ON_GPU)
+        return self.quotient("CuPy's time over PyTorch's", *times)
+
+    # ----------------------------------------------------------------------------- the host's pace
 
     def growth(self, quantity: str, library: str) -> Quantity:
         """Added time (s) from the least work to the source's size."""
         more, less = (self.measured(quantity, size, library) for size in (SOURCE, SMALL))
         return more - less
 
+    def growth_to(self, size: Size, base: Size = SMALL) -> Quantity:
+        """Divide CuPy's time at a size by that at another one."""
+        times = (self.medians("time", each, "cupy") for each in (size, base))
+        return self.quotient(f"time of CuPy({size}) over that({base})", *times)
+
+    def largest_growth(self) -> Quantity:
+        """The largest growth of CuPy's time up to the source's work, less one."""
+        sizes = self.small_sizes or (SOURCE,)
+        return largest(*(self.growth_to(size) for size in sizes)) - 1
+
     def busy(self, library: str) -> Quantity:
         """Least share of the source's iteration in which the GPU computes its products.
 
         It is the growth of their time since the least work, so that no cost of a call is in it.
         """
-        grown = self.growth(PRODUCTS, library) / self.time(SOURCE, library)
-        products = (self.medians(PRODUCTS, size, library) for size in (SOURCE, SMALL))
-        times = self.medians("time", SOURCE, library)
-        return self.spanning(grown, [(a - b) / t for a, b, t in product(*products, times)])
+        shares = [(most - least) / t for most, least, t, _ in self._products_and_times(library)]
+        return self.ranged(f"least share of the products({library})", shares)
 
     def busy_most(self, library: str) -> Quantity:
         """Divide the time of the products, less a wait for each, by the source's iteration."""
@@ -222,36 +230,132 @@ class Run(any_study.Run):
         The products' time at the source's size beyond their time at the smallest one, less the
         iteration's own growth, fits into gaps of the smallest iteration.
         """
-        added = self.growth(PRODUCTS, library) - self.growth("time", library)
-        products = self.medians(PRODUCTS, SOURCE, library), self.medians(PRODUCTS, SMALL, library)
-        times = self.medians("time", SOURCE, library), self.medians("time", SMALL, library)
         shares = []
-        for most, least, longer, floor in product(*products, *times):
+        for most, least, longer, floor in self._products_and_times(library):
             shares.append((most - least - longer + floor) / floor)
-        return self.spanning(added / self.floor_time(library), shares)
+        return self.ranged(f"least idle share({library})", shares)
 
-    @property
-    def at_floor(self) -> dict[Size, float]:
-        """CuPy's time over its floor, at the sizes where it is hardly longer."""
-        times = {}
-        for size in self.sizes:
-            time = point(self.time(size, "cupy") / self.floor_time())
-            if isinstance(time, float) and time <= AT_FLOOR:
-                times[size] = time
-        return times
+    def _products_and_times(self, library: str) -> list[tuple[float, ...]]:
+        """All combinations of processes: products, then iterations, at both sizes."""
+        cases = product((PRODUCTS, "time"), (SOURCE, SMALL))
+        return [*product(*(self.medians(*case, library) for case in cases))]
 
     def products_time(self, size: Size, library: str) -> Quantity:
         """Time (s) of the products of an iteration, less a call that is waited for of each."""
         calls = CALLS["matrix_product"] * self.measured("call_time", SMALL, library)
         return self.measured(PRODUCTS, size, library) - calls
 
-    def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
-        """Samples of a training; empty without one."""
-        samples = self.samples(quantity, self.factors(None, library, subject="training"))
-        return () if isinstance(samples, Missing) else tuple(map(float, samples))
+    # ------------------------------------------------------------------ pages, training, transfers
+
+    def page_faults(self, size: Size) -> Quantity:
+        """The page faults of NumPy in an iteration, to two digits."""
+        return to_digits(self.measured("page_faults", size, "numpy"), 2)
+
+    def iterations(self) -> Quantity:
+        """Number of training iterations; the first recorded loss precedes the first iteration."""
+        count = max(len(self.of_training("train_loss", "cupy")) - 1, 0)
+        return exact("iterations", "1", count, self.file)
+
+    def accuracy(self, kind: str) -> Quantity:
+        """The share of images that CuPy's trained network classifies right."""
+        samples = self.of_training(f"{kind}_accuracy", "cupy")
+        last = samples[-1] if samples else Missing("no training")
+        return recorded("accuracy", "1", last, self.file)
+
+    def largest_difference(self, quantity: str) -> Quantity:
+        """Largest relative difference between CuPy's and NumPy's training in any iteration."""
+        name = f"largest difference of {quantity}"
+        cupy, numpy = (self.of_training(quantity, library) for library in ("cupy", "numpy"))
+        if not cupy or len(cupy) != len(numpy):
+            return absent(name, "1", f"not recorded on {self.label}")
+        difference = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
+        return to_digits(exact(name, "1", difference, self.file), 2)
+
+    def image_copy_time(self, copies: int = 1) -> Quantity:
+        """Predict the time (s) to copy the source's images to the GPU, at our training's rate."""
+        images = image_bytes(SOURCE) / image_bytes(SHARED)
+        factors = self.factors(None, "cupy", subject="training")
+        return copies * images * self.series("to_device_time", factors)
 
 
-def _spread(cases: Iterable[list[float]]) -> Spread | None:
-    """Find the largest ratio within a case, among cases with two measurements or more."""
-    ratios = [max(case) / min(case) for case in cases if len(case) > 1 and min(case) > 0]
-    return Spread(max(ratios), len(ratios)) if ratios else None
+def _gain(size: Size, library: str = "cupy") -> str:
+    """Name a speed-up over NumPy."""
+    return f"speed-up of {NAMES[library]}({size})"
+
+
+def ratios_of(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """The ratios of all pairs; empty if one side is."""
+    return [a / b for a, b in product(over, under)]
+
+
+def _is_meant(factors: CaseFactors, subject: str, dtype: str) -> bool:
+    """Tell if a case is of the subject, on the perceptron without a compiler."""
+    fixed = {"network": "perceptron", "execution": "eager"}
+    wanted = {"subject": subject, "dtype": dtype, **fixed}
+    return {**fixed, **factors}.items() >= wanted.items()
+
+
+# ------------------------------------------------------------------------------------ two machines
+
+#: A CPU, and a GPU with its host.
+Pair: TypeAlias = tuple[Run, Run]
+_SHIFT: Final = "time over the host's"
+
+
+def host_shifts(pair: Pair) -> list[Quantity]:
+    """NumPy's time on the CPU over that on the GPU's host, at each size that both timed.
+
+    The range includes the host's other sessions.
+    """
+    cpu, gpu = pair
+    shifts = []
+    for size in gpu.sizes:
+        ours = cpu.medians("time", size, "numpy")
+        hosts = [run.medians("time", size, "numpy") for run in (gpu, *gpu.sessions)]
+        if ours and hosts[0]:
+            of_all = ratios_of(ours, [*chain(*hosts)])
+            shifts.append(gpu.quotient(f"{_SHIFT}({size})", ours, hosts[0], of_all))
+    return shifts or [absent(_SHIFT, "1", "no size was timed on both CPUs")]
+
+
+def other_shifts(pair: Pair) -> list[Quantity]:
+    """The same over each size of the host's other sessions."""
+    cpu, gpu = pair
+    shifts = []
+    for size, run in product(gpu.sizes, gpu.sessions):
+        times = cpu.medians("time", size, "numpy"), run.medians("time", size, "numpy")
+        if all(times):
+            shifts.append(gpu.quotient(f"{_SHIFT}({size}, {run.file})", *times))
+    return shifts or [absent(_SHIFT, "1", "no other session is in the data")]
+
+
+def extreme(
+    pair: Pair, choose: Callable[..., Quantity], quantities: Callable[[Pair], list[Quantity]]
+) -> Quantity:
+    """The ``smallest`` or ``largest`` of some ``quantities`` of two machines."""
+    return choose(*quantities(pair))
+
+
+# ------------------------------------------------------------------------------------------- names
+
+
+class _Library(msgspec.Struct):
+    """A library as the file beside a record describes it."""
+
+    name: str
+    version: str
+    matrix_products: str = ""
+
+
+def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> str:
+    """The libraries of a run with their versions; raises ``RecordError`` for a file of others."""
+    versions = []
+    for name, content in sorted(attachments.items()):
+        if isinstance(content, Missing):
+            versions.append(f"unknown, since {content.reason}")
+            continue
+        place = f"data/{run.file}: {name}"
+        library = parse_json(content, _Library, place, "run the experiment again")
+        blas = f" ({library.matrix_products})" if library.matrix_products else ""
+        versions.append(f"{NAMES.get(library.name, library.name)} {library.version}{blas}")
+    return markdown(", ".join(versions))

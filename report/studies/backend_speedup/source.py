@@ -48,6 +48,10 @@ _TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
 _SIDES: Final = ("cpu", "gpu")
 #: Place of both total times and of their ratio; ``cell`` names the places of other rows.
 _TOTAL: Final = "Table 3, Total training time"
+#: Factors of formulas: an element in MB, seconds of a millisecond, and the two copies of a layer.
+_MEGABYTES: Final = exact(4e-6, "MB", "theory: bytes of an element")
+_PER_THOUSAND: Final = exact(0.001, "1", "a millisecond in seconds")
+_TWO: Final = exact(2, "1", "theory: sums and activations")
 #: Printed unit → unit of a quantity, and the printed unit in it.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
@@ -89,88 +93,62 @@ class Source:
         (cell,) = self.reported.table("2").column("training")
         return self.reported.whole(cell, "Table 2, training")
 
-    # ------------------------------------------------------------------------------------ audit
-
-    def audit(self) -> tuple[Check, ...]:
-        """Every derived number, computed again from what is printed beside it or from shapes."""
-        return (*self._times(), *self._speedups(), *self._sums(), *self._shapes())
-
-    def _whole(self, id: str, column: str) -> Printed:
-        return replace(printed_value(self.reported, id), place=f"{_TOTAL}, {column}")
-
-    def _times(self) -> Iterator[Check]:
-        count = exact(self.reported.value("iterations").number, "1", "Section 6.4")
+    def audit(self) -> Iterator[Check]:
+        """Recompute every derived number from what is printed beside it or from shapes."""
         for side in _SIDES:
-            iteration = self.cell("3", "time", side)
-            yield check(
-                self._whole(f"total_time_{side}", side),
-                "iterations · time of an iteration / 10³",
-                _seconds,
-                count,
-                iteration,
-            )
-            passes = (self.cell("3", f"{name}_time", side) for name in ("forward", "backward"))
-            yield check(iteration, "forward + backward", total, *passes)
-            operations = (self.cell("4", row, side) for row in OPERATIONS)
-            yield check(iteration, "sum of the operations of Table 4", total, *operations)
-
-    def _speedups(self) -> Iterator[Check]:
-        cpu, gpu = (self._whole(f"total_time_{side}", side) for side in _SIDES)
-        yield check(self._whole("total_speedup", "speedup"), "CPU / GPU", ratio, cpu, gpu)
+            yield from self._sums(side)
+        sides = [self._total(side) for side in _SIDES]
+        yield check(self._total("speedup"), "CPU / GPU", ratio, *sides)
         for table, rows in (("3", PERFORMANCE), ("4", OPERATIONS)):
             for row in rows:
                 both = (self.cell(table, row, side) for side in _SIDES)
                 yield check(self.cell(table, row, "speedup"), "CPU / GPU", ratio, *both)
+        yield from self._shapes()
 
-    def _sums(self) -> Iterator[Check]:
-        for side in _SIDES:
-            *parts, whole = (self.cell("5", row, side) for row in MEMORY)
-            yield check(whole, "sum of the components", total, *parts)
-        yield check(
-            printed_value(self.reported, "training"),
-            "training samples − validation samples",
-            difference,
-            exact(self.images(), "1", "Table 2, training samples"),
-            printed_value(self.reported, "validation"),
-        )
+    def _total(self, column: str) -> Printed:
+        """A number of the row of Table 3 that the reported values hold as single values."""
+        id = "total_speedup" if column == "speedup" else f"total_time_{column}"
+        return replace(printed_value(self.reported, id), place=f"{_TOTAL}, {column}")
+
+    def _sums(self, side: str) -> Iterator[Check]:
+        count = exact(self.reported.value("iterations").number, "1", "Section 6.4")
+        iteration = self.cell("3", "time", side)
+        formula = "iterations · time of an iteration / 10³"
+        yield check(self._total(side), formula, times, count, iteration, _PER_THOUSAND)
+        passes = (self.cell("3", f"{name}_time", side) for name in ("forward", "backward"))
+        yield check(iteration, "forward + backward", total, *passes)
+        operations = (self.cell("4", row, side) for row in OPERATIONS)
+        yield check(iteration, "sum of the operations of Table 4", total, *operations)
+        *parts, whole = (self.cell("5", row, side) for row in MEMORY)
+        yield check(whole, "sum of the components", total, *parts)
 
     def _shapes(self) -> Iterator[Check]:
-        count = (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
-        parameters = exact(count, "1", "theory: parameters")
         images = exact(self.images(), "1", "Table 2, training samples")
+        training, validation = (
+            printed_value(self.reported, id) for id in ("training", "validation")
+        )
+        formula = "training samples − validation samples"
+        yield check(training, formula, difference, images, validation)
+        parameters = exact(
+            (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES, "1", "theory: parameters"
+        )
         learned = exact(self.reported.count("training"), "1", "Section 7, training samples")
         rows = exact(HIDDEN + CLASSES, "1", "theory: rows of both layers")
         pixels = exact(PIXELS, "1", "theory: pixels of an image")
         for row, formula, compute, inputs in (
-            ("parameters", "4 B · parameters / 10⁶", _megabytes, (parameters,)),
-            ("input", "4 B · pixels · all images / 10⁶", _megabytes, (pixels, images)),
-            (
-                "activations",
-                "4 B · 2 · (h + k) · training images / 10⁶",
-                _two_megabytes,
-                (rows, learned),
-            ),
+            ("parameters", "4 B · parameters", times, (parameters,)),
+            ("input", "4 B · pixels · all images", times, (pixels, images)),
+            ("activations", "4 B · 2 · (h + k) · training images", times, (_TWO, rows, learned)),
             (
                 "gradients",
-                "4 B · (parameters + (h + k) · training images) / 10⁶",
-                _parameters_and_rows,
+                "4 B · (parameters + (h + k) · training images)",
+                _with_gradients,
                 (parameters, rows, learned),
             ),
         ):
-            yield check(self.cell("5", row, "cpu"), formula, compute, *inputs)
+            printed = self.cell("5", row, "cpu")
+            yield check(printed, f"{formula} / 10⁶", compute, _MEGABYTES, *inputs)
 
 
-def _seconds(count: Fraction, milliseconds: Fraction) -> Fraction:
-    return count * milliseconds / 1000
-
-
-def _megabytes(*counts: Fraction) -> Fraction:
-    return 4 * times(*counts) / 10**6
-
-
-def _two_megabytes(*counts: Fraction) -> Fraction:
-    return 2 * _megabytes(*counts)
-
-
-def _parameters_and_rows(parameters: Fraction, rows: Fraction, images: Fraction) -> Fraction:
-    return _megabytes(parameters) + _megabytes(rows, images)
+def _with_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:
+    return element * (parameters + times(*shape))

@@ -5,11 +5,14 @@ Letters: d pixels of an image, h neurons of the hidden layer, k classes, m image
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple
 
 from report.core.errors import StudyError
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
+from report.quantity.expression import Quantity, exact, named
+from report.quantity.operations import counted_in, flops
 from report.theory.work import training_macs
 
 PIXELS: Final = 28**2
@@ -41,6 +44,9 @@ class Size(NamedTuple):
     hidden: int
     images: int
 
+    def __str__(self) -> str:
+        return f"hidden {self.hidden}, samples {self.images}"
+
     @property
     def multiply_adds(self) -> int:
         """Multiply-adds of the five matrix products; the images need no gradient."""
@@ -63,6 +69,34 @@ SHARED: Final = Size(HIDDEN, 1_438)
 WIDER: Final = Size(4_096, 1_438)
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
+
+D, H, K = (
+    exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
+)
+ELEMENT: Final = exact("s", "B", 4)
+PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
+#: Number of library calls per iteration.
+ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
+
+
+@cache
+def work(size: Size) -> Quantity:
+    """Work (FLOP) of the products of an iteration, which are nearly all of it."""
+    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
+    image = counted_in("MAC", 2 * D * h + 3 * h * K)
+    return named("work", flops(m * image))
+
+
+def first_product(size: Size) -> Quantity:
+    """Work (FLOP) of the product of the first layer."""
+    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
+    return named("work of the first product", flops(counted_in("MAC", D * h * m)))
+
+
+def image_bytes(size: Size) -> Quantity:
+    """Bytes of the images in float32."""
+    return named("images", ELEMENT * D * exact("m", "1", size.images))
+
 
 _NEEDED: Final[dict[str, AllowedLevels]] = {
     "dtype": ("float32", "float64"),
