@@ -183,7 +183,7 @@ def test_the_trace_has_the_algorithms_that_the_text_names() -> None:
     assert winograd == dict.fromkeys(
         ("winogradWgradData4x4", "winogradWgradDelta4x4", "winogradWgradOutput4x4"), dense
     )
-    # Neighbouring transforms, with at most the product between them, belong to one layer.
+    # Transforms less than ten kernels apart belong to one layer.
     layers = [0, 0]
     last = -9
     for place, name in enumerate(names):
