@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from report.core.errors import StudyError
 from report.core.missing import Missing
@@ -21,7 +19,6 @@ from report.core.statistics.estimates import (
     bonferroni,
     identical,
     median_interval,
-    proportion_interval,
 )
 from report.quantity.evaluation import estimate, number, samples, to_digits
 from report.quantity.expression import (
@@ -99,9 +96,6 @@ def test_units_are_read_written_and_combined() -> None:
     (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
     (lambda: bonferroni(2.0, 2), "between 0 and 1"),
     (lambda: identical([]), "at least 1 value"),
-    (lambda: proportion_interval(0, 0), "found 0 of 0"),
-    (lambda: proportion_interval(3, 2), "found 3 of 2"),
-    (lambda: proportion_interval(-1, 2), "found -1 of 2"),
 ])  # fmt: skip
 def test_meaningless_quantities_are_refused(build: Callable[[], object], complaint: str) -> None:
     with pytest.raises(StudyError) as caught:
@@ -237,17 +231,6 @@ def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) ->
 def test_levels_and_samples_that_are_all_the_same() -> None:
     assert [bonferroni(0.95, 2), bonferroni(0.9, 1)] == pytest.approx([0.975, 0.9])
     assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
-
-
-@given(st.integers(1, 5000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
-def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence: float) -> None:
-    from scipy.stats import binomtest
-
-    successes = round(share * n)
-    found = proportion_interval(successes, n, confidence)
-    expected = binomtest(successes, n).proportion_ci(confidence, method="wilson")
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert 0 <= found.low <= found.value <= found.high <= 1
 
 
 # -------------------------------------------------------------------------- calls of one process

@@ -16,7 +16,6 @@ from report.theory.terms import (
     bias_kernel,
     for_each_output,
     padded_channels,
-    skipped_padding,
     theory_macs,
     theory_output,
     tile_epilogue,
@@ -196,8 +195,6 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
     (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
     (tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
     (tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
-    # Of the taps on the upper row those below the padding, and as many on the lower one.
-    (skipped_padding(convolution((1, 2, 4, 4), 3, (3, 1), padding=(1, 0)), ""), -2 * 4 * 2 * 3),
     # A group's channels are filled up by themselves, those of depthwise ones together.
     (padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
     (padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),

@@ -7,17 +7,14 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from report.core.missing import Missing
-from report.core.records.layers import Convolution, Layer
+from report.core.records.layers import Layer
 from report.evidence.runs import CaseFactors, Run
 from report.quantity.expression import Quantity, absent, exact
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
-    COUNTED_WIDTH,
     as_flops,
     bias_kernel,
     for_each_output,
-    padded_channels,
-    skipped_padding,
     theory_macs,
 )
 
@@ -68,19 +65,6 @@ def executed(
         terms = (*terms, Term(MAKING, making, formula, "counts of the same record"))
     counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
     return Reconciliation(id, subject, "MAC", theory, terms, counted)
-
-
-def padding_terms(layer: Convolution) -> tuple[Term, Term]:
-    """Work that oneDNN skips in a forward call of ``layer``, and its work beyond theory."""
-    channels = layer.output_shape[1]
-    return (
-        skipped_padding(layer, f"padding {layer.padding[0]} in the recorded shapes"),
-        padded_channels(
-            layer,
-            COUNTED_WIDTH,
-            f"{channels} output channels in the recorded shapes, vectors of {COUNTED_WIDTH}",
-        ),
-    )
 
 
 def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from figures.panels import Band, Curve, DotSeries, Points, RoofLine
+from figures.panels import Band, DotSeries, Points, RoofLine
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number, scale_to
@@ -46,14 +46,6 @@ def points(
     between = levels[levels.index(first) :][: len(known)]
     whole = joined and between == list(known)
     return (Points(label, tuple(known), values, *ends, series, hollow, whole),)
-
-
-def theory_line(
-    label: str, over: Mapping[int, Quantity], shown: str, *, part: bool = False
-) -> Curve:
-    """Draw a line of theory, which is known at every level."""
-    (drawn,) = points(label, over, shown)
-    return Curve(label, drawn.x, drawn.y, part)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:

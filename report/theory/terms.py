@@ -113,21 +113,11 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
     return tuple(round_up(side, of) for side, of in zip(sides, tile, strict=True))
 
 
-def skipped_padding(layer: Layer, evidence: str) -> Term:
-    """Return the unexecuted multiply-adds with zeros of the padding (MAC, at most 0)."""
-    return Term(
-        "Padding taps skipped",
-        valid_tap_macs(layer) - macs(layer),
-        "taps inside the input − all taps",
-        evidence,
-    )
-
-
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     """Return multiply-adds of output channels that only pad vectors of ``width`` (MAC).
 
-    Only taps inside the input count, so that the term adds to ``skipped_padding``.  Every group is
-    padded by itself; one-channel groups (depthwise) share vectors.
+    Only taps inside the input count.  Every group is padded by itself; one-channel groups
+    (depthwise) share vectors.
     """
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups

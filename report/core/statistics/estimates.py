@@ -104,26 +104,6 @@ def _summed_rank(n: int, tail: float) -> int:
     return first + 1 + bisect(below, tail * below[-1])
 
 
-def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
-    """Compute the share of ``successes`` in ``n`` trials with Wilson's score interval.
-
-    Its ends are the shares p at which ``successes / n`` lies z standard errors ``√(p (1 - p) / n)``
-    away (Wilson, Journal of the American Statistical Association 22, 1927; recommended by Brown,
-    Cai and DasGupta, Statistical Science 16, 2001).  Raises ``StudyError`` unless
-    ``0 <= successes <= n`` and ``n > 0``, and for a confidence outside (0, 1).
-    """
-    _check_confidence(confidence)
-    if not 0 <= successes <= n or n == 0:
-        raise StudyError(f"A share needs successes among trials, found {successes} of {n}.")
-    z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
-    share, widening = successes / n, 1 + z**2 / n
-    middle = (share + z**2 / (2 * n)) / widening
-    half = z / widening * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    # Rounding must not move an end beyond the share.
-    low, high = min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
-    return Estimate(share, low, high, n, confidence)
-
-
 def bonferroni(confidence: float, parts: int) -> float:
     """Return the level that each of ``parts`` intervals needs so that all hold together."""
     _check_confidence(confidence)
