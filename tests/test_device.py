@@ -1,20 +1,14 @@
-"""A GPU's run led back to theory: counters of a made-up record, and the allocator of a real one."""
+"""A GPU's run led back to theory: counters of a made-up record."""
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.core.records.record import Case
-from report.core.records.store import read_record
-from report.evidence.allocator_replay import reconciliations, replayed, requests
 from report.studies.conv_scaling.study import findings
-from report.theory.allocator import Allocate, Free
 from report.theory.reconciliation import Reconciliation
 from tests import factory
-from tests.factory import DATA, FLOPS_AN_IMAGE, OUTPUT_BYTES
+from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES
 from tests.papers import inputs_of
 
 STUDY = "conv_scaling"
@@ -70,39 +64,3 @@ def test_counter_terms(counters: dict[str, Any], amounts: tuple[int, ...], resid
     assert found.measured.amount - found.end == residual
     assert tuple(term.amount for term in found.terms) == tuple(n * OUTPUTS * BATCH for n in amounts)
     assert found.explained == (residual == 0)
-
-
-#: A layer on an H100, whose statistics PyTorch's allocator told.
-H100 = DATA / "conv_scaling" / "20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
-CASES = read_record(H100, DATA).record.cases
-
-
-def case(**change: tuple[int, ...]) -> Case:
-    series = {name: samples for name, samples in {**CASES[0].series, **change}.items() if samples}
-    return msgspec.structs.replace(CASES[0], series=series)
-
-
-def test_what_the_model_does_not_foresee_is_a_residual_and_what_differs_is_missing() -> None:
-    (reserved, *_) = CASES[0].samples("reserved_after")
-    changed = case(reserved_after=(reserved + 7,) * 3, allocated_peak=(1, 2, 1), reserved_peak=())
-    found = reconciliations(changed, "r", "a call")
-    left = {r.id: getattr(r.measured, "reason", r.residual) for r in found if not r.explained}
-    assert left == {
-        "r-reserved-after": 7,
-        "r-allocated-peak": "allocated peak differed between repetitions",
-        "r-reserved-peak": "no reserved peak recorded",
-    }
-    short = case(memory_owners=())
-    assert isinstance(replayed(short), Missing) and reconciliations(short, "r", "a call") == ()
-
-
-def test_a_history_that_no_program_has_is_refused() -> None:
-    assert requests((5, 7, -5), (0, 1, 0)) == (Allocate("0", 5), Allocate("1", 7), Free("0"))
-    for changes, owners, said in (
-        ((5,), (0, 1), "1 requests have 2 owners"),
-        ((-5,), (0,), "request 0 frees what is not allocated"),
-        ((5, -4), (0, 0), "request 1 frees 4 B of 5 B"),
-        ((5, 5), (0, 0), "request 1 frees -5 B of 5 B"),
-    ):
-        with pytest.raises(StudyError, match=said):
-            requests(changes, owners)

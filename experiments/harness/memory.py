@@ -6,8 +6,8 @@ the same events.  They exclude blocks that oneDNN or MKL allocate from the C lib
 
 On a GPU the caching allocator's statistics are read before and after each call that follows a
 warm-up call.  For the first of these calls, the allocator also records every request since it was
-empty, so that a model of the allocator can be replayed from the record
-(``evidence.allocator_replay``).  In this history (``c10/cuda/CUDACachingAllocator.cpp``,
+empty, so that a model of the allocator can be replayed from the record.  In this history
+(``c10/cuda/CUDACachingAllocator.cpp``,
 ``record_trace``) an ``alloc`` has the requested bytes, not those of the block, and a
 ``free_completed`` the same bytes at the moment when they can be used again; with one stream that is
 the moment of the free.  A request of 0 bytes allocates no block and is missing.
