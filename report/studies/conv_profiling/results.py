@@ -211,7 +211,7 @@ def pads_tiles(r: Reconciliation) -> bool:
     return r.terms[0].amount > 0
 
 
-def says_more(r: Reconciliation) -> bool:
+def differs_from_theory(r: Reconciliation) -> bool:
     """Return True if terms other than theory and a conversion per image are not zero."""
     return any(term.amount for term in r.terms if term.name != _CONVERTED)
 

@@ -317,7 +317,7 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
     known = {call.shape for call in results.calls_of("layer", p.counts)}
     held = [*results.calls_of("held_out", p.counts)]
     none = None if held else Missing("no shape was held out")
-    tests = sum(results.says_more(p.counts[call]) for call in held)
+    tests = sum(results.differs_from_theory(p.counts[call]) for call in held)
     counts: dict[str, int | Missing] = {
         "known_shapes": len(known),
         "held_shapes": none or len({call.shape for call in held}),

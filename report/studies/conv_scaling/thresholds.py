@@ -15,6 +15,7 @@ from figures.panels import Curve, Points, Scaling
 from report.core.missing import Missing
 from report.core.records.layers import Convolution, Layer, at_batch
 from report.core.records.record import Level, Policy
+from report.core.text.format import NO_BREAK
 from report.evidence.runs import CaseFactors
 from report.paper.study import Content
 from report.quantity.evaluation import point
@@ -205,12 +206,12 @@ class Network:
         return exact("pages", "1", round(median(pages)), self.run.file)
 
     def pages_text(self, factors: CaseFactors) -> Content:
-        """Print the median of ``pages``, and the smallest and the largest of them."""
+        """Print the smallest and the largest of ``pages``."""
         pages = self.pages(factors)
         if not pages:
             return Missing("no pages were counted")
-        ends = f" ({pages[0]:,.0f} to {pages[-1]:,.0f})" if pages[0] < pages[-1] else ""
-        return f"{median(pages):,.0f}{ends}"
+        ends = dict.fromkeys((f"{pages[0]:,.0f}", f"{pages[-1]:,.0f}"))
+        return " to ".join(ends).replace(" ", NO_BREAK)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
         """Divide the time of a call by that under ``policy``, by default after the freed tensor."""
