@@ -33,17 +33,6 @@ import msgspec
 from experiments.backends import libraries, perceptron
 from experiments.backends.changes import CHANGES, DOUBLE, FUSED, NONE, apply_change, fused_forward
 from experiments.backends.libraries import ON_CPU, ON_GPU, Library, LibraryArray
-from experiments.backends.perceptron import (
-    CLASSES,
-    Activations,
-    Operations,
-    Parameters,
-    backward,
-    forward,
-    iteration,
-    update,
-)
-from experiments.harness.memory import resident_bytes
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -130,17 +119,19 @@ class Training(NamedTuple):
     library: Library
     dtype: str
     train: Batch
-    parameters: Parameters
-    forward: Callable[[Operations, Parameters, LibraryArray], Activations] = forward
+    parameters: perceptron.Parameters
+    forward: Callable[
+        [perceptron.Operations, perceptron.Parameters, LibraryArray], perceptron.Activations
+    ] = perceptron.forward
 
     @property
-    def ops(self) -> Operations:
-        """Operations of the library."""
-        return Operations(self.library.xp)
+    def ops(self) -> perceptron.Operations:
+        """perceptron.Operations of the library."""
+        return perceptron.Operations(self.library.xp)
 
-    def iterate(self, parameters: Parameters) -> Parameters:
+    def iterate(self, parameters: perceptron.Parameters) -> perceptron.Parameters:
         """Compute one iteration and wait for its end."""
-        result = iteration(self.ops, parameters, *self.train, self.forward)
+        result = perceptron.iteration(self.ops, parameters, *self.train, self.forward)
         return self.library.wait(result)  # type: ignore[no-any-return]
 
 
@@ -155,7 +146,7 @@ def placed(library: Library, dtype: str, split: Split, samples: int | None = Non
     chosen = np.arange(samples or count) % count
     pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
     columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
-    targets = np.eye(CLASSES, dtype=kind)[:, labels]
+    targets = np.eye(perceptron.CLASSES, dtype=kind)[:, labels]
     return Batch(library.place(columns, dtype), library.place(targets, dtype))
 
 
@@ -163,26 +154,19 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
     """Build the training of a case, with its arrays on the device."""
     dtype = str(factors["dtype"])
     initial = perceptron.initial(int(factors["hidden"]), SEED)
-    parameters = Parameters(*(library.place(value, dtype) for value in initial))
+    parameters = perceptron.Parameters(*(library.place(value, dtype) for value in initial))
     images = placed(library, dtype, train, int(factors["samples"]))
     return Training(library, dtype, images, parameters)
 
 
-def load_library(factors: Factors, threads: int) -> tuple[Library, SeriesByQuantity]:
-    """Load the library; measure resident memory before, after import and after first use (B).
-
-    Neither the library nor NumPy may be imported before; images are loaded afterwards.
-    """
-    sizes = {"resident_start": resident_bytes()}
+def load_library(factors: Factors, threads: int) -> Library:
+    """Load the library, and compute a product, which starts its threads and loads its kernels."""
     library = libraries.load(str(factors["backend"]), threads)
-    sizes["resident_import"] = resident_bytes()
     import numpy as np
 
-    # The first product starts threads and loads kernels.
     values = library.place(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
-    sizes["resident_first_use"] = resident_bytes()
-    return library, {name: (size,) for name, size in sizes.items() if size is not None}
+    return library
 
 
 def _images(factors: Factors, session: Session) -> Images:
@@ -193,12 +177,11 @@ def _images(factors: Factors, session: Session) -> Images:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the course of a training, and resident memory around the import."""
+    """Measure the course of a training."""
     if is_timed(factors):
         return {}
-    library, resident = load_library(factors, session.threads)
-    images = _images(factors, session)
-    return course(training_of(library, factors, images.train), images.test) | resident
+    library, images = load_library(factors, session.threads), _images(factors, session)
+    return course(training_of(library, factors, images.train), images.test)
 
 
 def course(training: Training, test: Split) -> SeriesByQuantity:
@@ -210,7 +193,7 @@ def course(training: Training, test: Split) -> SeriesByQuantity:
         if index:
             parameters = training.iterate(parameters)
         for name, batch in batches.items():
-            sums = forward(training.ops, parameters, batch.images).z2
+            sums = perceptron.forward(training.ops, parameters, batch.images).z2
             series[f"{name}_loss"].append(perceptron.loss(xp, sums, batch.targets))
             series[f"{name}_accuracy"].append(perceptron.accuracy(xp, sums, batch.targets))
     return {name: tuple(samples) for name, samples in series.items()}
@@ -223,20 +206,16 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     library = libraries.load(str(factors["backend"]), session.threads)
     content = {"name": library.name, "version": library.version, "device": library.device_name}
     described = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    meaning = f"version and device of {library.name}"
+    meaning, identity = f"version and device of {library.name}", _images(factors, session).identity
     return (
         CaseFile(f"backend.{library.name}.json", meaning, described),
-        CaseFile(
-            "images.json",
-            "which images were trained and tested on",
-            _images(factors, session).identity,
-        ),
+        CaseFile("images.json", "which images were trained and tested on", identity),
     )
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case in this process, which has used no library yet."""
-    library, _ = load_library(factors, session.threads)
+    library = load_library(factors, session.threads)
     change = factors.get("change")
     if change:
         apply_change(str(change))
@@ -290,12 +269,14 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
 
     def passes() -> None:
         start = now()
-        activations = wait(forward(ops, training.parameters, training.train.images))
+        activations = wait(perceptron.forward(ops, training.parameters, training.train.images))
         middle = now()
-        gradients = wait(backward(ops, training.parameters, activations, *training.train))
+        gradients = wait(
+            perceptron.backward(ops, training.parameters, activations, *training.train)
+        )
         series["forward_time"].append(middle - start)
         series["backward_time"].append(now() - middle)
-        wait(update(ops, training.parameters, gradients))
+        wait(perceptron.update(ops, training.parameters, gradients))
 
     def add(quantity: str, duration: float) -> None:
         sums[quantity] += duration
@@ -304,7 +285,7 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
 
     def operations() -> None:
         sums.clear()
-        iteration(timed, training.parameters, *training.train)
+        perceptron.iteration(timed, training.parameters, *training.train)
         for quantity, duration in sums.items():
             series[quantity].append(duration)
 
@@ -360,6 +341,10 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     return (library, "sklearn.datasets") if "change" in factors else (library,)
 
 
+_FULL: Final = msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=750.0)
+_QUICK: Final = msgspec.structs.replace(
+    QUICK, **_CALLS_OF, processes={"retained": 2}, budget_s=120.0
+)
 _ON_CPU: Final = Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),
@@ -367,10 +352,8 @@ _ON_CPU: Final = Experiment(
     name="backend_speedup",
     question="How does the speed-up of one library over another depend on the work?",
     plan=Plan(
-        full=msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=750.0),
-        quick=msgspec.structs.replace(
-            QUICK, **_CALLS_OF, processes={"retained": 2}, budget_s=120.0
-        ),
+        full=_FULL,
+        quick=_QUICK,
         ceilings="small",
         timed_under=timed_under,
         memory=memory,

@@ -125,7 +125,6 @@ def test_each_claim_has_two_sides() -> None:
         ("double-as-predicted", changed(1.43, change=changes.DOUBLE, samples=60_000),
          "supported"),
         ("returned-as-predicted", changed(2, change=changes.RETURNED), "refuted"),
-        ("fused-is-small", changed(1.1, change=changes.FUSED), "refuted"),
         ("calls-shield", changed(1.5, change=changes.FUSED, samples=1), "refuted"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}

@@ -25,8 +25,6 @@ RETURNED: Final = "returned memory"
 DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
-#: An effect below this share is too small to test a prediction.
-SMALL_EFFECT: Final = 0.05
 
 #: One image; the source's size; about as much work with more neurons.
 ONE_IMAGE: Final = Size(10, 1)

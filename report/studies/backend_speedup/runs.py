@@ -220,10 +220,6 @@ class Run(any_study.Run):
         shares = [(most - least) / t for most, least, t, _ in self._products_and_times(library)]
         return self.ranged(f"least share of the products({library})", shares)
 
-    def busy_most(self, library: str) -> Quantity:
-        """Divide the time of the products, less a wait for each, by the source's iteration."""
-        return self.products_time(SOURCE, library) / self.time(SOURCE, library)
-
     def idle(self, library: str) -> Quantity:
         """Least share of the smallest iteration in which the GPU has nothing to do.
 
@@ -250,17 +246,6 @@ class Run(any_study.Run):
     def page_faults(self, size: Size) -> Quantity:
         """The page faults of NumPy in an iteration, to two digits."""
         return to_digits(self.measured("page_faults", size, "numpy"), 2)
-
-    def iterations(self) -> Quantity:
-        """Number of training iterations; the first recorded loss precedes the first iteration."""
-        count = max(len(self.of_training("train_loss", "cupy")) - 1, 0)
-        return exact("iterations", "1", count, self.file)
-
-    def accuracy(self, kind: str) -> Quantity:
-        """The share of images that CuPy's trained network classifies right."""
-        samples = self.of_training(f"{kind}_accuracy", "cupy")
-        last = samples[-1] if samples else Missing("no training")
-        return recorded("accuracy", "1", last, self.file)
 
     def largest_difference(self, quantity: str) -> Quantity:
         """Largest relative difference between CuPy's and NumPy's training in any iteration."""

@@ -74,7 +74,6 @@ D, H, K = (
     exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
 )
 ELEMENT: Final = exact("s", "B", 4)
-PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
 #: Number of library calls per iteration.
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 
