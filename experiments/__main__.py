@@ -37,8 +37,7 @@ from experiments.machine.runtime import INSTALL_BY_PACKAGE, INSTALL_COMMAND
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
 from report.core.errors import RidgepointError, UsageError
-from report.core.records.imported import Address, Licence, Revision
-from report.core.records.record import Slug
+from report.core.records.record import Address, Licence, Revision, Slug
 from report.core.records.store import read_record
 from report.core.system.commandline import Parser
 from report.core.system.streams import check_output, open_streams

@@ -12,7 +12,6 @@ import msgspec
 from report.core.records import store
 from report.core.records.consistency import null_fields
 from report.core.records.filed import parse
-from report.core.records.imported import ImportedRecord
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import (
     Cache,
@@ -21,6 +20,7 @@ from report.core.records.record import (
     Environment,
     Gpu,
     Host,
+    ImportedRecord,
     Policy,
     Record,
     Round,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from figures.panels import Dots
-from report.core.records.editions import ROLES
+from report.core.records.choice import ROLES
 from report.core.records.record import Record
 from report.engine.gather import compute
 from report.paper.findings import Findings, Inputs

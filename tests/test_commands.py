@@ -14,7 +14,7 @@ from report.commands.arguments import PROJECT, named_records
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
 from report.core.errors import RecordError, StudyError
-from report.core.records.editions import Edition, read_editions
+from report.core.records.choice import Edition, read_editions
 from report.core.records.record import Attachment, Record
 from report.core.records.store import digest, record_name, write_record
 from report.engine.gather import accept_records, choose

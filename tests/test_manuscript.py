@@ -16,13 +16,13 @@ from report.core.errors import RecordError, StudyError, TemplateError
 from report.core.missing import Missing
 from report.core.records import store
 from report.core.records.coverage import covered_cases
-from report.core.records.record import Head, Record
-from report.core.records.store import survey
+from report.core.records.record import Record
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Style
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT, BuildRequest
 from report.engine.writing import render_room
+from report.instruments.judgement import usable_records
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
@@ -190,7 +190,7 @@ FAILED = factory.record([factory.case(4, status="failed", reason="stopped")])
     ([factory.record(plan="custom")], "batch=4", True),
     ([factory.record(plan="quick")], "batch=4", None),
     ([FAILED], "batch=4", None),
-    ([TOO_FAST], "batch=4", False),
+    ([TOO_FAST], "batch=4", None),
     ([TOO_FAST, factory.record(started="2026-10-01T10:00:00Z")], "batch=4", True),
 ])  # fmt: skip
 def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
@@ -199,7 +199,7 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
 ) -> None:  # fmt: skip
     """Whichever records the paper reads; with other data than the project's it prints nothing."""
     data = factory.data_folder(tmp_path, *records)
-    coverage = covered_cases(survey("conv_scaling", data, Head)[0], data)
+    coverage = covered_cases(usable_records("conv_scaling", data)[0])
     sentence = f"One.\n{{% unmeasured {selectors} %}}\nNobody knows.\n{{% endunmeasured %}}\nTwo.\n"
     (tmp_path / "conv_scaling.qmd.j2").write_text(sentence, "utf-8")
 

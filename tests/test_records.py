@@ -25,10 +25,9 @@ from report.core.records.events import join_events, split_events
 from report.core.records.filed import encode, parse
 from report.core.records.files import read_bounded
 from report.core.records.frames import sample_frame, write_samples
-from report.core.records.imported import ImportedRecord
 from report.core.records.layers import ELEMENT_BYTES, DType
 from report.core.records.quantities import FIXED, QUANTITIES
-from report.core.records.record import Attachment, Case, Head, Record, Shard
+from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
 from report.core.records.store import (
     Stored,
     attachments_folder,
@@ -197,7 +196,7 @@ def test_a_name_of_another_time_or_machine_is_refused(tmp_path: Path, old: str, 
     with pytest.raises(
         RecordError, match=f"does not fit the time and machine .* rename it to {path.name}"
     ):
-        read_record(other, tmp_path, Head)
+        read_record(other, tmp_path)
 
 
 def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
@@ -346,7 +345,7 @@ def test_attachments_beyond_all_bounds_are_not_read(tmp_path: Path, sizes: list[
 def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files() -> None:
     """Whatever is converted, edited or lost, by hand or by git, is another byte."""
     data, records, named = factory.ROOT / "data", 0, set[Path]()
-    for study, kind in product(STUDIES, (Head, ImportedRecord)):
+    for study, kind in product(STUDIES, (Record, ImportedRecord)):
         for stored in read_records(study, data, kind):
             attachments = read_attachments(stored, ("*",), data)
             assert not stored.edited and Missing not in map(type, attachments.values())
@@ -369,10 +368,9 @@ def test_records_are_read_oldest_first_and_compared_with_their_names(tmp_path: P
     (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
     path.rename(tmp_path / "kept.json")
     path.symlink_to("../kept.json")
-    for kind in (Head, Record):
-        found = read_records("conv_scaling", tmp_path, kind)
-        days = [(item.record.started[8:10], item.edited) for item in found]
-        assert days == [("01", False), ("02", True), ("03", False)]
+    found = read_records("conv_scaling", tmp_path)
+    days = [(item.record.started[8:10], item.edited) for item in found]
+    assert days == [("01", False), ("02", True), ("03", False)]
 
 
 #: What lies in the folder of a study and is none of its records → what is said of it.
@@ -460,12 +458,11 @@ def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path
     ):
         assert old in text
         twice = text.replace(old, new, 1).encode()
-        for kind in (Head, Record):
-            if said is None:
-                parse(twice, PLACE, kind)
-                continue
-            with pytest.raises(RecordError, match=f"found the field {said}"):
-                parse(twice, PLACE, kind)
+        if said is None:
+            parse(twice, PLACE)
+            continue
+        with pytest.raises(RecordError, match=f"found the field {said}"):
+            parse(twice, PLACE)
     path = tmp_path / "conv_scaling" / f"20261101T100000Z-a-{'0' * 8}.json"
     path.parent.mkdir()
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")

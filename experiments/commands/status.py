@@ -51,7 +51,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
         saved = len(journal.finished) + len(journal.rounds)
         add(journal.header, ShardState(state, journal.path.name, saved))
     # Records come last, so that a measured shard replaces its journal.
-    for stored in survey(study, records, Head)[0]:
+    for stored in survey(study, records)[0]:
         add(stored.record, ShardState("measured", Path(stored.file).name))
     return sorted(sweeps_by_age, key=lambda sweep: sweep[0].started)
 

@@ -40,7 +40,7 @@ from report.core.records.record import (
     Protocol,
     Record,
 )
-from report.core.records.store import digest, read_record, survey, write_record
+from report.core.records.store import digest, survey, write_record
 
 #: Reason of missing measurements in the record of an unfinished run.
 _ENDED: Final = "the run was ended before this was measured"
@@ -112,11 +112,10 @@ def _new_header(
 
 def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | None:
     """Find the newest record of the shard that a run would measure; None if there is none."""
-    for item in reversed(survey(header.study, records, Head)[0]):
-        head = item.record
-        if head.shard == header.shard is not None and why_not_pooled(head, header) is None:
-            path = records / item.file
-            return read_record(path, records).record, path
+    for item in reversed(survey(header.study, records)[0]):
+        record = item.record
+        if record.shard == header.shard is not None and why_not_pooled(record, header) is None:
+            return record, records / item.file
     return None
 
 

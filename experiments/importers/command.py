@@ -17,8 +17,7 @@ from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource
 from report.core.errors import RecordError
 from report.core.records.filed import encode, parse
 from report.core.records.files import read_file
-from report.core.records.imported import IMPORT_SCHEMA, ImportedRecord, Origin
-from report.core.records.record import Attachment
+from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord, Origin
 from report.core.records.store import digest, survey, write_record
 from report.core.system.commandline import named_values
 

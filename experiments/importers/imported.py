@@ -10,9 +10,8 @@ from typing import Any, Final, Literal
 
 from report.core.errors import RecordError
 from report.core.records.files import unpacked
-from report.core.records.imported import ImportedEnvironment
 from report.core.records.quantities import LARGEST
-from report.core.records.record import Case, Level, Sample
+from report.core.records.record import Case, ImportedEnvironment, Level, Sample
 
 #: Remedy for a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"

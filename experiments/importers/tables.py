@@ -17,9 +17,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from experiments.importers.imported import Imported, ImportSource, environment, scaled
-from report.core.records.imported import ImportedEnvironment
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Level, Sample
+from report.core.records.record import Case, ImportedEnvironment, Level, Sample
 from report.core.records.strict import repeated
 
 

@@ -18,7 +18,6 @@ from report.commands.console import announcer, say, stage_for
 from report.commands.difference import unpack_revision
 from report.core.errors import RenderError, UsageError, unwritable
 from report.core.records.files import gzipped
-from report.core.records.record import Head
 from report.core.records.store import survey
 from report.core.system.programs import pandoc_path, run
 from report.core.text.escape import latex_source, markdown
@@ -108,7 +107,7 @@ def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[
         sizes[name.partition("/")[0]] += len(content)
         if re.fullmatch(r"data/.+/backend\.\w+\.json", name):
             libraries |= {(library := json.loads(content))["name"]: library["version"]}
-    records = survey(study, built.data, Head)[0]
+    records = survey(study, built.data)[0]
     head = run(["git", "show", "-s", "--format=%H %cs", "HEAD"], ROOT, _LIMIT_S).stdout.split()
     return {
         "front": paper.front,

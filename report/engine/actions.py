@@ -91,7 +91,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     chosen, findings = compute_output(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / ORIGIN)
-    save(covered_cases(chosen.usable, task.data), folder / COVERAGE)
+    save(covered_cases(chosen.usable), folder / COVERAGE)
     drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
     if findings.shown_figure:
         drawings[CARD] = findings.shown_figure.drawing.card

@@ -22,36 +22,32 @@ from report.core.errors import RecordError, RidgepointError, StudyCodeError, Stu
 from report.core.missing import Missing
 from report.core.records import ENDING, IMPORTED, OPERATORS
 from report.core.records.choice import (
+    EDITIONS,
+    ROLES,
+    USE,
     Choice,
     Choices,
+    Edition,
+    Role,
     choices_of,
     describe_incomplete,
     is_full,
-    without_contradictions,
-)
-from report.core.records.devices import read_devices
-from report.core.records.editions import (
-    EDITIONS,
-    ROLES,
-    Edition,
-    Role,
     read_editions,
     write_edition,
 )
+from report.core.records.devices import read_devices
 from report.core.records.files import PROJECT, shared
-from report.core.records.imported import ImportedRecord
 from report.core.records.network_operators import read_operators
-from report.core.records.record import Head, Record
+from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_reported
 from report.core.records.store import (
     EDITED,
     LARGEST_ATTACHED,
     Filed,
-    Listed,
     Stored,
     StoredImport,
     read_attachments,
-    read_record,
+    start_and_file,
     strays,
     survey,
 )
@@ -60,7 +56,7 @@ from report.engine.steps import ROOT
 from report.evidence.runs import labels
 from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
-from report.instruments.judgement import checked
+from report.instruments.judgement import usable_records
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
@@ -80,10 +76,21 @@ _EDITED: Final = (
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 #: The byline of a paper of other records; authors answer for the records of their edition alone.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
-#: Heads of a study's own records, its imported records, and by file why others are unusable.
-_Surveyed: TypeAlias = tuple[tuple[Listed, ...], tuple[StoredImport, ...], Mapping[str, str]]
 _Item = TypeVar("_Item", bound=Filed[Any])
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """All data of a study's paper; ``refused`` maps files of bad records to the reason.
+
+    ``inputs`` are those of a paper without records.
+    """
+
+    measured: tuple[Stored, ...]
+    published: tuple[StoredImport, ...]
+    refused: Mapping[str, str]
+    inputs: Inputs
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class Chosen:
     """The inputs of a paper, and the fate of every record of its study.
 
     ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` are
-    made among the ``usable`` records.  ``surveyed`` are the heads of all records in the folder.
+    made among the ``usable`` records of the ``folder``.
 
     ``origin`` is printed in the paper: the files ``records`` and ``reported``, relative to the data
     directory; ``devices``, the names of the machines; ``measured``, the day of the edition or of a
@@ -104,9 +111,9 @@ class Chosen:
     origin: Mapping[str, Any]
     notices: tuple[str, ...]
     listing: Sequence[Mapping[str, Any]]
-    usable: Sequence[Listed]
+    usable: Sequence[Stored]
     choices: Choices
-    surveyed: _Surveyed
+    folder: Folder
 
     @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
@@ -203,6 +210,26 @@ def _line(error: Exception, *folders: Path) -> str:
     return ""
 
 
+def read_folder(study: str, data: Path) -> Folder:
+    """Read all records of a study and all other data of its paper."""
+    measured, refused = usable_records(study, data)
+    published, refused_imports = survey(study, data, ImportedRecord)
+    reported = f"reported/{study}.json"
+    inputs = Inputs(
+        records=(),
+        reported=read_reported(shared(reported, data)),
+        reported_file=reported if os.path.lexists(shared(reported, data)) else "",
+        devices=read_devices(shared("devices.yaml", data)),
+        networks=partial(read_operators, shared(OPERATORS, data)),
+        table=partial(_table, data / study),
+    )
+    return Folder(measured, published, refused | refused_imports, inputs)
+
+
+def _table(folder: Path, name: str, row: type[Any]) -> tuple[Any, ...]:
+    return read_table(folder / name, row)
+
+
 def choose(
     study: str,
     data: Path,
@@ -211,43 +238,39 @@ def choose(
     editions: Mapping[str, Edition] | None = None,
     earlier: Chosen | None = None,
 ) -> Chosen:
-    """Choose the records of ``study``, and read them and all other data of its paper.
+    """Choose the records of ``study``, and read their attachments.
 
     ``requested`` names records of ``--use``, relative to ``data``; ``refused`` maps omitted records
-    to the reason; ``editions`` replace the editions of ``data``; files that an ``earlier``
-    choice has read are not read again.  Raises ``RecordError`` for a named record that cannot be
-    used, for a role without a machine, and for a bad record without a good one in its place.
+    to the reason; ``editions`` replace the editions of ``data``; an ``earlier`` choice has read the
+    folder.  Raises ``RecordError`` for a named record that cannot be used, for a role without a
+    machine, and for a bad record without a good one in its place.
     """
-    edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
-    surveyed = earlier.surveyed if earlier else _survey(study, data)
-    known = {item.file: item for item in (earlier.files if earlier else ())}
-    measured, published, unreadable_files = surveyed
-    bad = {**unreadable_files, **refused}
+    named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
+    edition = named or _NO_EDITION
+    folder = earlier.folder if earlier else read_folder(study, data)
+    bad = {**folder.refused, **refused}
     while True:
-        usable = _usable(measured, study, bad, edition or _NO_EDITION, requested)
-        imported = _usable(published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
-        choices = choices_of(usable, edition, requested)
-        agreed, attachments, unreadable = _read_used(study, choices, imported, data, known)
+        usable = _usable(folder.measured, study, bad, edition, requested)
+        imported = _usable(folder.published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
+        choices = choices_of(usable, named, requested)
+        attachments, unreadable = _read_attachments(study, choices, imported, data)
         if not unreadable:
             break
         bad |= unreadable
     usable_files = {item.file for item in (*usable, *imported)}
     altered: dict[str, str] = {}
-    for item in (*measured, *published):
+    for item in (*folder.measured, *folder.published):
         if item.edited:
             reasons = altered if item.file in usable_files else bad
             reasons[item.file] = _EDITED.format(item.file)
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
-    foreign = editions is None and bool(requested or (edition is None and data != PROJECT))
-    inputs = _inputs(study, data, agreed, imported, attachments, edition or _NO_EDITION)
+    inputs = _inputs(folder.inputs, choices, imported, attachments, edition)
+    origin = _origin(inputs, choices, edition) | {"altered": [(file, EDITED) for file in altered]}
+    if editions is None and (requested or (named is None and data != PROJECT)):
+        origin["byline"] = _FOREIGN
     return Chosen(
         inputs=inputs,
-        origin={
-            **_origin(inputs, agreed, edition or _NO_EDITION),
-            "altered": [(file, EDITED) for file in altered],
-            "imported": attributions(imported),
-            **({"byline": _FOREIGN} if foreign else {}),
-        },
+        origin=origin,
         notices=(
             *left_out.values(),
             *altered.values(),
@@ -256,76 +279,13 @@ def choose(
             *_gate_notes(study, inputs),
         ),
         listing=(
-            *listing(usable, agreed, imported),
+            *listing(usable, choices, imported),
             *(unusable(file, reason) for file, reason in left_out.items()),
         ),
         usable=usable,
-        choices=agreed,
-        surveyed=surveyed,
+        choices=choices,
+        folder=folder,
     )
-
-
-def _survey(study: str, data: Path) -> _Surveyed:
-    """Read the heads of all records of a study, and its imported records."""
-    measured, bad = survey(study, data, Head)
-    published, bad_imports = survey(study, data, ImportedRecord)
-    return measured, published, bad | bad_imports
-
-
-def _read_used(
-    study: str,
-    choices: Choices,
-    imported: Sequence[StoredImport],
-    data: Path,
-    known: Mapping[str, Any],
-) -> tuple[tuple[Choice[Record], ...], _Attachments, dict[str, str]]:
-    """Read the chosen records; return the runs that agree, their attachments, and bad records.
-
-    Of pooled runs, only the attachments of the primary one are read.  Records that are ``known`` by
-    their files are not read again.
-    """
-
-    def read_checked(item: Filed[Any]) -> Stored:
-        return known.get(item.file) or checked(read_record(data / item.file, data))
-
-    shards: list[Filed[Any]] = []
-    for choice in choices:
-        for run in choice.used:
-            shards += run.shards
-    whole, bad = _apply_or_refuse(shards, read_checked)
-    if bad:
-        return (), {}, bad
-    agreed = tuple(without_contradictions(choice, whole) for choice in choices)
-    patterns = attachments_of(study)
-    room = _LARGEST_ATTACHED
-
-    def attachments_of_record(item: Filed[Any]) -> dict[str, bytes | Missing]:
-        nonlocal room
-        files = read_attachments(item, patterns, data, min(room, LARGEST_ATTACHED))
-        room -= sum(len(content) for content in files.values() if isinstance(content, bytes))
-        return files
-
-    owners: list[Filed[Any]] = []
-    for agreed_choice in agreed:
-        owners += agreed_choice.primary.shards
-    attachments, bad = _apply_or_refuse([*owners, *imported], attachments_of_record)
-    return agreed, attachments, bad
-
-
-def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
-    """Describe the chosen records for the paper, see ``Chosen``."""
-    days, requested = [edition.date or ""], list[str]()
-    for choice in choices:
-        for run in choice.used:
-            days.append(run.record.started[:10])
-            requested += run.files if choice.by == "--use" else ()
-    return {
-        "records": list(inputs.files),
-        "reported": inputs.reported_file,
-        "devices": labels(inputs.records),
-        "measured": max(days) or None,
-        "asked": requested,
-    }
 
 
 def _usable(
@@ -353,6 +313,25 @@ def _usable(
     return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
 
 
+def _read_attachments(
+    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
+) -> tuple[_Attachments, dict[str, str]]:
+    """Read the attachments of imported and primary records; return the reasons of bad ones too."""
+    patterns = attachments_of(study)
+    bytes_left = _LARGEST_ATTACHED
+
+    def read(item: Filed[Any]) -> dict[str, bytes | Missing]:
+        nonlocal bytes_left
+        files = read_attachments(item, patterns, data, min(bytes_left, LARGEST_ATTACHED))
+        bytes_left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
+        return files
+
+    owners: list[Filed[Any]] = []
+    for choice in choices:
+        owners += choice.primary.shards
+    return _apply_or_refuse([*owners, *imported], read)
+
+
 def _apply_or_refuse(
     items: Iterable[_Item], function: Callable[[_Item], _Result]
 ) -> tuple[dict[str, _Result], dict[str, str]]:
@@ -370,39 +349,43 @@ def _apply_or_refuse(
 
 
 def _inputs(
-    study: str,
-    data: Path,
-    choices: Sequence[Choice[Record]],
+    plain: Inputs,
+    choices: Choices,
     imported: tuple[StoredImport, ...],
     attachments: _Attachments,
     edition: Edition,
 ) -> Inputs:
-    """Collect the inputs of ``study`` with the chosen records."""
+    """Add the chosen records and their attachments to the inputs of a study."""
     records = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
-    reported = f"reported/{study}.json"
     record_by_role: dict[Role, str] = {}
     for choice in choices:
         record_by_role |= dict.fromkeys(choice.roles, choice.primary.file)
+    order = dict.fromkeys((*edition.roles, *ROLES))
     joined = {stored.file: _joined_attachments(stored.files, attachments) for stored in records}
-    return Inputs(
+    return replace(
+        plain,
         records=records,
-        reported=read_reported(shared(reported, data)),
-        reported_file=reported if os.path.lexists(shared(reported, data)) else "",
-        devices=read_devices(shared("devices.yaml", data)),
         attachments=joined | {item.file: attachments[item.file] for item in imported},
         imported=imported,
-        networks=partial(read_operators, shared(OPERATORS, data)),
-        table=partial(_table, data / study),
-        roles={
-            role: record_by_role[role]
-            for role in (*edition.roles, *ROLES)
-            if role in record_by_role
-        },
+        roles={role: record_by_role[role] for role in order if role in record_by_role},
     )
 
 
-def _table(folder: Path, name: str, row: type[Any]) -> tuple[Any, ...]:
-    return read_table(folder / name, row)
+def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
+    """Describe the chosen records for the paper, see ``Chosen``."""
+    days, requested = [edition.date or ""], list[str]()
+    for choice in choices:
+        for run in choice.used:
+            days.append(run.record.started[:10])
+            requested += run.files if choice.by == USE else ()
+    return {
+        "records": list(inputs.files),
+        "reported": inputs.reported_file,
+        "devices": labels(inputs.records),
+        "measured": max(days) or None,
+        "asked": requested,
+        "imported": attributions(inputs.imported),
+    }
 
 
 def _joined_attachments(
@@ -457,13 +440,6 @@ def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
         )
 
 
-def _choice_by_role(choices: Choices) -> dict[Role, Choice[Head]]:
-    by_role: dict[Role, Choice[Head]] = {}
-    for choice in choices:
-        by_role |= dict.fromkeys(choice.roles, choice)
-    return by_role
-
-
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """Write the roles of machines in a paper on the ``requested`` records to ``editions.yaml``.
 
@@ -473,30 +449,30 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, requested)
-    before = _choice_by_role(choose(study, data).choices)
+    before = _choice_by_role(choices_of(chosen.usable, edition))
     after = _choice_by_role(chosen.choices)
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
-                f"--use {new.file}: {describe_incomplete(new)} does not replace the full run in "
+                f"{USE} {new.file}: {describe_incomplete(new)} does not replace the full run in "
                 f"the role {role}; measure the full plan, or leave out --accept."
             )
-    newest: set[str] = set()
-    for choice in choose(study, data, editions={}).choices:
-        _, file = max((run.record.started, run.file) for run in choice.used)
-        newest.add(file)
+    newest = {max(choice.used, key=start_and_file).file for choice in choices_of(chosen.usable)}
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role in (*(edition or _NO_EDITION).roles, *ROLES):
         if role in after:
             accepted = after[role]
             files = tuple(run.file for run in accepted.used)
-            by_key = not accepted.by or (accepted.by == "--use" and newest >= {*files})
-            roles[role] = _key(accepted) if by_key else files
-    compared = tuple(_key(choice) for choice in chosen.choices if not choice.roles)
+            by_key = not accepted.by or (accepted.by == USE and newest >= {*files})
+            roles[role] = accepted.key if by_key else files
+    compared = tuple(choice.key for choice in chosen.choices if not choice.roles)
     date = max(choice.primary.record.started[:10] for choice in chosen.choices)
     return write_edition(study, Edition(roles, compared, date), data)
 
 
-def _key(choice: Choice[Head]) -> str:
-    return choice.primary.record.environment.key
+def _choice_by_role(choices: Choices) -> dict[Role, Choice]:
+    by_role: dict[Role, Choice] = {}
+    for choice in choices:
+        by_role |= dict.fromkeys(choice.roles, choice)
+    return by_role

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
-from report.core.records.record import Head
 from report.core.records.store import survey
 from report.engine.gather import Chosen, choose, compute_usable
 from report.engine.steps import ROOT, is_report, study_of
@@ -104,7 +103,7 @@ def choose_for_report(
     """
     others: Mapping[str, str] = MappingProxyType({})
     if requested:
-        files = (item.file for item in survey(study, data, Head)[0])
+        files = (item.file for item in survey(study, data)[0])
         others = {file: "not asked for" for file in files if file not in requested}
     return choose(study, data, requested, others, editions={}, earlier=earlier)
 

@@ -41,7 +41,7 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
     if f"{study}/study" in stale or f"{study}/document" in stale:
         chosen, findings = compute_output(study, request.data, request.use.get(study, ()))
         origin = chosen.origin if is_report(study) else {}
-        coverage = covered_cases(chosen.usable, request.data)
+        coverage = covered_cases(chosen.usable)
         manuscript = render_room(study, request.data, request.papers, findings, origin, coverage)
         content = manuscript.findings.as_json(study, chosen.inputs.files)
         return PaperResults(

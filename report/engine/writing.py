@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from report.core.errors import RidgepointError
-from report.core.records.coverage import Coverage, Measured
+from report.core.records.coverage import Measured
 from report.core.records.files import PROJECT
-from report.core.records.store import read_record
 from report.engine.steps import ROOT, is_report, study_of
-from report.instruments.judgement import checked
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.render.shell import read_settings
@@ -31,7 +27,7 @@ def render_room(
     papers: Path,
     findings: Findings,
     origin: Mapping[str, Any],
-    coverage: Coverage = (),
+    coverage: Measured | None = None,
 ) -> Manuscript:
     """Render the document of a paper or of a report; raises ``TemplateError``.
 
@@ -39,7 +35,7 @@ def render_room(
     checks what it calls unmeasured.
     """
     if not is_report(room):
-        measured = Measured(coverage, partial(_passes, data)) if data == PROJECT else None
+        measured = coverage if data == PROJECT else None
         return render_manuscript(papers / f"{room}.qmd.j2", findings, origin, measured)
     settings, study = read_settings(data), study_of(room)
     when = ", ".join(filter(None, (settings.course, settings.date)))
@@ -52,15 +48,6 @@ def render_room(
     }
     facts = {**findings.facts, **people}
     return render_manuscript(TEMPLATE, replace(findings, facts=facts), origin)
-
-
-def _passes(data: Path, file: str) -> bool:
-    """Tell whether a paper could use the record ``file``."""
-    try:
-        checked(read_record(data / file, data))
-    except RidgepointError:
-        return False
-    return True
 
 
 def _title(template: Path) -> str:

@@ -15,8 +15,8 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
-from report.core.records.record import Case, Environment, Head, Level, Policy, Round, Sample
-from report.core.records.store import Filed, Stored
+from report.core.records.record import Case, Environment, Level, Policy, Round, Sample
+from report.core.records.store import Stored
 from report.core.statistics.estimates import identical
 from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
@@ -312,7 +312,7 @@ def machine_id(environment: Environment) -> str:
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
-def labels(records: Sequence[Filed[Head]]) -> tuple[str, ...]:
+def labels(records: Sequence[Stored]) -> tuple[str, ...]:
     """Label each record's device; add the first property that tells equal labels apart.
 
     The key is added if no other property does.

@@ -1,16 +1,14 @@
 """Use of a record, by one rule for the end of a run, ``check``, ``list`` and builds."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from report.core.errors import RecordError, RidgepointError, StudyError
-from report.core.records.choice import Choice, choices_of, use_in_build, without_contradictions
-from report.core.records.editions import read_editions
+from report.core.errors import RecordError, StudyError, reason_of
+from report.core.records.choice import choices_of, read_editions, use_in_build
 from report.core.records.layers import Layer
-from report.core.records.record import Head, Record
-from report.core.records.store import Stored, read_record, survey
+from report.core.records.record import Record
+from report.core.records.store import Stored, survey
 from report.instruments import gates
 from report.theory.work import check
 
@@ -66,40 +64,27 @@ def _layer_fault(layer: Layer) -> str | None:
     return None
 
 
+def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str, str]]:
+    """Read the records of a study that papers can use; return them, and why others are not."""
+    usable: list[Stored] = []
+    records, refused = survey(study, data)
+    for stored in records:
+        try:
+            usable.append(checked(stored))
+        except RecordError as error:
+            refused[stored.file] = str(error)
+        except Exception as error:
+            refused[stored.file] = f"data/{stored.file}: {reason_of(error)}"
+    return tuple(usable), refused
+
+
 def judge(study: str, file: str, data: Path) -> Judgement:
     """Judge the record ``file`` (relative to ``data``) as the next build from ``data`` does.
 
-    Raises ``RidgepointError`` for a folder or an edition that cannot be read.
+    Raises ``RidgepointError`` for an edition that cannot be read.
     """
-    listed, _ = survey(study, data, Head)
-    edition = read_editions(data).get(study)
-    refused: dict[str, str] = {}
-    while True:
-        choices = choices_of([item for item in listed if item.file not in refused], edition)
-        own = [choice for choice in choices if file in _used_files(choice)]
-        pooled = [name for choice in own for name in _used_files(choice)]
-        whole, broken = _read([file, *pooled], data)
-        if file in broken:
-            return Judgement(usable=False, used=False, words=broken[file])
-        if not broken:
-            used, words = use_in_build(
-                [without_contradictions(choice, whole) for choice in own] or choices, file
-            )
-            return Judgement(usable=True, used=used, words=words)
-        refused |= broken
-
-
-def _used_files(choice: Choice[Head]) -> list[str]:
-    """List the files of all runs that a choice pools, with all their shards."""
-    return [part.file for item in choice.used for part in item.shards]
-
-
-def _read(files: Iterable[str], data: Path) -> tuple[dict[str, Stored], dict[str, str]]:
-    """Read records that papers can use; return the others with their reasons."""
-    whole, broken = dict[str, Stored](), dict[str, str]()
-    for file in dict.fromkeys(files):
-        try:
-            whole[file] = checked(read_record(data / file, data))
-        except RidgepointError as error:
-            broken[file] = str(error)
-    return whole, broken
+    usable, refused = usable_records(study, data)
+    if file in refused:
+        return Judgement(usable=False, used=False, words=refused[file])
+    used, words = use_in_build(choices_of(usable, read_editions(data).get(study)), file)
+    return Judgement(usable=True, used=used, words=words)

@@ -12,7 +12,7 @@ from report.core.errors import TemplateError
 from report.core.missing import Missing
 from report.core.records.choice import Choices, use_in_build
 from report.core.records.record import Outcome
-from report.core.records.store import EDITED, Listed, StoredImport
+from report.core.records.store import EDITED, Stored, StoredImport
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
 from report.paper.findings import Claim, Findings, Inputs
@@ -168,7 +168,7 @@ def headline_claims(study: str, findings: Findings, front: Mapping[str, Any]) ->
 
 
 def listing(
-    listed: Iterable[Listed], choices: Choices, imported: Iterable[StoredImport] = ()
+    listed: Iterable[Stored], choices: Choices, imported: Iterable[StoredImport] = ()
 ) -> list[dict[str, Any]]:
     """List own records, newest first, with their use in this build; then records of others."""
     newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
@@ -181,7 +181,7 @@ def unusable(file: str, why: str) -> dict[str, Any]:
     return {**_DEFAULTS, "file": file, "why": why, "left_out": True}
 
 
-def _own(item: Listed, used: bool, reason: str) -> dict[str, Any]:
+def _own(item: Stored, used: bool, reason: str) -> dict[str, Any]:
     record, shard = item.record, item.record.shard
     shard_text = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
     return {

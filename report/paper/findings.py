@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from report.core.missing import Missing
-from report.core.records.choice import default_roles
+from report.core.records.choice import Role, default_roles
 from report.core.records.devices import Devices
-from report.core.records.editions import Role
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Reported
 from report.core.records.store import Stored, StoredImport

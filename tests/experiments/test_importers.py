@@ -14,7 +14,7 @@ from experiments.__main__ import main
 from experiments.importers.command import FORMATS, read_any
 from experiments.importers.imported import ImportSource
 from report.core.errors import RidgepointError
-from report.core.records.imported import ImportedRecord
+from report.core.records.record import ImportedRecord
 from report.core.records.store import read_attachments, read_records
 from tests import factory
 

@@ -9,12 +9,16 @@ run with missing shards is not full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeAlias
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from report.core.errors import RecordError
-from report.core.records.editions import EDITIONS, Edition, Role
+import msgspec
+
+from report.core.errors import RecordError, unwritable
 from report.core.records.pooling import (
     DeterministicValues,
     deterministic_values,
@@ -23,22 +27,92 @@ from report.core.records.pooling import (
     runs_of,
     why_not_pooled,
 )
-from report.core.records.record import Head, Record
-from report.core.records.store import Filed, Item, Kind_co, Listed, Stored
+from report.core.records.store import Stored, start_and_file
+from report.core.records.strict import read_by_study, refuse_first
 
+#: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
+Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "gpu"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
 #: Roles that a machine of a device may take, in order of preference.
 _FREE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cpu": ("cpu", "second", "third", "fourth"),
     "cuda": ("gpu", "third", "fourth"),
 }
-#: The runs of each machine by its key, the best last.
-_Machines: TypeAlias = Mapping[str, Sequence[Listed]]
-_USE: Final = "--use"
+EDITIONS: Final = "editions.yaml"
+#: Names of the option and of the file that name records.
+USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
+_REMEDY: Final = (
+    "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
+)
+#: The runs of each machine by its key, the best last.
+_Machines: TypeAlias = Mapping[str, Sequence[Stored]]
+
+# ------------------------------------------------------------------------------------- editions
+
+
+class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The machines of one paper.
+
+    ``roles`` maps a role to a device key (the newest full run of that device and all runs pooled
+    with it) or to files of records, relative to the data directory.  Tables show the roles in this
+    order.  ``compared`` are the keys of devices that appear only in the comparison of all machines.
+    ``date`` is the day of the edition; a paper with a newer run has the day of that run.
+    """
+
+    roles: dict[Role, str | tuple[str, ...]]
+    compared: tuple[str, ...] = ()
+    date: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files of records that the roles name."""
+        named = (files for files in self.roles.values() if not isinstance(files, str))
+        return tuple(chain.from_iterable(named))
+
+
+def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[str, Edition]:
+    """Read the editions of a data directory by study; empty without a file.
+
+    Raises ``RecordError`` for a file in another form, or for a name outside ``studies``, if given.
+    """
+    editions = read_by_study(data / EDITIONS, Edition, _REMEDY, data, studies)
+    faults = (
+        f"{study}.roles: cpu is missing"
+        for study, edition in editions.items()
+        if "cpu" not in edition.roles
+    )
+    remedy = "give this role to the machine that sentences describe"
+    refuse_first(faults, data / EDITIONS, remedy)
+    return editions
+
+
+def write_edition(study: str, edition: Edition, data: Path) -> Path:
+    """Replace the edition of ``study`` in ``data/editions.yaml``; other lines stay unchanged.
+
+    Returns the path of the file.  Raises ``OutputError`` if it cannot be written.
+    """
+    import yaml
+
+    path = data / EDITIONS
+    content: Mapping[str, Any] = {study: msgspec.to_builtins(edition)}
+    block = yaml.safe_dump(content, sort_keys=False, width=100)
+    try:
+        text = path.read_text("utf-8") if path.exists() else ""
+        # A study ends before the next line that begins with neither a space nor a hash.
+        old = re.search(rf"^{study}:.*\n(?:[ \t#].*\n|\n)*", text, re.MULTILINE)
+        begin, end = old.span() if old else (len(text), len(text))
+        path.write_text(f"{text[:begin]}{block}{text[end:]}", "utf-8", newline="\n")
+    except OSError as error:
+        raise unwritable(error, place=path) from error
+    return path
+
+
+# --------------------------------------------------------------------------------------- choice
 
 
 @dataclass(frozen=True)
-class Choice(Generic[Kind_co]):
+class Choice:
     """The records of one machine, and its roles; none if the machine is only compared.
 
     The first record of ``used`` speaks for the machine; the others are pooled with it.  ``left``
@@ -46,22 +120,27 @@ class Choice(Generic[Kind_co]):
     the records, empty where the newest run was chosen.
     """
 
-    used: tuple[Filed[Kind_co], ...]
-    left: tuple[tuple[Listed, str], ...] = ()
+    used: tuple[Stored, ...]
+    left: tuple[tuple[Stored, str], ...] = ()
     by: str = ""
     roles: tuple[Role, ...] = ()
 
     @property
-    def primary(self) -> Filed[Kind_co]:
+    def primary(self) -> Stored:
         """The record that speaks for the machine."""
         return self.used[0]
 
+    @property
+    def key(self) -> str:
+        """The key of the machine."""
+        return self.primary.record.environment.key
 
-Choices: TypeAlias = tuple[Choice[Head], ...]
+
+Choices: TypeAlias = tuple[Choice, ...]
 
 
 def choices_of(
-    listed: Iterable[Listed], edition: Edition | None = None, asked: Sequence[str] = ()
+    records: Iterable[Stored], edition: Edition | None = None, asked: Sequence[str] = ()
 ) -> Choices:
     """Choose the records that a paper uses of each of its machines, newest machine first.
 
@@ -73,11 +152,11 @@ def choices_of(
 
     Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
     """
-    machines: dict[str, list[Listed]] = {}
-    for item in sorted(runs_of(listed), key=_rank):
-        machines.setdefault(item.record.environment.key, []).append(item)
-    key_of = {f: key for key, items in machines.items() for item in items for f in item.files}
-    named = {_USE: asked, _EDITION: edition.files if edition else ()}
+    machines: dict[str, list[Stored]] = {}
+    for run in sorted(runs_of(records), key=_rank):
+        machines.setdefault(run.record.environment.key, []).append(run)
+    key_of = {f: key for key, runs in machines.items() for run in runs for f in run.files}
+    named = {USE: asked, _EDITION: edition.files if edition else ()}
     for by, files in named.items():
         for file in files:
             if file not in key_of:
@@ -88,33 +167,34 @@ def choices_of(
     choices = []
     for key in dict.fromkeys((*final.values(), *original.values(), *compared)):
         if key in machines:
+            choice = _without_contradictions(_of_machine(machines[key], named))
             roles = tuple(role for role, machine in final.items() if machine == key)
-            choices.append(replace(_of_machine(machines[key], named), roles=roles))
+            choices.append(replace(choice, roles=roles))
     return tuple(sorted(choices, key=_start_of_primary, reverse=True))
 
 
-def _rank(item: Listed) -> tuple[bool, str, str]:
+def _rank(run: Stored) -> tuple[bool, str, str]:
     """Order runs of one machine from worst to best."""
-    return is_full(item), item.record.started, item.file
+    return is_full(run), *start_and_file(run)
 
 
-def _full_and_start(item: Listed) -> tuple[bool, str]:
-    return is_full(item), item.record.started
-
-
-def _start_of_primary(choice: Choice[Head]) -> str:
+def _start_of_primary(choice: Choice) -> str:
     return choice.primary.record.started
 
 
-def default_roles(items: Iterable[Item]) -> dict[Role, Item]:
+def _full_and_start(run: Stored) -> tuple[bool, str]:
+    return is_full(run), run.record.started
+
+
+def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
     """Assign roles without an edition: full runs first, then the newest.
 
     Without a CPU a GPU also plays the role ``cpu``, since sentences need a machine to describe.
     """
-    ranked = sorted(items, key=_full_and_start, reverse=True)
-    roles: dict[Role, Item] = {}
+    ranked = sorted(runs, key=_full_and_start, reverse=True)
+    roles: dict[Role, Stored] = {}
     for device in ("cpu", "cuda"):
-        candidates = (item for item in ranked if item.record.environment.device == device)
+        candidates = (run for run in ranked if run.record.environment.device == device)
         free = (role for role in _FREE[device] if role not in roles)
         roles |= dict(zip(free, candidates, strict=False))
     if "gpu" in roles:
@@ -127,8 +207,8 @@ def _machine_by_role(
 ) -> dict[Role, str]:
     """Map each role to the key of its machine, which the edition names by key or by files."""
     if edition is None:
-        best = default_roles(items[-1] for items in machines.values())
-        return {role: item.record.environment.key for role, item in best.items()}
+        best = default_roles(runs[-1] for runs in machines.values())
+        return {role: run.record.environment.key for role, run in best.items()}
     machine_by_role: dict[Role, str] = {}
     for role, named in edition.roles.items():
         keys = {named} if isinstance(named, str) else {key_of[file] for file in named}
@@ -161,57 +241,29 @@ def _with_asked(
     return machine_by_role
 
 
-def is_full(item: Listed) -> bool:
-    """Tell whether a run has the full plan and all its shards."""
-    return item.record.protocol.plan == "full" and not missing_shards(item)
-
-
-def plan_text(item: Filed[Head]) -> str:
-    """Name the plan of a run, with the number of its shards if some are missing."""
-    plan = f"{item.record.protocol.plan} plan"
-    if missing := missing_shards(item):
-        return f"{len(item.parts):,} of {len(missing) + len(item.parts):,} shards of the {plan}"
-    return plan
-
-
-def describe_incomplete(item: Listed) -> str:
-    """Describe an incomplete run."""
-    if missing := missing_shards(item):
-        return f"a sweep that lacks {len(missing):,} of {len(missing) + len(item.parts):,} shards"
-    return f"a {item.record.protocol.plan} run"
-
-
-def _of_machine(items: Sequence[Listed], named: Mapping[str, Sequence[str]]) -> Choice[Head]:
-    """Choose among the records of one machine, which come in order of preference, best last.
+def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> Choice:
+    """Choose among the runs of one machine, which come in order of preference, best last.
 
     ``named`` maps an option or file to the records that it names; the first that names one wins.
     """
-    newest = sorted(items, key=_start_and_file, reverse=True)
+    newest = sorted(runs, key=start_and_file, reverse=True)
     for by, files in named.items():
-        if chosen := [item for item in newest if not set(files).isdisjoint(item.files)]:
+        if chosen := [run for run in newest if not set(files).isdisjoint(run.files)]:
             _refuse_different(chosen, by)
-            left = tuple((item, f"{by} names another") for item in newest if item not in chosen)
+            left = tuple((run, f"{by} names another") for run in newest if run not in chosen)
             return Choice(tuple(chosen), left, by)
-    used: list[Listed] = []
-    unused: list[tuple[Listed, str]] = []
-    for item in newest:
-        if item is not items[-1] and (why := _why_unused(items[-1], item)):
-            unused.append((item, why))
-        else:
-            used.append(item)
+    reasons = {run.file: _why_unused(runs[-1], run) for run in newest}
+    used = [run for run in newest if not reasons[run.file]]
     used.sort(key=_attachment_count, reverse=True)
-    return Choice(tuple(used), tuple(unused))
+    left = tuple((run, reasons[run.file]) for run in newest if reasons[run.file])
+    return Choice(tuple(used), left)
 
 
-def _start_and_file(item: Listed) -> tuple[str, str]:
-    return item.record.started, item.file
+def _attachment_count(run: Stored) -> int:
+    return len(run.record.attachments)
 
 
-def _attachment_count(item: Listed) -> int:
-    return len(item.record.attachments)
-
-
-def _refuse_different(named: Sequence[Listed], by: str) -> None:
+def _refuse_different(named: Sequence[Stored], by: str) -> None:
     first, *others = named
     for other in others:
         if why := why_not_pooled(first.record, other.record):
@@ -222,69 +274,87 @@ def _refuse_different(named: Sequence[Listed], by: str) -> None:
             )
 
 
-def _why_unused(best: Listed, item: Listed) -> str:
-    """Say why a record is not pooled with the best one of its machine; empty if it is."""
+def _why_unused(best: Stored, run: Stored) -> str:
+    """Say why a run is not pooled with the best one of its machine; empty if it is."""
+    if run is best:
+        return ""
     if not is_full(best):
         return "older"
-    if not is_full(item):
-        return f"{describe_incomplete(item)} beside a full one"
-    why = why_not_pooled(best.record, item.record)
+    if not is_full(run):
+        return f"{describe_incomplete(run)} beside a full one"
+    why = why_not_pooled(best.record, run.record)
     return f"older and {why}" if why else ""
 
 
-def without_contradictions(choice: Choice[Head], whole: Mapping[str, Stored]) -> Choice[Record]:
-    """Load a choice from ``whole`` records by file, and merge the shards of each run.
-
-    Runs and shards that contradict a deterministic value of earlier ones move to ``left``.
-    """
+def _without_contradictions(choice: Choice) -> Choice:
+    """Move runs and shards that contradict a deterministic value of earlier ones to ``left``."""
     known: DeterministicValues = {}
     used: list[Stored] = []
-    refused = []
-    for item in choice.used:
-        parts = []
-        for part in item.shards:
-            values = deterministic_values(whole[part.file].record)
+    refused: list[tuple[Stored, str]] = []
+    for run in choice.used:
+        agreeing: list[Stored] = []
+        for part in run.shards:
+            values = deterministic_values(part.record)
             if why := first_contradiction(known, values):
                 reason = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, reason))
             else:
-                parts.append(whole[part.file])
+                agreeing.append(part)
                 known |= values
-        used += runs_of(parts)
-    return Choice(tuple(used), (*refused, *choice.left), choice.by, choice.roles)
+        used += [run] if len(agreeing) == len(run.shards) else runs_of(agreeing)
+    return replace(choice, used=tuple(used), left=(*refused, *choice.left))
 
 
 # ---------------------------------------------------------------------------------------- words
 
 
-def use_in_build(choices: Iterable[Choice[Head]], file: str) -> tuple[bool, str]:
+def is_full(run: Stored) -> bool:
+    """Tell whether a run has the full plan and all its shards."""
+    return run.record.protocol.plan == "full" and not missing_shards(run)
+
+
+def plan_text(run: Stored) -> str:
+    """Name the plan of a run, with the number of its shards if some are missing."""
+    plan = f"{run.record.protocol.plan} plan"
+    if missing := missing_shards(run):
+        return f"{len(run.parts):,} of {len(missing) + len(run.parts):,} shards of the {plan}"
+    return plan
+
+
+def describe_incomplete(run: Stored) -> str:
+    """Describe an incomplete run."""
+    if missing := missing_shards(run):
+        return f"a sweep that lacks {len(missing):,} of {len(missing) + len(run.parts):,} shards"
+    return f"a {run.record.protocol.plan} run"
+
+
+def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
     """Tell whether a build uses the record ``file``, and in which role or why not."""
     for choice in choices:
         if choice.primary.file == file:
             return True, _role_of(choice)
-        for item, why in choice.left:
-            if file in item.files:
+        for run, why in choice.left:
+            if file in run.files:
                 return False, f"not used, {why}"
-        for item in choice.used:
-            if item.file == file:
+        for run in choice.used:
+            if run.file == file:
                 return True, f"pooled with {_short(choice.primary)}"
-            for part in item.parts:
+            for part in run.parts:
                 if part.file == file and (shard := part.record.shard):
                     of = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {_short(item)}, {of}"
+                    return True, f"merged with {_short(run)}, {of}"
     return False, f"not used, {_EDITION} names other machines"
 
 
-def _role_of(choice: Choice[Head]) -> str:
+def _role_of(choice: Choice) -> str:
     """Describe the record that speaks for its machine, and its roles."""
-    item, *others = choice.used
+    run, *others = choice.used
     if choice.by:
-        what = f"as {choice.by} names it" + (
-            "" if is_full(item) else f", {describe_incomplete(item)}"
-        )
-    elif not is_full(item):
-        what = f"{describe_incomplete(item)} that stands in for this machine, which has no full one"
-    elif all(other.record.started <= item.record.started for other in others):
+        what = f"as {choice.by} names it"
+        what += "" if is_full(run) else f", {describe_incomplete(run)}"
+    elif not is_full(run):
+        what = f"{describe_incomplete(run)} that stands in for this machine, which has no full one"
+    elif all(other.record.started <= run.record.started for other in others):
         what = "the newest full run of its machine"
     else:
         what = "a full run of its machine that kept more files than newer ones"
@@ -293,5 +363,5 @@ def _role_of(choice: Choice[Head]) -> str:
     return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{more}"
 
 
-def _short(item: Listed) -> str:
-    return item.file.rpartition("/")[2]
+def _short(run: Stored) -> str:
+    return run.file.rpartition("/")[2]

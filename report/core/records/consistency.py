@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import msgspec
@@ -16,12 +16,14 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import (
     Case,
     Ceiling,
+    ImportedRecord,
     Level,
-    Moment,
     PeakOperation,
     Record,
+    Round,
     SeriesByQuantity,
 )
+from report.core.records.strict import repeated
 
 #: Start and end are whole seconds, so a run may last this much longer (s).
 _ROUNDING: Final = 1.0
@@ -34,14 +36,14 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Bytes that one run moves for each element of its size, in float32.
 _MOVED: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-_MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
 #: (part, whole): bytes of one call, of which the part cannot exceed the whole.
 _PART_OF: Final = (
     *((f"{kind}_{moment}", f"{kind}_peak")
-      for kind in ("requested", "allocated", "reserved", "resident") for moment in _MOMENTS),
+      for kind in ("requested", "allocated", "reserved", "resident")
+      for moment in ("before", "after")),
     *((f"{part}_{moment}", f"{whole}_{moment}")
       for part, whole in (("requested", "allocated"), ("allocated", "reserved"))
-      for moment in (*_MOMENTS, "peak")),
+      for moment in ("before", "after", "peak")),
 )  # fmt: skip
 #: Factors on which the layers of a network do not depend.
 _SAME_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
@@ -59,108 +61,144 @@ _SAME_COUNT: Final = (
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
     *_PART_OF,
 )  # fmt: skip
+#: Quantity → its groups, and quantity → the wholes that it is a part of.
+_GROUPS: Final = {
+    name: [group for group in _SAME_COUNT if name in group] for name in chain(*_SAME_COUNT)
+}
+_WHOLES: Final = {part: [w for p, w in _PART_OF if p == part] for part, _ in _PART_OF}
 
 
-def time_faults(**moments: str | None) -> Iterator[str]:
+def faults(record: Record | ImportedRecord) -> Iterator[str]:
+    """Yield the faults of a record that its types cannot exclude, as «field: fault»."""
+    yield from _import_faults(record) if isinstance(record, ImportedRecord) else _run_faults(record)
+    if twice := repeated(attachment.name for attachment in record.attachments):
+        yield f"attachments: found the name {twice} twice"
+    conditions = record.conditions if isinstance(record, ImportedRecord) else {}
+    seen: dict[frozenset[tuple[str, Level]], int] = {}
+    for index, case in enumerate(record.cases):
+        where = f"cases[{index}]"
+        yield from _outcome_faults(case, where)
+        for number, round_ in enumerate(case.rounds):
+            yield from _outcome_faults(round_, f"{where}.rounds[{number}]")
+        if len({(round_.policy, round_.process) for round_ in case.rounds}) < len(case.rounds):
+            yield f"{where}.rounds: found the same process twice under one policy"
+        # 1 and 1.0 are the same level, since they look up the same case.
+        first = seen.setdefault(frozenset(case.factors.items()), index)
+        if first != index:
+            yield f"{where}.factors: found the same combination as in cases[{first}]"
+        for name in sorted(case.factors.keys() & conditions.keys()):
+            yield f"{where}.factors.{name}: found a name that is a condition of all cases too"
+    if isinstance(record, Record):
+        yield from _sample_faults(record)
+
+
+def _time_faults(**moments: str | None) -> Iterator[str]:
     """Yield moments that are on no day of the calendar, and an end before the start."""
     for name, moment in moments.items():
         try:
             datetime.fromisoformat(moment or "2000-01-01")
         except ValueError:
             yield f"{name}: found {moment}, which is on no day of the calendar"
-    started, finished = moments.get("started"), moments.get("finished")
+    started, finished = moments["started"], moments["finished"]
     if started and finished and finished < started:
         yield f"finished: found {finished}, before the run started ({started})"
 
 
-def contradictions(record: Record) -> Iterator[str]:
-    """Yield faults of samples, durations, ceilings, and nulls without a reason."""
-    for index, case in enumerate(record.cases):
-        for series in case.all_series:
-            for fault in _series_faults(series, len(case.layers)):
-                yield f"cases[{index}].series: {fault}"
-    yield from _command_faults(record)
-    yield from _layers_faults(record.cases)
-    yield from _durations_faults(record)
-    yield from _ceilings_faults(record)
-    yield from _faults_of_null(record)
+def _import_faults(record: ImportedRecord) -> Iterator[str]:
+    imported = record.origin.imported
+    yield from _time_faults(started=record.started, finished=record.finished, imported=imported)
+    for part in (record, record.origin, record.environment):
+        for name, value in msgspec.structs.asdict(part).items():
+            if value is None and name not in (*record.missing, "converted_from"):
+                yield f"missing: found no reason why {name} is null"
 
 
-def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
-    """Yield quantities of the same calls with different counts, and parts above their whole."""
-    for names in _SAME_COUNT:
-        counts = {name: len(series[name]) for name in names if name in series}
-        for first, second in pairwise(counts):
-            if counts[first] != counts[second]:
-                yield f"found {counts[first]} samples of {first}, {counts[second]} of {second}"
-    for name in ("layer_forward_time", "layer_backward_time"):
-        steps = len(series.get("time", ()))
-        if name in series and len(series[name]) != steps * layers:
-            of = f"{steps} steps of {layers} layers"
-            yield f"found {len(series[name])} samples of {name}, of {of}"
-    for part, whole in _PART_OF:
-        for lesser, greater in zip(series.get(part, ()), series.get(whole, ()), strict=False):
-            if lesser > greater:
-                yield f"found {lesser:,} B of {part}, more than the {greater:,} B of {whole}"
-
-
-def _command_faults(record: Record) -> Iterator[str]:
-    """Yield options of the command that contradict the environment."""
-    machine = record.environment
+def _run_faults(record: Record) -> Iterator[str]:
+    """Yield faults of times, machine, shard, command and ceilings, and nulls without a reason."""
+    yield from _time_faults(started=record.started, finished=record.finished)
+    machine, shard = record.environment, record.shard
+    if (machine.gpu is None) != (machine.device == "cpu"):
+        model = machine.gpu.model if machine.gpu else "null"
+        yield f"environment.gpu: found {model}, which does not fit device {machine.device!r}"
+    if shard and shard.number > shard.of:
+        yield f"shard.number: expected at most {shard.of}, found {shard.number}"
     facts = {"--threads": str(machine.threads), "--device": machine.device}
     for option, value in pairwise(record.command):
         if value != facts.get(option, value):
             yield f"command: found {option} {value}, but the machine says {facts[option]}"
-
-
-def _layers_faults(cases: Iterable[Case]) -> Iterator[str]:
-    """Yield cases whose layers differ from those of the first case of the same network."""
-    first: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
-    for index, case in enumerate(cases):
-        if not case.layers or "network" not in case.factors:
-            continue
-        names = [layer.name for layer in case.layers]
-        network = frozenset(item for item in case.factors.items() if item[0] not in _SAME_LAYERS)
-        other, known = first.setdefault(network, (index, names))
-        if names != known:
-            yield f"cases[{index}].layers: found others than in cases[{other}], of the same network"
-
-
-def _durations_faults(record: Record) -> Iterator[str]:
-    """Yield quantities whose samples together last longer than the run."""
-    begin, end = map(datetime.fromisoformat, (record.started, record.finished))
-    longest = (end - begin).total_seconds() + _ROUNDING
-    for name, seconds in _durations(record.cases, record.ceilings).items():
-        cores = record.environment.cpu.cores_available if name == "cpu_time" else 1
-        if seconds > longest * cores:
-            yield (
-                f"finished: found a run of {longest - _ROUNDING:,.0f} s, but its samples of {name} "
-                f"last {seconds:,.0f} s"
-            )
-
-
-def _durations(cases: Iterable[Case], ceilings: Iterable[Ceiling]) -> Mapping[str, float]:
-    """Sum the samples (s) of each quantity that is a duration."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for ceiling in ceilings:
-        seconds["ceilings"] += sum(ceiling.samples)
-    for case in cases:
-        for series in case.all_series:
-            for name, values in series.items():
-                if QUANTITIES[name].unit == "s":
-                    seconds[name] += sum(values)
-    return seconds
-
-
-def _ceilings_faults(record: Record) -> Iterator[str]:
-    """Yield ceilings that appear twice, and ceilings whose work does not follow from the size."""
+    for path in (*null_fields(machine), *null_fields(record.code, "code.")):
+        if path not in machine.missing:
+            yield f"environment.missing: found no reason why {path} is null"
     counts = Counter(msgspec.structs.replace(ceiling, samples=()) for ceiling in record.ceilings)
     for ceiling, count in counts.items():
         name = f"{ceiling.operation} of {ceiling.size}"
         if count > 1:
             yield f"ceilings: found {name} {ceiling.moment} the run {count} times"
-        if not _is_work_of_size(ceiling, record.environment.threads):
+        if not _is_work_of_size(ceiling, machine.threads):
             yield f"ceilings: found the work {ceiling.work:,} for {name}, whose size means another"
+
+
+def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
+    if outcome.status == "ok" and outcome.reason is not None:
+        yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
+    if outcome.status != "ok" and outcome.reason is None:
+        yield f"{place}.reason: found null, but a status {outcome.status} needs a reason"
+    for name, samples in outcome.series.items():
+        quantity = QUANTITIES[name]
+        if not quantity.admits(samples):
+            index = next(i for i, sample in enumerate(samples) if not quantity.admits((sample,)))
+            fault = f"{name} is {quantity.range}, found {samples[index]}"
+            yield f"{place}.series.{name}[{index}]: {fault}"
+
+
+def _sample_faults(record: Record) -> Iterator[str]:
+    """Yield contradictions between series and layers, and samples that last longer than the run."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    first: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
+    for index, case in enumerate(record.cases):
+        for series in case.all_series:
+            for fault in _series_faults(series, len(case.layers)):
+                yield f"cases[{index}].series: {fault}"
+            for name, samples in series.items():
+                if QUANTITIES[name].unit == "s":
+                    seconds[name] += sum(samples)
+        if case.layers and "network" in case.factors:
+            network = frozenset(i for i in case.factors.items() if i[0] not in _SAME_LAYERS)
+            names = [layer.name for layer in case.layers]
+            other, known = first.setdefault(network, (index, names))
+            if names != known:
+                difference = f"found others than in cases[{other}], of the same network"
+                yield f"cases[{index}].layers: {difference}"
+    seconds["ceilings"] = sum(sum(ceiling.samples) for ceiling in record.ceilings)
+    begin, end = map(datetime.fromisoformat, (record.started, record.finished))
+    longest = (end - begin).total_seconds()
+    for name, duration in seconds.items():
+        cores = record.environment.cpu.cores_available if name == "cpu_time" else 1
+        if duration > (longest + _ROUNDING) * cores:
+            yield (
+                f"finished: found a run of {longest:,.0f} s, but its samples of {name} "
+                f"last {duration:,.0f} s"
+            )
+
+
+def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
+    """Yield quantities of the same calls with different counts, and parts above their whole."""
+    counts: dict[tuple[str, ...], tuple[str, int]] = {}
+    for name, samples in series.items():
+        for group in _GROUPS.get(name, ()):
+            first, count = counts.setdefault(group, (name, len(samples)))
+            if count != len(samples):
+                yield f"found {count} samples of {first}, {len(samples)} of {name}"
+    for name, samples in series.items():
+        for whole in _WHOLES.get(name, ()):
+            for lesser, greater in zip(samples, series.get(whole, ()), strict=False):
+                if lesser > greater:
+                    yield f"found {lesser:,} B of {name}, more than the {greater:,} B of {whole}"
+    for name in {"layer_forward_time", "layer_backward_time"} & series.keys():
+        steps = len(series.get("time", ()))
+        if len(series[name]) != steps * layers:
+            of = f"{steps} steps of {layers} layers"
+            yield f"found {len(series[name])} samples of {name}, of {of}"
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
@@ -181,20 +219,10 @@ def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
     return False
 
 
-def _faults_of_null(record: Record) -> Iterator[str]:
-    """Yield required fields that are null without a reason."""
-    parts = {"": record.environment, "code.": record.code}
-    for prefix, part in parts.items():
-        for name in null_fields(part):
-            if prefix + name not in record.environment.missing:
-                yield f"environment.missing: found no reason why {prefix}{name} is null"
-
-
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
     """Yield the paths of null required fields in a part of a record and its nested parts."""
-    kind: type = type(part)
     for name in part.__struct_fields__:
-        value = getattr(part, name)
+        value, kind = getattr(part, name), part.__class__
         if value is None and name in _required(kind):
             yield prefix + name
         elif isinstance(value, msgspec.Struct):

@@ -13,9 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from report.core.records.imported import ImportedRecord
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Policy
+from report.core.records.record import Case, ImportedRecord, Policy
 from report.core.records.store import Stored, StoredImport
 from report.core.system.spreadsheet import csv_of
 

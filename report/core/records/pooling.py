@@ -30,7 +30,7 @@ from report.core.records.record import (
     Shard,
     Status,
 )
-from report.core.records.store import Filed, Item
+from report.core.records.store import Stored
 
 #: A case by its factors.
 CaseKey: TypeAlias = frozenset[tuple[str, Level]]
@@ -126,58 +126,54 @@ def measures_process(shard: Shard | None, process: int) -> bool:
     return measures_case(shard, process - 1)
 
 
-def runs_of(items: Iterable[Item]) -> tuple[Item, ...]:
-    """Join the shards of each run into one item, at the place of its first shard.
+def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
+    """Merge the shards of each run into one record, at the place of its first shard.
 
     A second record of a shard starts another run, which further second records may join.
     """
-    items = tuple(items)
-    place = {item.file: number for number, item in enumerate(items)}
-    runs: list[list[Item]] = []
-    for item in sorted(items, key=_start, reverse=True):
+    records = tuple(records)
+    runs: list[list[Stored]] = []
+    for stored in sorted(records, key=_start, reverse=True):
         for run in runs:
-            if _fits(run, item):
-                run.append(item)
+            if _fits(run, stored):
+                run.append(stored)
                 break
         else:
-            runs.append([item])
-    joined: dict[int, Item] = {}
+            runs.append([stored])
+    places = {stored.file: place for place, stored in enumerate(records)}
+    joined: dict[int, Stored] = {}
     for run in runs:
-        first = min(place[item.file] for item in run)
-        joined[first] = run[0] if run[0].record.shard is None else _joined(run)
-    return tuple(joined[first] for first in sorted(joined))
+        first, place = run[0], min(places[stored.file] for stored in run)
+        if first.record.shard:
+            parts = tuple(sorted(run, key=_number))
+            first = replace(parts[0], record=merged([part.record for part in parts]), parts=parts)
+        joined[place] = first
+    return tuple(joined[place] for place in sorted(joined))
 
 
-def _start(item: Filed[Head]) -> str:
-    return item.record.started
+def _start(stored: Stored) -> str:
+    return stored.record.started
 
 
-def _fits(run: Sequence[Item], item: Item) -> bool:
-    """Tell whether an item is a missing shard of a run."""
-    one, other = run[0].record, item.record
-    if one.shard is None or other.shard is None:
-        return False
-    same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
-    alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
-    is_new = other.shard.number not in map(_number, run)
-    return same_sweep and is_new and alike and why_not_pooled(one, other) is None
-
-
-def _joined(parts: Iterable[Item]) -> Item:
-    """Join shards of one run: merge whole records, or keep the first shard's head."""
-    ordered = sorted(parts, key=_number)
-    records = [part.record for part in ordered if isinstance(part.record, Record)]
-    record = merged(records) if records else ordered[0].record
-    return replace(ordered[0], record=record, parts=tuple(ordered))
-
-
-def _number(part: Filed[Head]) -> int:
+def _number(part: Stored) -> int:
     return part.record.shard.number if part.record.shard else 0
 
 
-def missing_shards(item: Filed[Head]) -> tuple[int, ...]:
+def _fits(run: Sequence[Stored], stored: Stored) -> bool:
+    """Tell whether a record is a missing shard of a run."""
+    one, other = run[0].record, stored.record
+    if one.shard is None or other.shard is None:
+        return False
+    same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
+    is_new = other.shard.number not in map(_number, run)
+    if not (same_sweep and is_new) or why_not_pooled(one, other):
+        return False
+    return [case.factors for case in one.cases] == [case.factors for case in other.cases]
+
+
+def missing_shards(run: Stored) -> tuple[int, ...]:
     """Return the numbers of the shards that a run lacks; empty for a run without shards."""
-    shards = [part.record.shard for part in item.parts if part.record.shard]
+    shards = [part.record.shard for part in run.parts if part.record.shard]
     if not shards:
         return ()
     present = {shard.number for shard in shards}

@@ -24,8 +24,7 @@ from report.core.missing import Missing
 from report.core.records import ENDING, IMPORTED, events
 from report.core.records.filed import OWN, REMEDY, Kind, encode, parse
 from report.core.records.files import read_file
-from report.core.records.imported import ImportedRecord
-from report.core.records.record import Head, Record
+from report.core.records.record import ImportedRecord, Record
 from report.core.records.tables import TABLE
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
@@ -35,7 +34,7 @@ EDITED: Final = "its content does not match the hash in its name"
 #: Limit on the attachments of a record that are read together (B).
 LARGEST_ATTACHED: Final = 2**26
 
-#: A record, its head, or an imported record.
+#: An own or an imported record.
 Kind_co = TypeVar("Kind_co", covariant=True)
 
 
@@ -71,10 +70,12 @@ class Filed(Generic[Kind_co]):
 
 
 Stored: TypeAlias = Filed[Record]
-Listed: TypeAlias = Filed[Head]
 StoredImport: TypeAlias = Filed[ImportedRecord]
-#: A record or its head.
-Item = TypeVar("Item", bound=Filed[Head])
+
+
+def start_and_file(stored: Stored) -> tuple[str, str]:
+    """Return the key by which own records are sorted, oldest first."""
+    return stored.record.started, stored.file
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -82,12 +83,8 @@ Item = TypeVar("Item", bound=Filed[Head])
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """Return the file name of a record: time, device and a short hash of its ``text``."""
-    return _name(record, text or encode(record))
-
-
-def _name(record: Head | ImportedRecord, text: bytes) -> str:
     moment = re.sub("[-:]", "", record.moment)
-    return f"{moment}-{record.environment.key}-{digest(text)[:8]}{ENDING}"
+    return f"{moment}-{record.environment.key}-{digest(text or encode(record))[:8]}{ENDING}"
 
 
 def digest(content: bytes) -> str:
@@ -195,7 +192,10 @@ def read_attachments(
 
 
 def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
-    """Read and check one record in any folder of ``data``; raises ``RecordError``."""
+    """Read and check one record in any folder of ``data``; raises ``RecordError``.
+
+    The allocator events of an own record are read from their attachment.
+    """
     place, name = _place(path, data), _NAME.fullmatch(path.name)
     if not os.path.lexists(path):
         raise RecordError(f"{place}: there is no such file; correct the name.")
@@ -212,25 +212,20 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         raise
     except Exception as error:
         raise RecordError(f"{place}: {reason_of(error)}") from error
-    right = _name(record, text)
+    right = record_name(record, text)
     if not edited and path.name != right:
         raise RecordError(
             f"{place}: the name does not fit the time and machine in the record; "
             f"rename it to {right}."
         )
-    stored = Filed(record, path.relative_to(data).as_posix(), edited)
-    return replace(stored, record=_with_events(stored, data))
-
-
-def _with_events(stored: Filed[Any], data: Path) -> Any:
-    """Return the record; add to a whole one its allocator events, or why they are missing."""
-    if not isinstance(stored.record, Record):
-        return stored.record
-    for content in read_attachments(stored, (events.NAME,), data).values():
+    stored: Filed[Any] = Filed(record, path.relative_to(data).as_posix(), edited)
+    patterns = (events.NAME,) if isinstance(record, Record) else ()
+    for content in read_attachments(stored, patterns, data).values():
         if isinstance(content, Missing):
-            return events.without_events(stored.record, content.reason)
-        return events.join_events(stored.record, content, f"{stored.file}, {events.NAME}")
-    return stored.record
+            return replace(stored, record=events.without_events(stored.record, content.reason))
+        place = f"{stored.file}, {events.NAME}"
+        return replace(stored, record=events.join_events(stored.record, content, place))
+    return stored
 
 
 def _place(path: Path, data: Path) -> str:
@@ -275,21 +270,16 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
     """Return a sentence for each file and folder that belongs to no record of the study."""
     sentences: list[str] = []
     for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
-        if why := _stray(path):
+        if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
+            continue
+        record = path.with_name(path.name + ENDING)
+        why = f"is no record, since its name does not end in {ENDING}; move it elsewhere."
+        if path.is_dir():
+            why = f"holds files of {record.name}, which is not there; "
+            why += "restore that, or delete the folder."
+        if not (path.is_dir() and os.path.lexists(record)):
             sentences.append(f"{_place(path, data)}: {why}")
     return tuple(sentences)
-
-
-def _stray(path: Path) -> str:
-    """Say why a path belongs to no record; empty for records, their folders and tables."""
-    record = path.with_name(path.name + ENDING)
-    if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
-        return ""
-    if not path.is_dir():
-        return f"is no record, since its name does not end in {ENDING}; move it elsewhere."
-    if os.path.lexists(record):
-        return ""
-    return f"holds files of {record.name}, which is not there; restore that, or delete the folder."
 
 
 def _visible(folder: Path) -> list[Path]:

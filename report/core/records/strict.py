@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import yaml
@@ -24,11 +25,14 @@ from report.core.errors import RecordError, shorten
 from report.core.records.files import read_file
 
 Kind = TypeVar("Kind")
+#: The path to a value: names of fields, and indexes such as ``[3]``.
+Steps: TypeAlias = tuple[str, ...]
 
 #: Exceptions of decoding a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
-#: Limit on YAML (characters), which is slow to parse.
+#: Limits on YAML: characters, and lists within lists.
 _LARGEST_YAML: Final = 2**18
+_DEEPEST_YAML: Final = 50
 #: Values of YAML that are not text: JSON's, with numbers of at most 64 bits.
 _LITERAL: Final = re.compile(
     r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
@@ -59,10 +63,10 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     if path.suffix == ".json":
         return converted(_plain_json(text, place, remedy), kind, place, remedy)
     try:
-        content, root = parse_yaml(text.decode("utf-8-sig"))
+        content, lines = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
         raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
-    return converted(content, kind, place, remedy, root)
+    return converted(content, kind, place, remedy, lines)
 
 
 def read_by_study(
@@ -169,85 +173,89 @@ def byte_at(error: UnicodeDecodeError) -> str:
 # ------------------------------------------------------------------------------------------ YAML
 
 
-class _Loader(yaml.BaseLoader):
-    """A loader without aliases and tags, which could expand without limit or run code."""
+def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
+    """Parse YAML; return its content, and the line of each value by the path to the value.
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        line = event.start_mark.line
-        if isinstance(event, yaml.AliasEvent):
-            raise _no_yaml(f"found the alias *{event.anchor}; write the value itself", line)
-        if tag := getattr(event, "tag", None):
-            raise _no_yaml(f"found the tag {tag}; write plain text or a number", line)
-        getattr(event, "value", "").encode()  # raises for a lone surrogate
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
-
-
-def parse_yaml(text: str) -> tuple[Any, yaml.Node | None]:
-    """Parse YAML; return its content and root node.  Raises ``SyntaxFaultError``."""
+    Raises ``SyntaxFaultError``.
+    """
     if len(text) > _LARGEST_YAML:
         raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
+    lines: dict[Steps, int] = {}
     try:
-        root = yaml.compose(text, _Loader)
-        return (None if root is None else _of_node(root)), root
+        events: Iterator[Any] = yaml.parse(text, yaml.CBaseLoader)
+        next(events)
+        if not isinstance(next(events), yaml.DocumentStartEvent):
+            return None, lines
+        content = _content(events, next(events), (), lines)
+        next(events)
+        if isinstance(second := next(events), yaml.DocumentStartEvent):
+            raise _no_yaml("found another document", _line(second))
+        return content, lines
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position)
+        line = text.encode()[: error.position].count(b"\n")
         raise _no_yaml(f"found the character U+{int(error.character):04X}", line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = error.problem or error.context or "cannot be read"
         raise _no_yaml(what, mark.line if mark else 0) from error
-    except RecursionError:
-        raise _no_yaml("found brackets nested without end") from None
-    except (ValueError, OverflowError) as error:
-        raise _no_yaml("found an escape that is no character") from error
 
 
 def _no_yaml(what: str, line: int = 0) -> SyntaxFaultError:
     return SyntaxFaultError(f"not valid YAML: {_plain(what)}", line + 1)
 
 
-def _of_node(node: yaml.Node) -> Any:
-    """Convert a node to plain Python objects; a repeated key is an error."""
-    if isinstance(node, yaml.SequenceNode):
-        return [_of_node(part) for part in node.value]
-    if isinstance(node, yaml.ScalarNode):
-        literal = node.style is None and (_LITERAL.fullmatch(node.value) or not node.value)
-        return json.loads(node.value or "null") if literal else node.value
+def _line(event: Any) -> int:
+    return int(event.start_mark.line)
+
+
+def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, int]) -> Any:
+    """Convert the value that begins with ``event`` to plain Python objects.
+
+    Refuses aliases and tags, which could expand without limit or run code, and repeated keys.
+    """
+    line = _line(event)
+    lines[path] = line + 1
+    if len(path) > _DEEPEST_YAML:
+        raise _no_yaml("found brackets nested without end", line)
+    if isinstance(event, yaml.AliasEvent):
+        raise _no_yaml(f"found the alias *{event.anchor}; write the value itself", line)
+    if event.tag:
+        raise _no_yaml(f"found the tag {event.tag}; write plain text or a number", line)
+    if isinstance(event, yaml.ScalarEvent):
+        literal = not event.style and (_LITERAL.fullmatch(event.value) or not event.value)
+        return json.loads(event.value or "null") if literal else event.value
+    if isinstance(event, yaml.SequenceStartEvent):
+        elements: list[Any] = []
+        while not isinstance(element := next(events), yaml.SequenceEndEvent):
+            elements.append(_content(events, element, (*path, f"[{len(elements)}]"), lines))
+        return elements
     mapping: dict[str, Any] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode) or not key.value:
-            raise _no_yaml("found a key that is no text", key.start_mark.line)
+    while not isinstance(key := next(events), yaml.MappingEndEvent):
+        if not isinstance(key, yaml.ScalarEvent) or not key.value:
+            raise _no_yaml("found a key that is no text", _line(key))
         if key.value in mapping:
-            raise _no_yaml(f"found the key {key.value} twice", key.start_mark.line)
-        mapping[key.value] = _of_node(value)
+            raise _no_yaml(f"found the key {key.value} twice", _line(key))
+        mapping[key.value] = _content(events, next(events), (*path, key.value), lines)
     return mapping
-
-
-def _line_of(node: yaml.Node, steps: Iterable[str]) -> int:
-    """Return the line (from 1) where the value at a path begins, or its last existing part."""
-    for step in steps:
-        index = step.strip("[]")
-        if isinstance(node, yaml.SequenceNode) and index.isdigit():
-            node = node.value[int(index)]
-        elif isinstance(node, yaml.MappingNode):
-            node = next((value for key, value in node.value if key.value == step), node)
-    return int(node.start_mark.line) + 1
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
 
 
 def converted(
-    content: Any, kind: type[Kind], place: str, remedy: str, root: yaml.Node | None = None
+    content: Any,
+    kind: type[Kind],
+    place: str,
+    remedy: str,
+    lines: Mapping[Steps, int] = MappingProxyType({}),
 ) -> Kind:
-    """Convert plain content to a ``kind``; raises ``RecordError``, with the line in ``root``."""
+    """Convert plain content to a ``kind``; raises ``RecordError``, with the line of the fault."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         steps, what = _fault(error, content, kind)
-        line = f"line {_line_of(root, steps)}: " if root else ""
+        known = [lines[path] for n in range(len(steps) + 1) if (path := (*steps[:n],)) in lines]
+        line = f"line {known[-1]}: " if known else ""
         where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
         where = where.removeprefix(".") or "the top level"
         raise RecordError(f"{place}: {line}{where}: {what}; {remedy}.") from error
