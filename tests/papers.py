@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 from pytest import approx
 
-from report.core.records.devices import read_devices
 from report.core.records.record import Record
-from report.core.records.reported import Reported, read_reported
+from report.core.records.reported import Reported, read_devices, read_reported
 from report.core.statistics.estimates import Estimate
 from report.engine import actions
 from report.engine.actions import StepTask

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.core.records.devices import Devices
+from report.core.records.reported import Devices
 from report.core.statistics.estimates import Estimate
 from report.core.system.spreadsheet import csv_of
 from report.core.text.escape import bibtex, latex, latex_source, markdown, math_text

@@ -18,7 +18,6 @@ from pytest import approx
 from report.commands.check import read_pins
 from report.core.errors import RecordError
 from report.core.records import OPERATORS
-from report.core.records.devices import Devices
 from report.core.records.network_operators import (
     NetworkOperators,
     Read,
@@ -26,6 +25,7 @@ from report.core.records.network_operators import (
     read_operators,
     write_operators,
 )
+from report.core.records.reported import Devices
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs

@@ -23,7 +23,7 @@ from report.core.missing import Missing
 from report.core.records.events import NAME as EVENTS
 from report.core.records.events import join_events, split_events
 from report.core.records.filed import encode, parse
-from report.core.records.files import read_bounded
+from report.core.records.files import TABLE, read_bounded, read_table
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.layers import ELEMENT_BYTES, DType
 from report.core.records.quantities import FIXED, QUANTITIES
@@ -39,7 +39,6 @@ from report.core.records.store import (
     survey,
     write_record,
 )
-from report.core.records.tables import TABLE, read_table
 from report.engine.gather import choose
 from report.evidence.runs import Run
 from report.studies import STUDIES

@@ -14,9 +14,9 @@ from operator import itemgetter
 import msgspec
 from pytest import approx
 
-from report.core.records.devices import Devices
 from report.core.records.layers import Convolution
 from report.core.records.record import Record
+from report.core.records.reported import Devices
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.studies.training_roofline import theory

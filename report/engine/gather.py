@@ -35,11 +35,10 @@ from report.core.records.choice import (
     read_editions,
     write_edition,
 )
-from report.core.records.devices import read_devices
-from report.core.records.files import PROJECT, shared
+from report.core.records.files import PROJECT, read_table, shared
 from report.core.records.network_operators import read_operators
 from report.core.records.record import ImportedRecord
-from report.core.records.reported import read_reported
+from report.core.records.reported import read_devices, read_reported
 from report.core.records.store import (
     EDITED,
     LARGEST_ATTACHED,
@@ -51,7 +50,6 @@ from report.core.records.store import (
     strays,
     survey,
 )
-from report.core.records.tables import read_table
 from report.engine.steps import ROOT
 from report.evidence.runs import labels
 from report.instruments import gates

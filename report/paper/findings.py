@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from report.core.missing import Missing
 from report.core.records.choice import Role, default_roles
-from report.core.records.devices import Devices
 from report.core.records.network_operators import NetworkOperators
-from report.core.records.reported import Reported
+from report.core.records.reported import Devices, Reported
 from report.core.records.store import Stored, StoredImport
 from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown

@@ -14,8 +14,7 @@ from experiments.audit.command import read_rows
 from experiments.audit.tables import TextTable, columns, read_cell, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
-from report.core.records.devices import read_devices
-from report.core.records.reported import Unreported, read_reported
+from report.core.records.reported import Unreported, read_devices, read_reported
 from report.theory.rounding import Rounded
 from report.theory.transformers import read_transformer
 from tests import tiny

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -170,7 +171,7 @@ def choices_of(
             choice = _without_contradictions(_of_machine(machines[key], named))
             roles = tuple(role for role, machine in final.items() if machine == key)
             choices.append(replace(choice, roles=roles))
-    return tuple(sorted(choices, key=_start_of_primary, reverse=True))
+    return tuple(sorted(choices, key=attrgetter("primary.record.started"), reverse=True))
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:
@@ -178,20 +179,12 @@ def _rank(run: Stored) -> tuple[bool, str, str]:
     return is_full(run), *start_and_file(run)
 
 
-def _start_of_primary(choice: Choice) -> str:
-    return choice.primary.record.started
-
-
-def _full_and_start(run: Stored) -> tuple[bool, str]:
-    return is_full(run), run.record.started
-
-
 def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
     """Assign roles without an edition: full runs first, then the newest.
 
     Without a CPU a GPU also plays the role ``cpu``, since sentences need a machine to describe.
     """
-    ranked = sorted(runs, key=_full_and_start, reverse=True)
+    ranked = sorted(runs, key=_rank, reverse=True)
     roles: dict[Role, Stored] = {}
     for device in ("cpu", "cuda"):
         candidates = (run for run in ranked if run.record.environment.device == device)
@@ -254,13 +247,9 @@ def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> C
             return Choice(tuple(chosen), left, by)
     reasons = {run.file: _why_unused(runs[-1], run) for run in newest}
     used = [run for run in newest if not reasons[run.file]]
-    used.sort(key=_attachment_count, reverse=True)
+    used.sort(key=lambda run: len(run.record.attachments), reverse=True)
     left = tuple((run, reasons[run.file]) for run in newest if reasons[run.file])
     return Choice(tuple(used), left)
-
-
-def _attachment_count(run: Stored) -> int:
-    return len(run.record.attachments)
 
 
 def _refuse_different(named: Sequence[Stored], by: str) -> None:

@@ -1,7 +1,8 @@
-"""Open and unpack files of the data directory; no other code opens them."""
+"""Open and unpack files of the data directory, and read CSV tables; no other code opens them."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
@@ -9,7 +10,9 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
+
+import msgspec
 
 from report.core.errors import RecordError
 
@@ -21,6 +24,11 @@ _COMPRESSION: Final = 6
 _GZIP: Final = b"\x1f\x8b"
 #: First bytes of a git-lfs pointer, whose file was not fetched.
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
+#: Suffix of the file names of tables.
+TABLE: Final = ".csv"
+_RESTORE: Final = "restore the file with git"
+
+Row = TypeVar("Row")
 
 
 def shared(name: str, data: Path) -> Path:
@@ -94,3 +102,25 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
     except (OSError, EOFError, zlib.error, ValueError) as error:
         why = str(error).rstrip(".")
         raise RecordError(f"{place}: cannot be unpacked ({why}); {remedy}.") from error
+
+
+def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:
+    """Read the rows of a table, typed by the fields of ``row``; empty without a file.
+
+    An empty cell has the default of its field.  Raises ``RecordError`` with the file and the line.
+    """
+    if not os.path.lexists(path):
+        return ()
+    place = f"data/{path.parent.name}/{path.name}"
+    try:
+        text = read_file(path, place, _RESTORE, path.parent.parent).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{place}: found bytes that are no text; {_RESTORE}.") from error
+    rows: list[Row] = []
+    for number, cells in enumerate(csv.DictReader(text.splitlines()), start=2):
+        filled = {name: cell for name, cell in cells.items() if cell}
+        try:
+            rows.append(msgspec.convert(filled, row, strict=False))
+        except msgspec.ValidationError as error:
+            raise RecordError(f"{place}: line {number}: {error}; {_RESTORE}.") from error
+    return tuple(rows)

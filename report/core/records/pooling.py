@@ -19,23 +19,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from report.core.records.quantities import FIXED
-from report.core.records.record import (
-    Case,
-    Ceiling,
-    Head,
-    Host,
-    Level,
-    Record,
-    Round,
-    Shard,
-    Status,
-)
+from report.core.records.record import Case, Ceiling, Head, Level, Record, Round, Shard, Status
 from report.core.records.store import Stored
 
-#: A case by its factors.
-CaseKey: TypeAlias = frozenset[tuple[str, Level]]
-#: Layers and deterministic quantities, by case and name: equal in every run of one measurement.
-DeterministicValues: TypeAlias = dict[tuple[CaseKey, str], Any]
+#: Layers and deterministic quantities, by the factors of a case and name: equal in every run of one
+#: measurement.
+DeterministicValues: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], str], Any]
 #: The option that makes a run a shard, as it stands in a record's command.
 OPTION: Final = "--shard"
 #: Fields of a host that identify a kind of machine, of which there may be several machines.
@@ -62,17 +51,13 @@ def why_not_pooled(one: Head, other: Head) -> str | None:
     if changed := _differing(one.protocol, other.protocol, one.protocol.__struct_fields__):
         return f"measured by another protocol ({', '.join(changed)})"
     changed = _differing(one.environment, other.environment, _CONDITIONS)
-    if _kind(one.environment.host) != _kind(other.environment.host):
+    if _differing(one.environment.host, other.environment.host, _KIND):
         changed.append("host")
     return f"measured with another {', '.join(changed)}" if changed else None
 
 
 def _differing(one: object, other: object, fields: Iterable[str]) -> list[str]:
-    return [name for name in fields if getattr(one, name) != getattr(other, name)]
-
-
-def _kind(host: Host | None) -> tuple[object, ...]:
-    return () if host is None else tuple(getattr(host, name) for name in _KIND)
+    return [name for name in fields if getattr(one, name, ()) != getattr(other, name, ())]
 
 
 def deterministic_values(record: Record) -> DeterministicValues:
@@ -80,20 +65,21 @@ def deterministic_values(record: Record) -> DeterministicValues:
 
     A quantity that varies within the run is left out, since it cannot contradict another run.
     """
-    layers: DeterministicValues = {}
-    values: defaultdict[tuple[CaseKey, str], set[float]] = defaultdict(set)
+    values: DeterministicValues = {}
     for case in record.cases:
         if case.status != "ok":
             continue
         key = frozenset(case.factors.items())
-        layers[key, "layers"] = case.layers
+        values[key, "layers"] = case.layers
+        samples: defaultdict[str, set[float]] = defaultdict(set)
         ok_rounds = (round_.series for round_ in case.rounds if round_.status == "ok")
         for series in (case.series, *ok_rounds):
-            for quantity, samples in series.items():
-                if quantity in FIXED:
-                    values[key, quantity].update(samples)
-    unique = {key: samples.pop() for key, samples in values.items() if len(samples) == 1}
-    return layers | unique
+            for quantity in filter(FIXED.__contains__, series):
+                samples[quantity].update(series[quantity])
+        values |= {
+            (key, name): unique.pop() for name, unique in samples.items() if len(unique) == 1
+        }
+    return values
 
 
 def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) -> str | None:
@@ -133,51 +119,42 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
     """
     records = tuple(records)
     runs: list[list[Stored]] = []
-    for stored in sorted(records, key=_start, reverse=True):
+    for stored in sorted(records, key=attrgetter("record.started"), reverse=True):
         for run in runs:
-            if _fits(run, stored):
+            if _is_missing_shard(run, stored):
                 run.append(stored)
                 break
         else:
             runs.append([stored])
-    places = {stored.file: place for place, stored in enumerate(records)}
-    joined: dict[int, Stored] = {}
-    for run in runs:
-        first, place = run[0], min(places[stored.file] for stored in run)
-        if first.record.shard:
-            parts = tuple(sorted(run, key=_number))
-            first = replace(parts[0], record=merged([part.record for part in parts]), parts=parts)
-        joined[place] = first
-    return tuple(joined[place] for place in sorted(joined))
+    runs.sort(key=lambda run: min(map(records.index, run)))
+    return tuple(_merged_run(run) if run[0].record.shard else run[0] for run in runs)
 
 
-def _start(stored: Stored) -> str:
-    return stored.record.started
+def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
+    """Tell whether a record is a missing shard of a run."""
+    one, other = run[0].record, stored.record
+    if one.shard is None or other.shard is None or why_not_pooled(one, other):
+        return False
+    same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
+    is_new = all(other.shard.number != _number(part) for part in run)
+    alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
+    return same_sweep and is_new and alike
+
+
+def _merged_run(run: Iterable[Stored]) -> Stored:
+    parts = tuple(sorted(run, key=_number))
+    return replace(parts[0], record=merged([part.record for part in parts]), parts=parts)
 
 
 def _number(part: Stored) -> int:
     return part.record.shard.number if part.record.shard else 0
 
 
-def _fits(run: Sequence[Stored], stored: Stored) -> bool:
-    """Tell whether a record is a missing shard of a run."""
-    one, other = run[0].record, stored.record
-    if one.shard is None or other.shard is None:
-        return False
-    same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
-    is_new = other.shard.number not in map(_number, run)
-    if not (same_sweep and is_new) or why_not_pooled(one, other):
-        return False
-    return [case.factors for case in one.cases] == [case.factors for case in other.cases]
-
-
 def missing_shards(run: Stored) -> tuple[int, ...]:
     """Return the numbers of the shards that a run lacks; empty for a run without shards."""
-    shards = [part.record.shard for part in run.parts if part.record.shard]
-    if not shards:
-        return ()
-    present = {shard.number for shard in shards}
-    return tuple(number for number in range(1, shards[0].of + 1) if number not in present)
+    present = {_number(part) for part in run.parts}
+    shard = run.parts[0].record.shard if run.parts else None
+    return tuple(n for n in range(1, shard.of + 1) if n not in present) if shard else ()
 
 
 # ------------------------------------------------------------------------------------- merging
@@ -186,10 +163,11 @@ def missing_shards(run: Stored) -> tuple[int, ...]:
 def merged(parts: Sequence[Record]) -> Record:
     """Merge shards with the same cases into one run, whose samples are in the shards' order."""
     first = parts[0]
-    missing = {k: v for p in reversed(parts) for k, v in p.environment.missing.items()}
-    attachments = {
-        attachment.name: attachment for part in reversed(parts) for attachment in part.attachments
-    }
+    missing: dict[str, str] = {}
+    attachments = {}
+    for part in reversed(parts):
+        missing |= part.environment.missing
+        attachments |= {attachment.name: attachment for attachment in part.attachments}
     return msgspec.structs.replace(
         first,
         started=min(part.started for part in parts),
@@ -213,33 +191,33 @@ def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _case(parts: Sequence[Record], index: int) -> Case:
     """Merge one case: the series of the shard that measured it, with the rounds of all shards."""
-    cases = [part.cases[index] for part in parts]
-    own = next((part.cases[index] for part in parts if measures_case(part.shard, index)), None)
-    if own is not None and own.status != "ok" and not own.rounds:
-        return own  # one run would not have timed it either
-    rounds = [
-        msgspec.structs.replace(round_, process=_process(part, round_))
-        for part in parts
-        for round_ in part.cases[index].rounds
-    ]
-    plain = msgspec.structs.replace(
-        own or cases[0],
-        layers=next((case.layers for case in cases if case.layers), ()),
-        rounds=tuple(sorted(rounds, key=attrgetter("process"))),
-    )
+    own = parts[0].cases[index]
+    rounds: list[Round] = []
+    layers = ()
+    for part in parts:
+        case = part.cases[index]
+        if measures_case(part.shard, index):
+            if case.status != "ok" and not case.rounds:
+                return case  # one run would not have timed it either
+            own = case
+        layers = layers or case.layers
+        rounds += [_renumbered(part, round_) for round_ in case.rounds]
+    rounds.sort(key=attrgetter("process"))
+    plain = msgspec.structs.replace(own, layers=layers, rounds=tuple(rounds))
     if not rounds:
         return plain
-    status, reason = outcome(plain.rounds)
+    status, reason = outcome(rounds)
     return msgspec.structs.replace(plain, status=status, reason=reason)
 
 
-def _process(part: Record, round_: Round) -> int:
+def _renumbered(part: Record, round_: Round) -> Round:
     """Number a process within the whole run; repeats of disturbed ones follow those planned."""
     planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
     repeat = round_.process - planned
     if repeat <= 0 or shard is None:
-        return round_.process
-    return planned + (repeat - 1) * shard.of + shard.number
+        return round_
+    process = planned + (repeat - 1) * shard.of + shard.number
+    return msgspec.structs.replace(round_, process=process)
 
 
 def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:

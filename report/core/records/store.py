@@ -23,9 +23,8 @@ from report.core.errors import RecordError, reason_of
 from report.core.missing import Missing
 from report.core.records import ENDING, IMPORTED, events
 from report.core.records.filed import OWN, REMEDY, Kind, encode, parse
-from report.core.records.files import read_file
+from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
-from report.core.records.tables import TABLE
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from report.core.records.devices import Devices
 from report.core.records.network_operators import NetworkOperators
+from report.core.records.reported import Devices
 from report.quantity.expression import Leaf, exact
 
 GROUP_NORM: Final = "native_group_norm"
