@@ -24,8 +24,7 @@ from report.commands import summary
 from report.commands.arguments import parse, request_of
 from report.commands.console import announcer, clear_line
 from report.core.errors import RidgepointError, UsageError
-from report.engine import pipeline
-from report.engine.plan import plan
+from report.engine.plan import build, plan
 
 #: Command → its module in report.commands, imported only then, and its function.
 _COMMANDS: Final = {
@@ -48,7 +47,7 @@ _PRINTING: Final = ("list", "dry_run", "check", "diff", "verify", "verify_agains
 def make(options: Namespace) -> int:
     """Build the papers, and print a summary and the failures; return the exit code."""
     request, start = request_of(options), time.monotonic()
-    done = pipeline.build(request, announcer(quiet=options.quiet, explain=options.explain))
+    done = build(request, announcer(quiet=options.quiet, explain=options.explain))
     clear_line()
     for failure in done.failed:
         print("error:", failure.sentence, file=sys.stderr)

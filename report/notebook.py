@@ -12,8 +12,8 @@ import pandas as pd
 
 from report.core.errors import RecordError
 from report.engine.plan import plan
-from report.engine.results import present_results
 from report.engine.steps import ROOT, BuildRequest
+from report.engine.writing import present_results
 from report.studies import find_study
 
 

@@ -19,8 +19,8 @@ from report.core.records.store import strays
 from report.core.records.strict import read_strictly
 from report.engine.gather import accept_records
 from report.engine.plan import plan
-from report.engine.results import PaperResults, present_results
 from report.engine.steps import BuildRequest, is_report, study_of
+from report.engine.writing import PaperResults, present_results
 from report.paper.pins import Pins, moves, pins_of
 
 #: The folder of the data directory with the pinned numbers of each study.

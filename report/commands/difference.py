@@ -24,9 +24,8 @@ from report.commands.console import announcer, say, shown, stage_for
 from report.core.errors import RecordError
 from report.core.text.format import NO_BREAK, Style, quantity_text
 from report.engine.cache import file_digest
-from report.engine.pipeline import build
 from report.engine.place import put_folder
-from report.engine.plan import BuildPlan
+from report.engine.plan import BuildPlan, build
 from report.engine.steps import Announce, BuildRequest, Failure
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from report.commands.arguments import TEMPLATE, request_of
 from report.commands.console import counted, shown
-from report.engine.pipeline import Summary
+from report.engine.plan import Summary
 from report.engine.steps import (
     ARTIFACTS,
     RECORDS,

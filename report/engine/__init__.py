@@ -1,6 +1,6 @@
 """The build engine: find the stale steps and run them.
 
 ``steps`` describes the steps and their dependencies, ``cache`` remembers the results of earlier
-builds, ``plan`` compares the two, ``pipeline`` is the build, ``run`` runs stale steps, ``actions``
-does their work, ``gather`` reads the data, and ``place`` puts finished papers into ``out/``.
+builds, ``plan`` compares the two and builds, ``run`` runs stale steps, ``actions`` does their work,
+``gather`` reads the data, and ``place`` puts finished papers into ``out/``.
 """

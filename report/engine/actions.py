@@ -18,27 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from figures.characters import visible, visible_in
 from report.core.errors import RecordError
 from report.core.records.files import read_file, shared
-from report.engine.steps import (
-    ARTIFACTS,
-    ATLAS,
-    CARD,
-    COVERAGE,
-    DETAILS,
-    DRAWINGS,
-    ENTRY,
-    FINDINGS,
-    LATEX,
-    OPENED,
-    ORIGIN,
-    PAGE,
-    RECORDS,
-    RECORDS_FOLDER,
-    SAMPLES,
-    TYPST,
-    WORD,
-    is_report,
-    paper_files,
-)
+from report.engine import steps
+from report.engine.steps import is_report, paper_files
 
 if TYPE_CHECKING:
     from report.core.records.store import Stored, StoredImport
@@ -74,7 +55,7 @@ class StepTask(NamedTuple):
 
     def artifacts(self, study: str = "") -> Path:
         """Return the folder of a study, by default the step's, for outputs that only steps read."""
-        return self.stage / ARTIFACTS / (study or self.study)
+        return self.stage / steps.ARTIFACTS / (study or self.study)
 
 
 def study(task: StepTask) -> tuple[str, ...]:
@@ -90,23 +71,25 @@ def study(task: StepTask) -> tuple[str, ...]:
     requested = tuple(filter(None, task.settings["use"].split(", ")))
     chosen, findings = compute_output(task.study, task.data, requested)
     folder = task.artifacts()
-    write_json(chosen.origin, folder / ORIGIN)
-    save(covered_cases(chosen.usable), folder / COVERAGE)
+    write_json(chosen.origin, folder / steps.ORIGIN)
+    save(covered_cases(chosen.usable), folder / steps.COVERAGE)
     drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
     if findings.shown_figure:
-        drawings[CARD] = findings.shown_figure.drawing.card
-    save(drawings, folder / DRAWINGS)
-    save(findings, folder / FINDINGS)
+        drawings[steps.CARD] = findings.shown_figure.drawing.card
+    save(drawings, folder / steps.DRAWINGS)
+    save(findings, folder / steps.FINDINGS)
     if not is_report(task.study):
-        write_json(atlas_of(task.study, task.data, chosen, findings), folder / ATLAS)
+        write_json(atlas_of(task.study, task.data, chosen, findings), folder / steps.ATLAS)
     value_details = details(findings.values.values(), chosen.inputs)
-    write_json({**value_details, "machines": machines(chosen.inputs.records)}, folder / DETAILS)
+    write_json(
+        {**value_details, "machines": machines(chosen.inputs.records)}, folder / steps.DETAILS
+    )
     attachments: Mapping[str, Sequence[str]] = {}
     if chosen.files:
-        _write_samples(chosen.files, folder / SAMPLES)
-        attachments = _copy_records(chosen.files, task.data, folder / RECORDS_FOLDER)
+        _write_samples(chosen.files, folder / steps.SAMPLES)
+        attachments = _copy_records(chosen.files, task.data, folder / steps.RECORDS_FOLDER)
     listing = [{**item, "files": attachments.get(item["file"], ())} for item in chosen.listing]
-    write_json(listing, folder / RECORDS)
+    write_json(listing, folder / steps.RECORDS)
     return chosen.notices
 
 
@@ -155,8 +138,8 @@ def figures(task: StepTask) -> None:
 
     folder, interactive = task.source / "figures", {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, drawing in load(task.artifacts() / DRAWINGS).items():
-        if name == CARD:
+    for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
+        if name == steps.CARD:
             (folder / f"{name}.svg").write_bytes(render_svg(drawing, f"{task.study}/fig-{name}"))
             continue
         rendered = render(drawing, f"{task.study}/fig-{name}")
@@ -170,7 +153,7 @@ def figures(task: StepTask) -> None:
         if rendered.series:
             series = [asdict(part) for part in rendered.series]
             interactive[name] |= {"series": series, "svg": rendered.svg.decode()}
-    write_json(interactive, task.artifacts() / OPENED)
+    write_json(interactive, task.artifacts() / steps.OPENED)
 
 
 def document(task: StepTask) -> tuple[str, ...]:
@@ -191,11 +174,11 @@ def document(task: StepTask) -> tuple[str, ...]:
     (task.stage / "values").mkdir()
     shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
     paper = read_source(task.source, task.study)
-    outputs = {PAGE: page_format(paper, _publication(task, written))}
+    outputs = {steps.PAGE: page_format(paper, _publication(task, written))}
     if "print" in formats:
-        outputs |= {LATEX: latex_format(paper), TYPST: typst_format(paper)}
+        outputs |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
     if "word" in formats:
-        outputs[WORD] = docx_format()
+        outputs[steps.WORD] = docx_format()
     plain_texts, stand_ins = (written["title"], written["abstract"]), dict(_stand_ins(findings))
     texts, plain = convert(paper, [*outputs.values()], plain_texts, stand_ins)
     for file, output in outputs.items():
@@ -203,7 +186,7 @@ def document(task: StepTask) -> tuple[str, ...]:
     fields = ("title", "abstract", "devices", "measured", "question", "figure")
     entry = {field: written[field] for field in fields} | {"takeaway": _takeaway(written)}
     entry["imported"] = [attribution["line"] for attribution in written["imported"]]
-    write_json({**entry, **in_plain_words(*plain)}, folder / ENTRY)
+    write_json({**entry, **in_plain_words(*plain)}, folder / steps.ENTRY)
     return tuple(written["unsupported"])
 
 
@@ -223,9 +206,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     from report.render.source import in_style, read_source
 
     study, folder, style = task.study, task.source, task.settings["style"]
-    origin = _read(task.artifacts() / ORIGIN)
-    computed = load(task.artifacts() / FINDINGS)
-    coverage = load(task.artifacts() / COVERAGE)
+    origin = _read(task.artifacts() / steps.ORIGIN)
+    computed = load(task.artifacts() / steps.FINDINGS)
+    coverage = load(task.artifacts() / steps.COVERAGE)
     manuscript = render_room(study, task.data, task.papers, computed, origin, coverage)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
@@ -288,8 +271,10 @@ def editions(task: StepTask) -> None:
     from report.render.source import read_source
 
     folder, paper = task.artifacts(), read_source(task.source, task.study)
-    if (folder / LATEX).exists():
-        write_latex(paper, task.stage / "tex" / task.study, (folder / LATEX).read_text("utf-8"))
+    if (folder / steps.LATEX).exists():
+        write_latex(
+            paper, task.stage / "tex" / task.study, (folder / steps.LATEX).read_text("utf-8")
+        )
     if "page" in task.settings["formats"].split():
         _write_page(task, paper)
 
@@ -306,7 +291,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         # A report prints its own commands.
         records=0 if is_report(task.study) else len(values["records"]),
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
-        samples=SAMPLES if values["records"] else None,
+        samples=steps.SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
         key_figure=values["figure"][2] if values["figure"] else "",
     )
@@ -328,19 +313,19 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
     shutil.copytree(task.source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
     shutil.copyfile(task.source / values, page / values)
-    if (folder / SAMPLES).exists():
-        shutil.copyfile(folder / SAMPLES, page / SAMPLES)
-        shutil.copytree(folder / RECORDS_FOLDER, page / RECORDS_FOLDER)
-    details = _read(folder / DETAILS)
+    if (folder / steps.SAMPLES).exists():
+        shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)
+        shutil.copytree(folder / steps.RECORDS_FOLDER, page / steps.RECORDS_FOLDER)
+    details = _read(folder / steps.DETAILS)
     page_details = {key: details[key] for key in ("values", "series", "records")}
     scripts = {"details": script_of("details", page_details)}
-    for name, figure in _read(folder / OPENED).items():
+    for name, figure in _read(folder / steps.OPENED).items():
         scripts[f"figures/{name}"] = script_of("figure", figure)
     (page / "figures").mkdir(exist_ok=True)
     for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
     publication = _publication(task, _read(task.source / values))
-    write_page(paper, page, publication, (folder / PAGE).read_text("utf-8"))
+    write_page(paper, page, publication, (folder / steps.PAGE).read_text("utf-8"))
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
@@ -359,7 +344,7 @@ def pdf(task: StepTask) -> tuple[str, ...]:
     elif task.settings["engine"] == "quarto":
         content, notes = render_paper(paper, task.settings["to"])
     else:
-        content = render_typst(paper, (task.artifacts() / TYPST).read_text("utf-8"))
+        content = render_typst(paper, (task.artifacts() / steps.TYPST).read_text("utf-8"))
     for name in paper_files(task.study):
         (task.stage / name).parent.mkdir(parents=True, exist_ok=True)
         (task.stage / name).write_bytes(content)
@@ -375,7 +360,7 @@ def docx(task: StepTask) -> None:
 
     target = task.stage / "docx" / f"{task.study}.docx"
     target.parent.mkdir()
-    text = (task.artifacts() / WORD).read_text("utf-8")
+    text = (task.artifacts() / steps.WORD).read_text("utf-8")
     target.write_bytes(render_docx(read_source(task.source, task.study), text))
 
 
@@ -384,7 +369,7 @@ def quarto(task: StepTask) -> None:
     from report.render.quarto import write_project
 
     sources = {study: task.stage / "qmd" / study for study in task.settings["studies"].split()}
-    entries = {study: _read(task.artifacts(study) / ENTRY) for study in sources}
+    entries = {study: _read(task.artifacts(study) / steps.ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
 
@@ -418,10 +403,10 @@ def _listed(task: StepTask, study: str) -> SitePaper:
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
-        entry=_read(folder / ENTRY),
+        entry=_read(folder / steps.ENTRY),
         values=_read(task.stage / "values" / f"{study}.json"),
-        records=_read(folder / RECORDS),
-        machines=_read(folder / DETAILS)["machines"],
+        records=_read(folder / steps.RECORDS),
+        machines=_read(folder / steps.DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
         pdf=study in task.settings["papers"].split(),
         reported=source.exists(),
@@ -431,7 +416,7 @@ def _listed(task: StepTask, study: str) -> SitePaper:
 
 def _atlas(task: StepTask, study: str) -> Mapping[str, Any]:
     """Read the atlas of a paper; empty for a replication report, which has a map of its own."""
-    path = task.artifacts(study) / ATLAS
+    path = task.artifacts(study) / steps.ATLAS
     return cast(Mapping[str, Any], _read(path)) if path.exists() else {}
 
 

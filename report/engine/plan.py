@@ -1,4 +1,4 @@
-"""The plan of a build: which steps are stale, and why.
+"""The plan of a build: which steps are stale, and why; and the build, which runs them.
 
 Every build imports this module, also one with nothing to do.  So it imports little and has named
 tuples: importing ``dataclasses`` takes as long as comparing all files.
@@ -7,21 +7,32 @@ tuples: importing ``dataclasses`` takes as long as comparing all files.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from report.core.errors import RenderError
 from report.core.records import OPERATORS, SHARED
-from report.engine.cache import Index, StepEntry, installed, read_manifest
+from report.engine.cache import (
+    SCRATCH,
+    Index,
+    StepEntry,
+    installed,
+    read_manifest,
+    write_site_digests,
+)
 from report.engine.steps import (
     READ,
     REPORT,
     ROOT,
     SITE,
+    Announce,
     BuildRequest,
     BuildStep,
     Engine,
+    Failure,
     is_report,
     make_step,
     paper_files,
@@ -329,3 +340,50 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
 
 def _words(value: str | None) -> str:
     return ", ".join((value or "none").replace(",", "").split())
+
+
+# ---------------------------------------------------------------------------------------- build
+
+
+class Summary(NamedTuple):
+    """The result of a build: ``stale`` steps with their reasons, and ``notices`` for the user.
+
+    ``engine_note`` describes the engine of the PDFs, ``replaced`` lists the folders and files of
+    each study that were written.
+    """
+
+    request: BuildRequest
+    stale: Mapping[str, str]
+    notices: tuple[str, ...]
+    engine_note: str
+    replaced: Mapping[str, Sequence[Path]] = MappingProxyType({})
+    failed: tuple[Failure, ...] = ()
+
+
+def build(request: BuildRequest, announce: Announce) -> Summary:
+    """Run the stale steps of ``request``.
+
+    Raises ``RidgepointError`` only for problems that stop every study, such as a missing engine or
+    a folder that cannot be written; the summary lists the studies that failed.
+    """
+    current = plan(request)
+    stale = current.stale()
+    replaced: dict[str, Sequence[Path]] = {}
+    failed: list[Failure] = []
+    if stale or any(name.startswith(SCRATCH) for name in os.listdir(request.out)):
+        from report.engine.place import only_build
+        from report.engine.run import run
+
+        with only_build(request.out, announce):
+            # Another build may have run some of the steps meanwhile.
+            current = plan(request)
+            if stale := current.stale():
+                replaced, failed = run(current, stale, announce)
+                write_site_digests(current.built, str(request.out))
+    current.index.save()
+    rooms = {*request.studies, SITE} - {failure.study for failure in failed}
+    notices: dict[str, None] = {}
+    for id, entry in current.built.items():
+        if id.partition("/")[0] in rooms:
+            notices |= dict.fromkeys(entry.notices)
+    return Summary(request, stale, (*notices,), current.engine_note, replaced, tuple(failed))

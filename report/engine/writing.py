@@ -1,19 +1,26 @@
-"""Write the document of a paper or of its replication report."""
+"""Write the document of a paper or of its report; read or compute its present results."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from report.core.records.coverage import Measured
+from report.core.records.coverage import Measured, covered_cases
 from report.core.records.files import PROJECT
-from report.engine.steps import ROOT, is_report, study_of
+from report.core.records.frames import read_samples, sample_frame
+from report.engine import actions, steps
+from report.engine.steps import ROOT, BuildRequest, is_report, study_of
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.render.shell import read_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The template of all reports.
 TEMPLATE: Final = ROOT / "templates" / "shared" / "replication.qmd.j2"
@@ -55,3 +62,47 @@ def _title(template: Path) -> str:
     match = _TITLE.search(template.read_text("utf-8")) if template.is_file() else None
     title = match[1].strip("\"' ") if match else ""
     return "" if "{" in title else title
+
+
+class PaperResults(NamedTuple):
+    """The results of a paper for the present data.
+
+    ``content`` has the fields of ``out/values/<study>.json``, ``records`` describes every record of
+    the study, used or not, and ``source`` tells a reader where the results were read.
+    """
+
+    findings: Findings
+    content: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    source: str
+    samples: Callable[[], pd.DataFrame]
+
+
+def present_results(study: str, request: BuildRequest, stale: Collection[str]) -> PaperResults:
+    """Read the results of ``study`` from ``out/``; compute them if their steps are ``stale``.
+
+    Writes nothing.  Raises ``RidgepointError`` for a study that cannot be computed.
+    """
+    if f"{study}/study" in stale or f"{study}/document" in stale:
+        from report.engine.replicate import compute_output
+
+        chosen, findings = compute_output(study, request.data, request.use.get(study, ()))
+        origin = chosen.origin if is_report(study) else {}
+        coverage = covered_cases(chosen.usable)
+        manuscript = render_room(study, request.data, request.papers, findings, origin, coverage)
+        content = manuscript.findings.as_json(study, chosen.inputs.files)
+        return PaperResults(
+            findings,
+            {**content, **chosen.origin, "unsupported": manuscript.unsupported},
+            chosen.listing,
+            f"computed from {request.data}",
+            partial(sample_frame, chosen.files),
+        )
+    folder = request.out / steps.ARTIFACTS / study
+    return PaperResults(
+        actions.load(folder / steps.FINDINGS),
+        json.loads((request.out / "values" / f"{study}.json").read_text("utf-8")),
+        json.loads((folder / steps.RECORDS).read_text("utf-8")),
+        f"as built in {request.out}",
+        partial(read_samples, folder / steps.SAMPLES),
+    )

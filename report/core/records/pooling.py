@@ -18,8 +18,19 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from report.core.records.layers import Layer
 from report.core.records.quantities import FIXED
-from report.core.records.record import Case, Ceiling, Head, Level, Record, Round, Shard, Status
+from report.core.records.record import (
+    Attachment,
+    Case,
+    Ceiling,
+    Head,
+    Level,
+    Record,
+    Round,
+    Shard,
+    Status,
+)
 from report.core.records.store import Stored
 
 #: Layers and deterministic quantities, by the factors of a case and name: equal in every run of one
@@ -164,7 +175,7 @@ def merged(parts: Sequence[Record]) -> Record:
     """Merge shards with the same cases into one run, whose samples are in the shards' order."""
     first = parts[0]
     missing: dict[str, str] = {}
-    attachments = {}
+    attachments: dict[str, Attachment] = {}
     for part in reversed(parts):
         missing |= part.environment.missing
         attachments |= {attachment.name: attachment for attachment in part.attachments}
@@ -193,7 +204,7 @@ def _case(parts: Sequence[Record], index: int) -> Case:
     """Merge one case: the series of the shard that measured it, with the rounds of all shards."""
     own = parts[0].cases[index]
     rounds: list[Round] = []
-    layers = ()
+    layers: tuple[Layer, ...] = ()
     for part in parts:
         case = part.cases[index]
         if measures_case(part.shard, index):
