@@ -157,7 +157,7 @@ def test_a_build_under_nohup_outlives_its_terminal(project: Path) -> None:
 _PROGRAM = """
 from pathlib import Path
 from report.core.system.programs import run
-from report.core.system.processes import leave_on_signals
+from report.core.system.programs import leave_on_signals
 with leave_on_signals(list):
     run(["sh", "-c", "(sleep 600 &); sleep 600"], Path("/"), 600)
 """

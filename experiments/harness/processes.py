@@ -23,7 +23,7 @@ from experiments.machine.code import ROOT
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Moment, Policy
-from report.core.system.processes import managed_process
+from report.core.system.programs import managed_process
 
 #: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]

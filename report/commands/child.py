@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from report.core.system.processes import managed_process
+from report.core.system.programs import managed_process
 from report.engine.steps import BuildRequest, is_report, study_of
 
 

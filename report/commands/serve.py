@@ -25,7 +25,7 @@ from report.commands.arguments import PORT, request_of
 from report.commands.child import run_build
 from report.commands.console import say
 from report.core.errors import OutputError, RidgepointError
-from report.core.system.processes import leave_on_signals
+from report.core.system.programs import leave_on_signals
 from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.steps import ROOT
 

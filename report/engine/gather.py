@@ -10,7 +10,7 @@ An empty paper must not replace a full one.  So a bad record is an error if ``ed
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError, reason_of
+from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError
 from report.core.missing import Missing
-from report.core.records import ENDING, IMPORTED, OPERATORS
+from report.core.records import IMPORTED, OPERATORS
 from report.core.records.choice import (
     EDITIONS,
     ROLES,
@@ -75,7 +75,6 @@ _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 #: The byline of a paper of other records; authors answer for the records of their edition alone.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
 _Item = TypeVar("_Item", bound=Filed[Any])
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -154,22 +153,19 @@ def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
         return {named: error}
     if not place.endswith(" more"):
         return {}  # an error in code, or a file that all records share
-
-    def compute_alone(run: Stored) -> Findings:
-        return compute(study, replace(inputs, records=(run,), imported=()))
-
-    def compute_import(record: StoredImport) -> Findings:
-        return compute(study, replace(inputs, records=(), imported=(record,)))
-
-    runs: list[Stored] = []
+    inputs_of: dict[str, Inputs] = {}
     for stored in inputs.records:
-        runs += [replace(run, others=()) for run in stored.runs]
-    good, bad = _apply_or_refuse(runs, compute_alone)
-    good_imports, bad_imports = _apply_or_refuse(inputs.imported, compute_import)
-    if not (good or good_imports):
-        return {}
-    reasons = bad | bad_imports
-    return {file: reason.replace(_FIX_CODE, _FIX_DATA) for file, reason in reasons.items()}
+        for run in stored.runs:
+            inputs_of[run.file] = replace(inputs, records=(replace(run, others=()),), imported=())
+    for item in inputs.imported:
+        inputs_of[item.file] = replace(inputs, records=(), imported=(item,))
+    reasons: dict[str, str] = {}
+    for file, alone in inputs_of.items():
+        try:
+            compute(study, alone)
+        except RidgepointError as failure:
+            reasons[file] = str(failure).replace(_FIX_CODE, _FIX_DATA)
+    return reasons if len(reasons) < len(inputs_of) else {}
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
@@ -315,35 +311,22 @@ def _read_attachments(
     study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
 ) -> tuple[_Attachments, dict[str, str]]:
     """Read the attachments of imported and primary records; return the reasons of bad ones too."""
-    patterns = attachments_of(study)
-    bytes_left = _LARGEST_ATTACHED
-
-    def read(item: Filed[Any]) -> dict[str, bytes | Missing]:
-        nonlocal bytes_left
-        files = read_attachments(item, patterns, data, min(bytes_left, LARGEST_ATTACHED))
-        bytes_left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
-        return files
-
     owners: list[Filed[Any]] = []
     for choice in choices:
         owners += choice.primary.shards
-    return _apply_or_refuse([*owners, *imported], read)
-
-
-def _apply_or_refuse(
-    items: Iterable[_Item], function: Callable[[_Item], _Result]
-) -> tuple[dict[str, _Result], dict[str, str]]:
-    """Apply ``function`` to each record; return the results, and the reasons of those that fail."""
-    results: dict[str, _Result] = {}
+    attachments: _Attachments = {}
     bad: dict[str, str] = {}
-    for item in items:
+    bytes_left = _LARGEST_ATTACHED
+    for item in (*owners, *imported):
+        most = min(bytes_left, LARGEST_ATTACHED)
         try:
-            results[item.file] = function(item)
-        except Exception as error:
-            reason, record = reason_of(error), item.file.removesuffix(ENDING)
-            is_named = record in reason.partition(": ")[0]
-            bad[item.file] = reason if is_named else f"data/{item.file}: {reason}"
-    return results, bad
+            files = read_attachments(item, attachments_of(study), data, most)
+        except RecordError as error:
+            bad[item.file] = str(error)
+            continue
+        attachments[item.file] = files
+        bytes_left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
+    return attachments, bad
 
 
 def _inputs(

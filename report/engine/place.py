@@ -14,7 +14,7 @@ from typing import Final
 
 from report.core.errors import in_the_way, unwritable
 from report.core.system.exchange import install, keep_others
-from report.core.system.processes import leave_on_signals, remove
+from report.core.system.programs import leave_on_signals, remove
 from report.engine.cache import MANIFEST, SCRATCH, StepEntry, read_manifest, write_manifest
 from report.engine.steps import ARTIFACTS, Announce
 

@@ -339,17 +339,17 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
             sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
         )
 
-    def rounds_under(self, policy: Policy) -> tuple[Round, ...]:
+    def rounds_under(self, policy: Policy) -> list[Round]:
         """Return the rounds under ``policy`` that are ok, or under the only policy measured.
 
         Disturbed rounds are left out unless too few others remain: none, or fewer than bound a
         median where all together are enough.  Intervals are then as wide as the noise was.
         """
-        ok = tuple(round_ for round_ in self.rounds if round_.status == "ok")
-        rounds = tuple(round_ for round_ in ok if round_.policy == policy)
+        ok = [round_ for round_ in self.rounds if round_.status == "ok"]
+        rounds = [round_ for round_ in ok if round_.policy == policy]
         if not rounds and len({round_.policy for round_ in ok}) == 1:
             rounds = ok
-        quiet = tuple(round_ for round_ in rounds if round_.disturbance is None)
+        quiet = [round_ for round_ in rounds if round_.disturbance is None]
         return rounds if not quiet or len(quiet) < FEWEST_PROCESSES <= len(rounds) else quiet
 
 
