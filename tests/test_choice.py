@@ -19,7 +19,6 @@ from report.core.records.choice import (
     use_in_build,
     write_edition,
 )
-from report.core.records.filed import encode
 from report.core.records.pooling import (
     deterministic_values,
     first_contradiction,
@@ -409,14 +408,6 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     assert judgement.words.startswith(
         "not used, not the same measurement: other layers ran for batch 1, "
     )
-
-
-def test_what_is_told_of_a_record_needs_no_other_machine(tmp_path: Path) -> None:
-    damaged = encode(timed(environment=factory.environment("other-1t")))
-    damaged = damaged.replace(b'"time": [', b'"time": [-5,', 1)
-    data = factory.data_folder(tmp_path, timed())
-    (data / STUDY / record_name(timed(), damaged)).write_bytes(damaged)
-    assert judge(STUDY, f"{STUDY}/{record_name(timed())}", data).used
 
 
 # ------------------------------------------------------------------------------------------- gates

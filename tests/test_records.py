@@ -446,7 +446,7 @@ def test_strays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "hidden" not in said
 
 
-def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path: Path) -> None:
+def test_a_field_that_stands_twice_is_refused() -> None:
     """Of two fields a decoder keeps the last, and the hash of an edited name may be right."""
     text = encode(RECORD).decode()
     for old, new, said in (
@@ -462,11 +462,6 @@ def test_a_field_that_stands_twice_and_a_pointer_of_git_lfs_are_refused(tmp_path
             continue
         with pytest.raises(RecordError, match=f"found the field {said}"):
             parse(twice, PLACE)
-    path = tmp_path / "conv_scaling" / f"20261101T100000Z-a-{'0' * 8}.json"
-    path.parent.mkdir()
-    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
-    with pytest.raises(RecordError, match=r"pointer of git-lfs, not the file; .*git lfs pull"):
-        read_record(path, tmp_path)
 
 
 # --------------------------------------------------------------------------------------- as a frame

@@ -278,13 +278,6 @@ def test_what_is_no_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert word in assert_sentence(caught.value, "data/x.json: ")
 
 
-def test_in_what_people_write_no_field_stands_twice(tmp_path: Path) -> None:
-    path = tmp_path / "conv_scaling.json"
-    path.write_bytes(REPORTED.replace(b'"source"', rb'"\u0073ource": "x", "source"', 1))
-    with pytest.raises(RecordError, match="found the field source twice in one object"):
-        read_reported(path)
-
-
 YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
     ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),

@@ -41,7 +41,6 @@ from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_devices, read_reported
 from report.core.records.store import (
     EDITED,
-    LARGEST_ATTACHED,
     Filed,
     Stored,
     StoredImport,
@@ -59,8 +58,6 @@ from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
-#: Limit for all attachments of a paper together (B).
-_LARGEST_ATTACHED: Final = 4 * LARGEST_ATTACHED
 _NO_EDITION: Final = Edition({})
 _REPORT: Final = ROOT / "report"
 #: The remedy for a study that fails, and for one that fails with this record only.
@@ -316,16 +313,11 @@ def _read_attachments(
         owners += choice.primary.shards
     attachments: _Attachments = {}
     bad: dict[str, str] = {}
-    bytes_left = _LARGEST_ATTACHED
     for item in (*owners, *imported):
-        most = min(bytes_left, LARGEST_ATTACHED)
         try:
-            files = read_attachments(item, attachments_of(study), data, most)
+            attachments[item.file] = read_attachments(item, attachments_of(study), data)
         except RecordError as error:
             bad[item.file] = str(error)
-            continue
-        attachments[item.file] = files
-        bytes_left -= sum(len(content) for content in files.values() if isinstance(content, bytes))
     return attachments, bad
 
 

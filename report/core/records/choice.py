@@ -29,7 +29,7 @@ from report.core.records.pooling import (
     why_not_pooled,
 )
 from report.core.records.store import Stored, start_and_file
-from report.core.records.strict import read_by_study, refuse_first
+from report.core.records.strict import read_strictly, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
 Role: TypeAlias = Literal["cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "gpu"]
@@ -77,14 +77,18 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
 
     Raises ``RecordError`` for a file in another form, or for a name outside ``studies``, if given.
     """
-    editions = read_by_study(data / EDITIONS, Edition, _REMEDY, data, studies)
-    faults = (
-        f"{study}.roles: cpu is missing"
-        for study, edition in editions.items()
-        if "cpu" not in edition.roles
-    )
-    remedy = "give this role to the machine that sentences describe"
-    refuse_first(faults, data / EDITIONS, remedy)
+    path = data / EDITIONS
+    if not path.exists():
+        return {}
+    file: Any = dict[str, Edition] | None
+    editions: dict[str, Edition] = read_strictly(path, file, _REMEDY, data) or {}
+    for study, edition in editions.items():
+        if studies is not None and study not in studies:
+            remedy = f"the studies are {', '.join(studies)}"
+            refuse_first([f"{study}: found a name that is no study"], path, remedy)
+        if "cpu" not in edition.roles:
+            remedy = "give this role to the machine that sentences describe"
+            refuse_first([f"{study}.roles: cpu is missing"], path, remedy)
     return editions
 
 

@@ -22,8 +22,6 @@ LARGEST_UNPACKED: Final = 2**28
 #: The highest level takes three times as long and makes files 5 % smaller.
 _COMPRESSION: Final = 6
 _GZIP: Final = b"\x1f\x8b"
-#: First bytes of a git-lfs pointer, whose file was not fetched.
-_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 #: Suffix of the file names of tables.
 TABLE: Final = ".csv"
 _RESTORE: Final = "restore the file with git"
@@ -56,13 +54,10 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
                 f"{place}: is a link that leads out of the data directory; put the file itself in "
                 "its place."
             )
-        content = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RecordError(f"{place}: cannot be read ({reason}); {remedy}.") from error
-    if content.startswith(_POINTER):
-        raise RecordError(f"{place}: is a pointer of git-lfs, not the file; fetch: git lfs pull.")
-    return content
 
 
 def gzipped(text: bytes) -> bytes:

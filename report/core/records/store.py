@@ -159,14 +159,14 @@ def attachments_folder(path: Path) -> Path:
 
 
 def read_attachments(
-    stored: Filed[Any], patterns: Iterable[str], data: Path, most: int = LARGEST_ATTACHED
+    stored: Filed[Any], patterns: Iterable[str], data: Path
 ) -> dict[str, bytes | Missing]:
     """Read the attachments of a record whose names match one of ``patterns``, by name.
 
     An absent file is ``Missing``.  Raises ``RecordError`` for a file that cannot be read or does
-    not have the recorded SHA-256, and for more than ``most`` bytes in all.
+    not have the recorded SHA-256, and for more than ``LARGEST_ATTACHED`` bytes in all.
     """
-    wanted = tuple(patterns)
+    wanted, most = tuple(patterns), LARGEST_ATTACHED
     contents: dict[str, bytes | Missing] = {}
     for item in stored.record.attachments:
         if not any(fnmatchcase(item.name, pattern) for pattern in wanted):

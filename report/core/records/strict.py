@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -67,23 +68,6 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     except (UnicodeDecodeError, SyntaxFaultError) as error:
         raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
     return converted(content, kind, place, remedy, lines)
-
-
-def read_by_study(
-    path: Path, kind: type[Kind], remedy: str, data: Path, studies: Collection[str] | None = None
-) -> dict[str, Kind]:
-    """Read a YAML file that maps studies to ``kind``; empty without a file or content.
-
-    Raises ``RecordError`` as ``read_strictly`` does, and for a name outside ``studies``, if given.
-    """
-    if not path.exists():
-        return {}
-    file: Any = dict[str, kind] | None  # type: ignore[valid-type]
-    content: dict[str, Kind] = read_strictly(path, file, remedy, data) or {}
-    if studies is not None:
-        unknown = (f"{n}: found a name that is no study" for n in content if n not in studies)
-        refuse_first(unknown, path, f"the studies are {', '.join(studies)}")
-    return content
 
 
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
@@ -152,12 +136,7 @@ def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
 
 def repeated(names: Iterable[str]) -> str | None:
     """Return the first name that appears twice, or None."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def place_of(path: Path) -> str:
