@@ -20,9 +20,7 @@ from hypothesis import strategies as st
 import build
 from report.core.errors import RecordError
 from report.core.missing import Missing
-from report.core.records.events import NAME as EVENTS
-from report.core.records.events import join_events, split_events
-from report.core.records.filed import encode, parse
+from report.core.records.filed import EVENTS, encode, join_events, parse, split_events
 from report.core.records.files import TABLE, read_bounded, read_table
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.layers import ELEMENT_BYTES, DType

@@ -15,7 +15,7 @@ from experiments.audit.quantities import FORMULAS, PRECISIONS, Change
 from experiments.audit.tables import Cell
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
-from report.core.records.devices import DataSheet, read_devices
+from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Interval, Rounded
 from report.theory.transformers import read_transformer
 

@@ -27,8 +27,7 @@ from experiments.harness.study import CaseFile, Experiment, Session
 from experiments.machine import code, environment, processor, quiet, runtime
 from experiments.machine.text import factors_text, flatten
 from report.core.errors import MeasurementError, RidgepointError
-from report.core.records import events
-from report.core.records.filed import encode, parse
+from report.core.records.filed import EVENTS, EVENTS_MEANING, encode, parse, split_events
 from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
 from report.core.records.record import (
     SCHEMA_VERSION,
@@ -234,12 +233,12 @@ def _write_record(
         if measured.reason is not None:
             missing[f"ceilings.{moment}"] = measured.reason
     missing |= {**counting.missing(study, journal, uncounted), **journal.unfiled}
-    cases, event_file = events.split_events(
+    cases, event_file = split_events(
         assemble_case(study, journal, index) for index in range(len(header.cases))
     )
     files = [*sorted(journal.files.values(), key=lambda file: file.name), *counting.files(journal)]
     if event_file:
-        files.append(CaseFile(events.NAME, events.MEANING, event_file))
+        files.append(CaseFile(EVENTS, EVENTS_MEANING, event_file))
     attachments = (
         Attachment(name=file.name, sha256=digest(file.content), meaning=file.meaning)
         for file in files

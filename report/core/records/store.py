@@ -21,8 +21,17 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.core.errors import RecordError, reason_of
 from report.core.missing import Missing
-from report.core.records import ENDING, IMPORTED, events
-from report.core.records.filed import OWN, REMEDY, Kind, encode, parse
+from report.core.records import ENDING, IMPORTED
+from report.core.records.filed import (
+    EVENTS,
+    OWN,
+    REMEDY,
+    Kind,
+    encode,
+    join_events,
+    parse,
+    without_events,
+)
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
@@ -218,12 +227,12 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
             f"rename it to {right}."
         )
     stored: Filed[Any] = Filed(record, path.relative_to(data).as_posix(), edited)
-    patterns = (events.NAME,) if isinstance(record, Record) else ()
+    patterns = (EVENTS,) if isinstance(record, Record) else ()
     for content in read_attachments(stored, patterns, data).values():
         if isinstance(content, Missing):
-            return replace(stored, record=events.without_events(stored.record, content.reason))
-        place = f"{stored.file}, {events.NAME}"
-        return replace(stored, record=events.join_events(stored.record, content, place))
+            return replace(stored, record=without_events(stored.record, content.reason))
+        place = f"{stored.file}, {EVENTS}"
+        return replace(stored, record=join_events(stored.record, content, place))
     return stored
 
 
