@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from report.core.errors import unwritable
-from report.engine.place import only_build, stage_in
 from report.engine.steps import Announce
 
 
@@ -19,6 +18,8 @@ def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
 
     Raises ``OutputError`` where a file cannot be written.
     """
+    from report.engine.place import only_build, stage_in  # slow to import
+
     with only_build(out, announce), stage_in(out) as stage:
         try:
             yield stage
