@@ -18,7 +18,7 @@ from experiments.machine.code import ROOT
 from experiments.machine.runtime import INSTALL_BY_PACKAGE, exit_raises, import_torch
 from report.core.errors import MeasurementError, RidgepointError, UsageError, words_of
 from report.core.records import ENDING
-from report.core.records.devices import read_devices
+from report.core.records.reported import read_devices
 from report.core.records.store import Stored, read_record
 from report.instruments.gates import bounding_rate
 from report.theory.network import bytes_of
