@@ -92,12 +92,8 @@ def audited_row(cells: Mapping[str, Cell], texts: Mapping[str, str]) -> AuditedR
     known: Known = {"devices": Rounded.exact(1), "baseline_devices": Rounded.exact(1)}
     for name, (column, meanings) in quantities.WORDS.items():
         word = texts.get(column, "").casefold()
-        if word in meanings:
-            known[name] = Rounded.exact(meanings[word])
-        else:
-            known[name] = (
-                f"{column} ({word!r} is none of {', '.join(meanings)})" if word else column
-            )
+        unknown = f"{column} ({word!r} is none of {', '.join(meanings)})" if word else column
+        known[name] = Rounded.exact(meanings[word]) if word in meanings else unknown
     operations = {f"rated_{name}": name for name in (*PRECISIONS.values(), "memory", "capacity")}
     precision = PRECISIONS.get(texts.get("precision", "").casefold(), "")
     if precision:
@@ -225,6 +221,12 @@ class ClaimCheck:
             return "not enough given"
         return "consistent" if interval.meets(self.recomputed.interval) else "differs"
 
+    @property
+    def factor(self) -> float | None:
+        """The printed number over the recomputed one."""
+        number = self.recomputed
+        return float(self.printed.number.value / number.value) if number else None
+
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object; its numbers are in units without prefix."""
         number = self.recomputed
@@ -234,7 +236,7 @@ class ClaimCheck:
             "verdict": self.verdict,
             "recomputed": float(number.value) if number else None,
             "interval": [float(end) for end in number.interval] if number else None,
-            "factor": float(self.printed.number.value / number.value) if number else None,
+            "factor": self.factor,
             "formulas": self.formulas,
             "missing": self.missing,
             "explanations": self.explanations,
@@ -243,21 +245,19 @@ class ClaimCheck:
     def as_text(self) -> str:
         """Describe the check: its verdict, its formulas, and readings that explain a difference."""
         scale, number = self.printed.scale, self.recomputed
-        lines = [f"{self.claim} {self.printed.text}: {self.verdict}"]
-        if number:
-            value, low, high = (float(end / scale) for end in (number.value, *number.interval))
-            lines[0] += f", recomputed {value:.4g} ({low:.4g} to {high:.4g})"
-            lines.append("; ".join(self.formulas))
-            if self.verdict != "consistent":
-                factor = float(self.printed.number.value / number.value)
-                lines[0] += f", the printed number is {factor:.4g} times as large"
-                changes = "; ".join(self.explanations) or "none is known"
-                lines.append(f"each of these would explain it, one alone: {changes}")
-        elif self.limit and self.verdict == "impossible":
-            lines[0] += f", at most {float(self.limit.value / scale):.4g} is possible"
-        else:
-            lines[0] += f", missing: {self.missing}"
-        return "\n  ".join(lines)
+        text = f"{self.claim} {self.printed.text}: {self.verdict}"
+        if number is None and self.limit and self.verdict == "impossible":
+            return f"{text}, at most {float(self.limit.value / scale):.4g} is possible"
+        if number is None:
+            return f"{text}, missing: {self.missing}"
+        value, low, high = (float(end / scale) for end in (number.value, *number.interval))
+        text += f", recomputed {value:.4g} ({low:.4g} to {high:.4g})"
+        formulas = "; ".join(self.formulas)
+        if self.verdict == "consistent":
+            return f"{text}\n  {formulas}"
+        text += f", the printed number is {self.factor:.4g} times as large\n  {formulas}"
+        changes = "; ".join(self.explanations) or "none is known"
+        return f"{text}\n  each of these would explain it, one alone: {changes}"
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:

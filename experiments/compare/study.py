@@ -187,14 +187,10 @@ def compare(options: Namespace) -> int:
 
 def request_of(options: Namespace) -> Comparison:
     """Convert the options into a request; raises ``UsageError``."""
-    if options.device == "cuda":
-        raise UsageError(
-            "--device cuda: compare measures on a processor alone, since nobody has tried it on a "
-            "GPU yet; leave the option out."
-        )
     if not worker.can_fork(options.device):
         raise UsageError(
-            "compare needs Linux, whose processes can be stopped and timed from outside."
+            f"--device {options.device}: compare measures on a processor alone, under Linux, whose "
+            "processes can be stopped and timed from outside."
         )
     if options.pairs is not None and options.pairs < FEWEST_PROCESSES:
         raise UsageError(f"--pairs {options.pairs}: fewer than {FEWEST_PROCESSES} decide nothing.")

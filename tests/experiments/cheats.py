@@ -1,4 +1,4 @@
-"""A baseline, and functions that cheat a careless judge in one way each."""
+"""A baseline, and functions that cheat a careless comparison in one way each."""
 
 import os
 import threading
@@ -132,7 +132,7 @@ def setup_awake():
 
 
 def awake(x):
-    """At work in the turn of the other, which sleeps."""
+    """At work while the other runs, which sleeps."""
     assert len(ticks) - remembered.get("ticks", len(ticks)) < 100, "it was not stopped"
     remembered["ticks"] = len(ticks)
     return honest(x)

@@ -1,4 +1,4 @@
-"""The judge of comparisons: cheats are caught, and chance decides no more often than it may."""
+"""Comparisons: cheats are caught, and chance decides no more often than it may."""
 
 import os
 import shutil
@@ -17,15 +17,7 @@ import psutil
 import pytest
 
 import build
-from experiments.compare import arrays
-from experiments.compare.pairs import (
-    CallMessage,
-    Program,
-    from_file,
-    measure_pair,
-    start_function,
-    thread_fault,
-)
+from experiments.compare import arrays, pairs
 from experiments.compare.study import FOLDER, STUDY, Comparison, files_of
 from experiments.harness import rounds
 from experiments.harness.run import run
@@ -41,7 +33,7 @@ from tests.experiments import cheats
 from tests.experiments.conftest import ROOT, Ask, Notes, make_environment
 
 HERE = Path(__file__).parent
-LOAD = partial(from_file, HERE)
+LOAD = partial(pairs.from_file, HERE)
 #: Variables of a process that imports the tests.
 VARIABLES = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
 PROTOCOL = msgspec.structs.replace(
@@ -57,7 +49,7 @@ def factors(function: str, against: str = "honest", **changes: Any) -> dict[str,
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
-    return measure_pair(factors(function, against, **changes), SESSION, LOAD)
+    return pairs.measure_pair(factors(function, against, **changes), SESSION, LOAD)
 
 
 # ----------------------------------------------------------------------------------------- cheats
@@ -98,9 +90,9 @@ def test_a_cheat_is_named_with_its_call(
     *((function, {"reference": "exact", "cold": function == "honest"}, 2 * cheats.SIDE**2)
       for function in ("cached_by_value", "skipping", "honest")),
     ("total", {"against": "total"}, cheats.SIDE**2 + 2),  # with two numbers in place of an array
-    # The judge's clock runs until the result is read.
+    # The clock runs until the result is read.
     *((function, {}, 2 * cheats.SIDE**2) for function in ("lazy", "clock")),
-    # A function is stopped in the turn of the other.
+    # A function is stopped while the other runs.
     ("awake", {"against": "asleep", "reference": "honest"}, 2 * cheats.SIDE**2),
 ])  # fmt: skip
 def test_every_call_computes(function: str, changes: dict[str, Any], floats: int) -> None:
@@ -112,10 +104,12 @@ def test_every_call_computes(function: str, changes: dict[str, Any], floats: int
 
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
-    with start_function("", Program("cheats.py:many_threads", LOAD)) as process:
+    with pairs.start_function("", pairs.Program("cheats.py:many_threads", LOAD)) as process:
         arguments = arrays.write(values, process.memory, 0)
         before = process.processor_s()
-        _, answer = process.call(CallMessage(arguments=arguments, offset=arrays.end(arguments)))
+        _, answer = process.call(
+            pairs.CallMessage(arguments=arguments, offset=arrays.end(arguments))
+        )
         used = process.processor_s() - before
     assert answer.error is None
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
@@ -125,8 +119,8 @@ def test_all_threads_and_children_are_counted() -> None:
     ("tip", "network"),
     [("workers", "MNIST CNN"), ("set_to_none", "MNIST CNN"), ("fused", "ResNet-20")],
 )
-def test_a_study_lets_the_judge_compare_what_it_builds(tip: str, network: str) -> None:
-    """The judge needs a new interpreter, as in a run: a backward pass before a fork blocks it."""
+def test_a_study_compares_what_it_builds(tip: str, network: str) -> None:
+    """In a new interpreter, as in a run: a backward pass before a fork would block it."""
     pytest.importorskip("torch")
     factors = {"tip": tip, "network": network, "batch": 4, "memory": "kept"}
     program = (
@@ -143,7 +137,7 @@ def test_a_study_lets_the_judge_compare_what_it_builds(tip: str, network: str) -
 
 @pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
 def test_more_threads_than_allowed(used: float, fault: str | None) -> None:
-    assert thread_fault(used, 1.0, 1) == (fault and f"{fault}, and --threads allows 1")
+    assert pairs.thread_fault(used, 1.0, 1) == (fault and f"{fault}, and --threads allows 1")
 
 
 SLOW_CLOCK = """
@@ -160,7 +154,7 @@ int clock_gettime(clockid_t id, struct timespec *t) {
 """
 
 
-def test_a_preloaded_clock_of_the_judge_is_noticed(tmp_path: Path) -> None:
+def test_a_preloaded_clock_is_noticed(tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")
     library, source = tmp_path / "clock.so", tmp_path / "clock.c"
@@ -175,9 +169,8 @@ def test_a_preloaded_clock_of_the_judge_is_noticed(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env={**VARIABLES, "LD_PRELOAD": str(library)},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert "s by the measuring process's clock were" in output and output.endswith(
-        "unset LD_PRELOAD\n"
-    )
+    assert "s by the measuring process's clock were" in output
+    assert output.endswith("unset LD_PRELOAD\n")
 
 
 def test_arrays_keep_type_layout_and_value() -> None:
@@ -326,7 +319,7 @@ def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: P
         "run(replace(request, against='cheats.py:asleep'), Notes())\n"
     )
     random = Random(seed)
-    # Guard, worker, judge, clerk and both functions, or fewer before they have started.
+    # Guard, worker, measuring process, reference, both functions; fewer before they have started.
     fewest, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
@@ -344,7 +337,9 @@ def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: P
     assert alive == []
 
 
-def judged(function: str, gains: list[float], reason: str | None = None, nbytes: int = 8) -> Case:
+def compared_case(
+    function: str, gains: list[float], reason: str | None = None, nbytes: int = 8
+) -> Case:
     """A case of pairs with these ratios; a ``reason`` is that of its last process."""
     rounds = []
     for number, gain in enumerate(gains, 1):
@@ -361,12 +356,12 @@ def test_a_class_has_groups_and_the_calls_that_failed(tmp_path: Path) -> None:
     scatter = np.linspace(0.97, 1.03, PAIRS)
     wrong = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
     cases = [
-        judged("a.py:solve", (1.5 * scatter).tolist()),
-        judged("b.py:solve", (1.5 * scatter[::-1]).tolist()),
-        judged("c.py:solve", (0.5 * scatter).tolist()),
-        judged("d.py:solve", (9 * scatter).tolist(), wrong),
-        judged("e.py:solve", (9 * scatter).tolist(), nbytes=10**12),
-        judged("base.py:solve", scatter.tolist()),
+        compared_case("a.py:solve", (1.5 * scatter).tolist()),
+        compared_case("b.py:solve", (1.5 * scatter[::-1]).tolist()),
+        compared_case("c.py:solve", (0.5 * scatter).tolist()),
+        compared_case("d.py:solve", (9 * scatter).tolist(), wrong),
+        compared_case("e.py:solve", (9 * scatter).tolist(), nbytes=10**12),
+        compared_case("base.py:solve", scatter.tolist()),
     ]
     record = factory.record(cases, study="compare")
     names = [[result.function[:-9] for result in group] for group in comparison.groups(record)]
