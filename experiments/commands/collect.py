@@ -2,12 +2,10 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from experiments import registry
 from experiments.commands.checks import RecordCheck, check_file
@@ -17,11 +15,11 @@ from report.core.records.record import Record
 from report.core.records.store import (
     Stored,
     attachments_folder,
-    digest,
     read_attachments,
     write_attachments,
     write_files,
 )
+from report.instruments.gates import fingerprints
 
 _SITE: Final = "site.yaml"
 #: Written into a new folder of records, for the teacher to fill in.
@@ -37,8 +35,8 @@ _SITE_TEXT: Final = """\
 # url: https://example.org/courses/perf/
 """
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
-#: Columns of the table, and the width of each.
-_COLUMNS: Final = (("who", 16), ("machine", 26), ("study", 16), ("usable for", 13))
+#: Columns of the table with their widths; the remark has no end.
+_COLUMNS: Final = {"who": 16, "machine": 26, "study": 16, "usable for": 13}
 
 
 @dataclass
@@ -53,20 +51,21 @@ class Submission:
 
     def line(self) -> str:
         """One line of the table: who, machine, study, use, and the error or first note."""
-        notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
-        cells = [self.who, "–", "–", "nothing" if self.fault else "report"]
+        machine = study = "–"
+        use = "nothing" if self.fault else "report"
         if self.stored:
             record = self.stored.record
-            cells[1:3] = [record.environment.label, record.study]
+            machine, study = record.environment.label, record.study
             if not self.fault and record.protocol.plan == "full":
-                cells[3] = "paper, report"
+                use = "paper, report"
+        notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         remark = f"{self.path.name}: {self.fault}" if self.fault else (notes or [""])[0]
-        return _row(cells, " ".join(remark.split()))
+        return _row((self.who, machine, study, use), " ".join(remark.split()))
 
 
-def _row(cells: Sequence[str], remark: str) -> str:
+def _row(cells: Iterable[str], remark: str) -> str:
     texts = []
-    for cell, (_, width) in zip(cells, _COLUMNS, strict=True):
+    for cell, width in zip(cells, _COLUMNS.values(), strict=True):
         texts.append(f"{cell if len(cell) <= width else cell[: width - 1] + '…':<{width}}")
     return "  ".join((*texts, remark)).rstrip()
 
@@ -84,7 +83,7 @@ def collect(options: Namespace) -> int:
         if not file.fault:
             _copy(file, options.into)
     files.sort(key=lambda file: bool(file.fault))
-    print(_row([name for name, _ in _COLUMNS], "what to know or do"))
+    print(_row(_COLUMNS, "what to know or do"))
     for file in files:
         print(file.line())
     bad = sum(bool(file.fault) for file in files)
@@ -135,11 +134,11 @@ def _fault_of_study(folder: str, record: Record) -> str:
     study = record.study
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
-    if study not in registry.STUDIES or _fits(record, study):
-        return ""
-    others = [name for name in registry.STUDIES if _fits(record, name)]
-    whose = f"but of {' or '.join(others)}" if others else "nor of another study"
-    return f"its cases are not of {study}, {whose}; hand in the original file"
+    fitting = [name for name in registry.STUDIES if _fits(record, name)]
+    if study not in registry.STUDIES or not fitting or study in fitting:
+        return ""  # an older record has factors that no study varies today
+    others = " or ".join(fitting)
+    return f"its cases are not of {study}, but of {others}; hand in the original file"
 
 
 def _fits(record: Record, study: str) -> bool:
@@ -154,21 +153,21 @@ def _fits(record: Record, study: str) -> bool:
 
 def _compare(files: Sequence[Submission]) -> None:
     """Refuse copies of one measurement, and note several records of one machine."""
-    seen: dict[str, Submission] = {}
+    seen: dict[tuple[str, bytes], Submission] = {}
     machines: dict[tuple[str, str], Submission] = {}
     for file in files:
         if file.fault or not file.stored:
             continue
         record = file.stored.record
-        first = seen.setdefault(digest(msgspec.json.encode((record.cases, record.ceilings))), file)
-        if first is not file:
-            named = first.stored.record.environment.label if first.stored else ""
-            file.fault = f"has the samples of {first.path.name} ({first.who}, {named}); measure"
-            continue
         earlier = machines.setdefault((record.study, record.environment.key), file)
         if earlier is not file:
-            note = f"the machine of {earlier.who} again; its runs are pooled or the newest counts"
-            file.checks.insert(0, RecordCheck("machine", note, "note"))
+            text = f"the machine of {earlier.who} again; its runs are pooled or the newest counts"
+            file.checks.insert(0, RecordCheck("machine", text, "note"))
+        for kind, mark in fingerprints([record]):
+            first = seen.setdefault((kind, mark), file)
+            copied = first is not file and (kind == "samples" or earlier is file)
+            if copied and not file.fault:
+                file.fault = f"has the {kind} of {first.path.name} ({first.who}); measure"
 
 
 def _copy(file: Submission, into: Path) -> None:

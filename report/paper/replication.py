@@ -11,7 +11,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -39,7 +39,6 @@ from report.paper.plots import interval_ends
 from report.paper.replicas import (
     AGREEMENTS,
     DECIDED,
-    ORDER,
     Replica,
     Row,
     compare,
@@ -55,17 +54,16 @@ from report.quantity.evaluation import number
 #: Reasons that are listed one by one for a claim, and findings in an abstract.
 _LISTED: Final = 20
 _IN_ABSTRACT: Final = 3
-#: Characters of a formula beside a name, and in the list of formulas.
-_DESCRIPTION: Final = 60
-_FORMULA: Final = 400
+#: Characters of a machine's name in pictures.
+_NAME: Final = 26
+#: Characters of a formula that stands for the meaning of a number.
+_FORMULA: Final = 80
 #: Properties of a machine that may cause a contrary result.
 _CAUSES: Final = ("Vector extensions", "C library", "Framework", "Caches", "Cores and threads")
 #: Properties in the table of many machines.
 _SOFTWARE: Final = ("C library", "Operating system")
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-#: Beginnings of a record's missing fields → words.
-_PARTS: Final = {"policies.": "memory policy ", "ceilings.": "ceilings "}
 _ENDED: Final = "the run was ended before this was measured"
 _INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
 #: Tables, figures by id, claims and facts of a report.
@@ -110,7 +108,7 @@ def report(original: Original, machines: Sequence[Replica], left_out: Iterable[s
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "others": others,
-        "reasons": _grouped_reasons(rows, single=single),
+        "reasons": _reasons(rows, single=single),
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
     }
@@ -130,34 +128,33 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
     runs = [Run(one.stored, f"This machine: {one.label}")]
     if paper and paper.stored.file != one.stored.file:
         runs.append(Run(paper.stored, f"Paper: {paper.label}"))
-    numbers, formulas = _numbers(one, original.findings)
-    figures, facts = _beside(original, one, paper)
+    figures, facts = _beside(one, paper)
     machine = setup(runs)
-    differing = []
+    differing: dict[str, str] = {}
     for name, *cells in machine.rows:
-        if cells[1:] not in ([], cells[:1]) and name not in ("Disturbed", "Measured"):
-            differing.append((str(name), *map(str, cells)))
+        parts = [str(cell).split(", ") for cell in cells]
+        if name not in ("Disturbed", "Measured") and parts[1:] not in ([], parts[:1]):
+            differing[str(name)] = "; ".join(_in_one_only(parts[0], parts[1], most=9))
     cases = []
     for row in rows.values():
         difference = _other_cases(row.paper.formulas, row.claim.formulas)
         if difference and "N" not in row.letters.values():
             cases.append(f"{row.paper.title}: {difference}")
+    identities = next((cells for name, *cells in machine.rows if name == "Identity"), [])
+    names = {id: id.removeprefix("tbl-").replace("-", " ") for id in one.findings.tables}
     facts |= {
         "where": one.label,
         "plan": _plan(one),
-        "conditions": [name for name, *_ in differing],
-        "causes": [_difference_of(*row) for row in differing if row[0] in _CAUSES],
-        "virtual": all(_is_virtual(run.stored.record) for run in runs),
-        "formulas": formulas,
+        "conditions": [*differing],
+        "causes": [f"{name} ({differing[name]})" for name in _CAUSES if name in differing],
+        "virtual": bool(identities) and all("virtual" in str(cell) for cell in identities),
         "record": f"data/{one.stored.file}",
         "cases": cases,
-        "parts": {
-            id: id.removeprefix("tbl-").replace("-", " ").capitalize() for id in one.findings.tables
-        },
+        "parts": {id: name.capitalize() for id, name in names.items()},
         **_commands(original, one, rows),
     }
-    tables = [_claims_of_one(rows), machine, numbers, *one.findings.tables.values()]
-    return [*tables, _records([one])], figures, one.claims, facts
+    tables = [_claims_of_one(rows), machine, _numbers(one, original.findings), _records([one])]
+    return [*tables, *one.findings.tables.values()], figures, one.claims, facts
 
 
 def _report_of_many(
@@ -170,14 +167,12 @@ def _report_of_many(
     facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
     facts["install"] = _INSTALL
     environments = {replica.stored.file: replica.stored.record.environment for replica in replicas}
-    known = [properties(environments[machine.file]) for machine in measured]
     cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
     notes = []
     for name in _SOFTWARE:
-        column = [facts_of_machine[name] for facts_of_machine in known]
-        if len(set(column)) > 1:
-            for row, cell in zip(cells, column, strict=True):
-                row[name] = cell
+        column = [properties(environments[machine.file])[name] for machine in measured]
+        if len({*column}) > 1:
+            cells = [{**row, name: cell} for row, cell in zip(cells, column, strict=True)]
         elif column and isinstance(column[0], str):
             notes.append(f"{name} of all machines: {column[0]}.")
     machines = replace(table_of("tbl-machines", cells, wide=True), notes=tuple(notes))
@@ -200,62 +195,39 @@ def _over_all(item: tuple[str, Row]) -> tuple[str, Claim]:
 # ---------------------------------------------------------------------------------------- reasons
 
 
-def _grouped_reasons(rows: Mapping[str, Row], *, single: bool) -> list[dict[str, Any]]:
-    """Claims that share their reasons for not agreeing, those that contradict the paper first."""
+def _reasons(rows: Mapping[str, Row], *, single: bool) -> list[dict[str, Any]]:
+    """Say why claims do not agree on every machine; claims with the same reasons are one group."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows.values():
-        if texts := _reasons(row, single=single):
-            groups.setdefault(tuple(texts), []).append(row)
-    return [
-        {
-            "titles": [row.paper.title for row in group],
-            "texts": texts,
-            "contrary": any("C" in row.letters.values() for row in group),
-        }
-        for texts, group in groups.items()
-    ]
-
-
-def _reasons(row: Row, *, single: bool) -> list[str]:
-    """Say why a claim does not agree on every machine; equal reasons once, with their machines."""
-    labels: dict[tuple[str, str], list[str]] = {}
-    for letter in ORDER:
-        for label, claim in row.claims.items():
-            if row.letters[label] == letter and letter in "CUN":
-                reasons = claim.reasons if single else ["; ".join(first_few(claim.reasons))]
-                for reason in reasons or ("the expected range holds here",):
-                    key = AGREEMENTS[letter].capitalize(), reason
-                    labels.setdefault(key, []).append(label)
-    texts = []
-    for (agreement, reason), where in labels.items():
-        on = (
-            ""
-            if single
-            else f" on {len(where)} of {len(row.claims)} ({'; '.join(first_few(where))})"
-        )
-        texts.append(f"{agreement}{on}: {reason}")
-    return first_few(texts, _LISTED)
-
-
-def _is_virtual(record: Record) -> bool:
-    host = record.environment.host
-    return host is not None and host.virtualisation not in (None, "none")
-
-
-def _difference_of(name: str, own: str, other: str) -> str:
-    """Describe a property that differs between this machine and the paper's; of lists the parts."""
-    if name == "Vector extensions":
-        return "; ".join(_in_one_only(own.split(", "), other.split(", "), most=9))
-    return f"{name}: {own} here, {other} in the paper"
+        labels: dict[str, list[str]] = {}
+        for letter, (label, claim) in product("CUN", row.claims.items()):
+            if row.letters[label] == letter:
+                reasons = claim.reasons or ("the expected range holds here",)
+                for reason in reasons if single else ["; ".join(first_few(reasons))]:
+                    text = f"{AGREEMENTS[letter].capitalize()}: {reason}"
+                    labels.setdefault(text, []).append(label)
+        texts = [*labels]
+        if not single:
+            count = len(row.claims)
+            texts = [
+                f"{text} (on {len(where)} of {count}: {'; '.join(first_few(where))})"
+                for text, where in labels.items()
+            ]
+        if texts:
+            groups.setdefault((*first_few(texts, _LISTED),), []).append(row)
+    reasons_of_groups = []
+    for shared, group in groups.items():
+        contrary = any(row.outcome == "C" for row in group)
+        titles = [row.paper.title for row in group]
+        reasons_of_groups.append({"titles": titles, "texts": shared, "contrary": contrary})
+    return reasons_of_groups
 
 
 def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
-    count = f"{len(own)} comparisons here, {len(paper)} in the paper"
     own_parts = [part for formula in own for part in formula_parts(formula)]
     paper_parts = [part for formula in paper for part in formula_parts(formula)]
-    counts = [count] if len(paper) != len(own) else []
-    return "; ".join([*counts, *_in_one_only(own_parts, paper_parts)])
+    return "; ".join(_in_one_only(own_parts, paper_parts))
 
 
 def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int = 3) -> list[str]:
@@ -318,46 +290,35 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
 
 def _unlike(replicas: Iterable[Replica]) -> str:
     """Say why machines are no sample of one population; empty if they may be."""
-    libraries, allocators = set(), set()
+    parts: dict[str, set[object]] = {"C library": set(), "allocator": set()}
     for replica in replicas:
         environment = replica.stored.record.environment
-        libraries.add(environment.host.c_library if environment.host else None)
-        named = (n for n in environment.variables if "MALLOC" in n or n == "LD_PRELOAD")
-        allocators.add(tuple((name, environment.variables[name]) for name in sorted(named)))
-    if None in libraries:
+        parts["C library"].add(environment.host and environment.host.c_library)
+        named = {n for n in environment.variables if "MALLOC" in n or n == "LD_PRELOAD"}
+        parts["allocator"].add(tuple((n, environment.variables[n]) for n in sorted(named)))
+    if None in parts["C library"]:
         return "the C library of a machine is not recorded"
-    if len(libraries) > 1:
-        return "the machines differ in their C library"
-    return "the machines differ in their allocator" if len(allocators) > 1 else ""
+    differing = [name for name, kinds in parts.items() if len(kinds) > 1]
+    return f"the machines differ in their {' and '.join(differing)}" if differing else ""
 
 
-def _numbers(one: Replica, paper: Findings) -> tuple[Table, list[str]]:
-    """The numbers of this machine beside the paper's: measured ones first, those that differ most.
-
-    Also returns the formulas of those whose names do not describe them.
-    """
+def _numbers(one: Replica, paper: Findings) -> Table:
+    """The numbers of this machine beside the paper's; measured ones that differ most are first."""
     rows: list[tuple[tuple[bool, bool, float], dict[str, str]]] = []
-    formulas = []
     for id, value in one.findings.values.items():
         original = paper.values.get(id)
         if not (original and value.sources) or value.formula == "measurements":
             continue
-        # A policy that was not measured is missing in the formula, too.
-        formula = (original if isinstance(value.number, Missing) else value).formula
-        description = value.description
-        if len(formula) > _DESCRIPTION or re.search("[/·−,=]", formula):
-            formulas.append(
-                f"{value.name}: {textwrap.shorten(formula, _FORMULA, placeholder=' …')}"
-            )
-        elif not description and formula not in value.name.lower():
-            description = formula
-        row = {"Number": f"{value.name}: {description}" if description else value.name}
+        meaning = value.description or textwrap.shorten(
+            original.formula, _FORMULA, placeholder=" …"
+        )
+        row = {"Number": f"{value.name}: {meaning}"}
         for heading, item in (("This machine", value), ("Paper", original)):
             row[heading] = _with_level(item.interval_plain)
         note, order = _difference(value, original)
         rows.append((order, row | {"Ratio": note}))
     rows.sort(key=itemgetter(0), reverse=True)
-    return table_of("tbl-numbers", [row for _, row in rows], wide=True), formulas
+    return table_of("tbl-numbers", [row for _, row in rows], wide=True)
 
 
 def _difference(value: Value, paper: Value) -> tuple[str, tuple[bool, bool, float]]:
@@ -403,9 +364,7 @@ def _records(replicas: Iterable[Replica]) -> Table:
 # ---------------------------------------------------------------------------------------- figures
 
 
-def _beside(
-    original: Original, one: Replica, paper: Replica | None
-) -> tuple[dict[str, Drawing], dict[str, Any]]:
+def _beside(one: Replica, paper: Replica | None) -> tuple[dict[str, Drawing], dict[str, Any]]:
     """The study's key figure, row by row: this machine at the left, the paper's beside it."""
     own = one.findings.shown_figure
     if own is None:
@@ -428,12 +387,7 @@ def _beside(
         height=count * own.drawing.height / own.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    finding, compared = "", original.compared
-    effects = [_effect(measure(item.stored, "", compared)) for item in (one, paper) if item]
-    if compared.heading and all(effects) and effects[1:]:
-        finding = f"{compared.heading}: {effects[0]} on {label}, {effects[1]} in the paper"
-    facts = {"paper": label_of_paper, "here": label, "finding": finding}
-    return {"fig-beside": drawing}, {"beside": facts}
+    return {"fig-beside": drawing}, {"beside": {"here": label, "paper": label_of_paper}}
 
 
 def _titled(figure: Figure, title: str) -> list[Any]:
@@ -455,10 +409,10 @@ def _map_and_effects(
     """The map of claims and machines, and the compared effect in order, with their findings."""
     if not rows:
         return {}, {}
-    names = tuple(replica.label for replica in replicas)
-    letters = tuple(tuple(row.letters.get(name, "") for row in rows.values()) for name in names)
+    short = _short_names([replica.label for replica in replicas])
+    letters = tuple(tuple(row.letters.get(name, "") for row in rows.values()) for name in short)
     numbers = tuple(str(number) for number in range(1, len(rows) + 1))
-    grid = Grid(names, numbers, letters, "".join(AGREEMENTS), "Claim")
+    grid = Grid(tuple(short.values()), numbers, letters, "".join(AGREEMENTS), "Claim")
     place = f"{__name__}._map_and_effects"
     figures = {"fig-map": Drawing((grid,), wide=True, height=grid.height, place=place)}
     outcomes = Counter(row.outcome for row in rows.values())
@@ -466,12 +420,18 @@ def _map_and_effects(
         "finding": f"{outcomes['A']} of {len(rows)} claims agree on every machine that decides "
         f"them, {outcomes['C']} are contrary on some"
     }
-    known = [machine for machine in measured if _effect(machine)]
+    known = [m._replace(name=short[m.name]) for m in measured if _effect(m)]
     if compared.heading and len(known) > 1:
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
         most, least = (f"{_effect(machine)} on {machine.name}" for machine in (known[0], known[-1]))
         facts["effects"] = f"{compared.heading} on each machine, from {least} to {most}"
     return figures, facts
+
+
+def _short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Cut long names of machines in pictures, unless two would become equal."""
+    short = {label: label if len(label) <= _NAME else f"{label[:_NAME]}…" for label in labels}
+    return short if len({*short.values()}) == len(labels) else {label: label for label in labels}
 
 
 # ------------------------------------------------------------------------------- repeating the run
@@ -502,15 +462,13 @@ def _command(record: Record) -> str:
 
 def _plan(one: Replica) -> dict[str, Any]:
     """Describe the measured share of a run's plan, as far as the record contains it."""
-    record, missing = one.stored.record, one.stored.record.environment.missing
-    timed = gates.disturbed(run.record for run in one.stored.runs)
-    lacking = [_part_name(name) for name, why in missing.items() if why == _ENDED]
+    record, timed = one.stored.record, gates.disturbed(run.record for run in one.stored.runs)
     return {
         "name": plan_text(one.stored),
         "minutes": str(sum(shard.record.minutes for shard in one.shards)),
         "cases": f"{sum(case.status == 'ok' for case in record.cases)} of {len(record.cases)}",
         "timed": f"{timed[1]:,}" if timed else "",
-        "lacking": first_few(lacking),
+        "ended": _ENDED in record.environment.missing.values(),
     }
 
 
@@ -519,9 +477,10 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     texts = []
     for replica in replicas:
         record, reasons = replica.stored.record, dict[str, list[str]]()
-        for name, why in record.environment.missing.items():
-            if name not in _NO_PARTS:
-                reasons.setdefault(why, []).append(_part_name(name))
+        for field, why in record.environment.missing.items():
+            if field not in _NO_PARTS:
+                name = field.replace("policies.", "memory policy ").replace(".", " ")
+                reasons.setdefault(why, []).append(name.replace("_", " "))
         failed = {case.status: case for case in reversed(record.cases) if case.status != "ok"}
         for status, case in failed.items():
             count = sum(other.status == status for other in record.cases)
@@ -531,9 +490,3 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
         for why, names in reasons.items():
             texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
     return texts
-
-
-def _part_name(field: str) -> str:
-    """The words for a missing field of a record."""
-    prefix = field[: field.find(".") + 1]
-    return _PARTS.get(prefix, prefix) + field.removeprefix(prefix).replace("_", " ")

@@ -42,9 +42,9 @@
 
   document.querySelectorAll("main table").forEach(table => {
     const head = table.tHead?.rows.length === 1 ? table.tHead.rows[0] : null;
-    // On a phone the rows of the pages over all studies, and of the list of a paper's numbers, become
-    // cards, whose cells need their names.
-    if (head && table.matches(".overview table, #sec-provenance table")) {
+    // On a phone the rows of the pages over all studies, of the list of a paper's numbers, and of a
+    // report's claims become cards, whose cells need their names.
+    if (head && table.matches(".overview table, #sec-provenance table, #sec-verdicts table")) {
       const names = [...head.cells].map(text);
       for (const row of table.tBodies[0].rows) {
         [...row.cells].forEach((cell, column) => { cell.dataset.label = names[column]; });
