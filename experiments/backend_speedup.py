@@ -26,17 +26,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from experiments.backends import libraries, perceptron
 from experiments.backends.changes import CHANGES, DOUBLE, FUSED, NONE, apply_change, fused_forward
 from experiments.backends.libraries import ON_CPU, ON_GPU, Library, LibraryArray
+from experiments.backends.perceptron import Training, course, training_of
 from experiments.harness.study import (
     FULL,
     QUICK,
-    SEED,
     CaseFile,
     Experiment,
     Factor,
@@ -51,7 +51,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Factors, Protocol, Sample, SeriesByQuantity
 
 if TYPE_CHECKING:
-    from experiments.datasets import Images, Split
+    from experiments.datasets import Images
 
 #: The source's hidden layer, and its iterations.
 HIDDEN: Final = 10
@@ -106,59 +106,6 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
 
 
-class Batch(NamedTuple):
-    """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
-
-    images: LibraryArray
-    targets: LibraryArray
-
-
-class Training(NamedTuple):
-    """Training data and initial parameters, with the same values in every library."""
-
-    library: Library
-    dtype: str
-    train: Batch
-    parameters: perceptron.Parameters
-    forward: Callable[
-        [perceptron.Operations, perceptron.Parameters, LibraryArray], perceptron.Activations
-    ] = perceptron.forward
-
-    @property
-    def ops(self) -> perceptron.Operations:
-        """perceptron.Operations of the library."""
-        return perceptron.Operations(self.library.xp)
-
-    def iterate(self, parameters: perceptron.Parameters) -> perceptron.Parameters:
-        """Compute one iteration and wait for its end."""
-        result = perceptron.iteration(self.ops, parameters, *self.train, self.forward)
-        return self.library.wait(result)  # type: ignore[no-any-return]
-
-
-def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
-    """Copy images to the device of a library, with pixels divided by 255.
-
-    Fewer images than ``samples`` are repeated.
-    """
-    import numpy as np
-
-    kind, count = np.dtype(dtype), len(split.labels)
-    chosen = np.arange(samples or count) % count
-    pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
-    columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
-    targets = np.eye(perceptron.CLASSES, dtype=kind)[:, labels]
-    return Batch(library.place(columns, dtype), library.place(targets, dtype))
-
-
-def training_of(library: Library, factors: Factors, train: Split) -> Training:
-    """Build the training of a case, with its arrays on the device."""
-    dtype = str(factors["dtype"])
-    initial = perceptron.initial(int(factors["hidden"]), SEED)
-    parameters = perceptron.Parameters(*(library.place(value, dtype) for value in initial))
-    images = placed(library, dtype, train, int(factors["samples"]))
-    return Training(library, dtype, images, parameters)
-
-
 def load_library(factors: Factors, threads: int) -> Library:
     """Load the library, and compute a product, which starts its threads and loads its kernels."""
     library = libraries.load(str(factors["backend"]), threads)
@@ -181,22 +128,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     if is_timed(factors):
         return {}
     library, images = load_library(factors, session.threads), _images(factors, session)
-    return course(training_of(library, factors, images.train), images.test)
-
-
-def course(training: Training, test: Split) -> SeriesByQuantity:
-    """Compute loss (nats per sample) and accuracy before the first and after each iteration."""
-    batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
-    parameters, xp = training.parameters, training.library.xp
-    series = defaultdict[str, list[float]](list)
-    for index in range(ITERATIONS + 1):
-        if index:
-            parameters = training.iterate(parameters)
-        for name, batch in batches.items():
-            sums = perceptron.forward(training.ops, parameters, batch.images).z2
-            series[f"{name}_loss"].append(perceptron.loss(xp, sums, batch.targets))
-            series[f"{name}_accuracy"].append(perceptron.accuracy(xp, sums, batch.targets))
-    return {name: tuple(samples) for name, samples in series.items()}
+    return course(training_of(library, factors, images.train), images.test, ITERATIONS)
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:

@@ -5,12 +5,20 @@ The network calls only ``Operations``, so that ``timed`` can wrap them and time 
 within an iteration, by the kinds of the source's table.
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from __future__ import annotations
 
-from experiments.backends.libraries import LibraryArray, Namespace
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from experiments.backends.libraries import Library, LibraryArray, Namespace
+from experiments.harness.study import SEED
 from report.core.records.layers import Activation, DType, Layer, Linear, Softmax
+from report.core.records.record import Factors, SeriesByQuantity
+
+if TYPE_CHECKING:
+    from experiments.datasets import Split
 
 PIXELS: Final = 784
 CLASSES: Final = 10
@@ -223,3 +231,72 @@ def layers(hidden: int, samples: int, dtype: DType) -> tuple[Layer, ...]:
         Linear(name="linear2", input_shape=middle, output_shape=scores, dtype=dtype, bias=True),
         Softmax(name="softmax", input_shape=scores, output_shape=scores, dtype=dtype, log=False),
     )
+
+
+# ---------------------------------------------------------------------------------- the training
+
+
+class Batch(NamedTuple):
+    """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
+
+    images: LibraryArray
+    targets: LibraryArray
+
+
+class Training(NamedTuple):
+    """Training data and initial parameters, with the same values in every library."""
+
+    library: Library
+    dtype: str
+    train: Batch
+    parameters: Parameters
+    forward: Callable[[Operations, Parameters, LibraryArray], Activations] = forward
+
+    @property
+    def ops(self) -> Operations:
+        """Operations of the library."""
+        return Operations(self.library.xp)
+
+    def iterate(self, parameters: Parameters) -> Parameters:
+        """Compute one iteration and wait for its end."""
+        result = iteration(self.ops, parameters, *self.train, self.forward)
+        return self.library.wait(result)  # type: ignore[no-any-return]
+
+
+def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
+    """Copy images to the device of a library, with pixels divided by 255.
+
+    Fewer images than ``samples`` are repeated.
+    """
+    import numpy as np
+
+    kind, count = np.dtype(dtype), len(split.labels)
+    chosen = np.arange(samples or count) % count
+    pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
+    columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
+    targets = np.eye(CLASSES, dtype=kind)[:, labels]
+    return Batch(library.place(columns, dtype), library.place(targets, dtype))
+
+
+def training_of(library: Library, factors: Factors, train: Split) -> Training:
+    """Build the training of a case, with its arrays on the device."""
+    dtype = str(factors["dtype"])
+    drawn = initial(int(factors["hidden"]), SEED)
+    parameters = Parameters(*(library.place(value, dtype) for value in drawn))
+    images = placed(library, dtype, train, int(factors["samples"]))
+    return Training(library, dtype, images, parameters)
+
+
+def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
+    """Compute loss (nats per sample) and accuracy, first and after each of ``count`` iterations."""
+    batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
+    parameters, xp = training.parameters, training.library.xp
+    series = defaultdict[str, list[float]](list)
+    for index in range(count + 1):
+        if index:
+            parameters = training.iterate(parameters)
+        for name, batch in batches.items():
+            sums = forward(training.ops, parameters, batch.images).z2
+            series[f"{name}_loss"].append(loss(xp, sums, batch.targets))
+            series[f"{name}_accuracy"].append(accuracy(xp, sums, batch.targets))
+    return {name: tuple(samples) for name, samples in series.items()}

@@ -19,11 +19,18 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from experiments import backend_speedup, datasets
-from experiments.backend_speedup import Training, placed
 from experiments.backends import perceptron
 from experiments.backends.changes import CHANGES, NONE, fused_forward
 from experiments.backends.libraries import ON_GPU, Library, load
-from experiments.backends.perceptron import Operations, Parameters, accuracy, iteration, loss
+from experiments.backends.perceptron import (
+    Operations,
+    Parameters,
+    Training,
+    accuracy,
+    iteration,
+    loss,
+    placed,
+)
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
@@ -47,7 +54,7 @@ def case_of(name: str, dtype: str = "float32") -> Training:
     """A training on more images than the data set has, so that some are used twice."""
     few = Split(*(array[:150] for array in handwritten(None).train))
     factors = {"hidden": 10, "samples": 200, "dtype": dtype}
-    return backend_speedup.training_of(library(name), factors, few)
+    return perceptron.training_of(library(name), factors, few)
 
 
 #: How far single precision may drift apart in 20 iterations: libraries sum in different orders.
