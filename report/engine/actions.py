@@ -322,6 +322,9 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     for name, figure in _read(folder / steps.OPENED).items():
         scripts[f"figures/{name}"] = script_of("figure", figure)
     (page / "figures").mkdir(exist_ok=True)
+    card = Path("figures") / f"{steps.CARD}.svg"  # shown by the list of papers alone
+    if (task.source / card).exists():
+        shutil.copyfile(task.source / card, page / card)
     for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
     publication = _publication(task, _read(task.source / values))
