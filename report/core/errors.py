@@ -4,8 +4,6 @@ Every message is one sentence that names the file, the place in it, the fault an
 ``build.py`` and ``python -m experiments`` print it without a traceback and exit with 1.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 #: Longest message in characters; the middle of a longer one is cut out.

@@ -1,7 +1,5 @@
 """Missing numbers: each has a reason and is never represented as zero."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -7,8 +7,6 @@ such as the times of files; without it a build reads every file again, with the 
 damaged file counts as missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

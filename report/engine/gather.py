@@ -7,8 +7,6 @@ An empty paper must not replace a full one.  So a bad record is an error if ``ed
 ``--use`` names it, and if the study, or a machine with a role, has no good record.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

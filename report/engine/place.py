@@ -1,7 +1,5 @@
 """Put finished files into ``out/``: one build at a time, and never a half-written paper."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

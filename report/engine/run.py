@@ -4,8 +4,6 @@ Papers are built at the same time, and so are the steps of one paper that do not
 step that fails stops its own paper only, whose previous output stays in place.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

@@ -21,8 +21,6 @@ paper or of a replication report, under which its outputs are stored.  A step de
 that the import contracts allow it, so that a change of one study's module rebuilds one paper.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ speaks for all, since it has counts that others may lack.  The shards of a run a
 run with missing shards is not full.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Find contradictions in a record: repeated facts that differ, and impossible samples."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

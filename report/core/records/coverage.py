@@ -4,8 +4,6 @@ A paper reads the records of its edition.  A sentence such as "not measured on a
 records, so it asks here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -10,8 +10,6 @@ text, and no person reads them.  In memory they are series of their cases; recor
 November 2026 store them that way in the file, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, TypeAlias, TypeVar

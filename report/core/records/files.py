@@ -1,7 +1,5 @@
 """Open and unpack files of the data directory, and read CSV tables; no other code opens them."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

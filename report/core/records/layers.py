@@ -6,8 +6,6 @@ paper is built (see ``theory.work``).
 Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal, TypeAlias
 

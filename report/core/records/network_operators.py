@@ -4,8 +4,6 @@
 All numbers follow from shapes; none is measured.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable
 from operator import attrgetter

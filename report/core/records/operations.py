@@ -6,8 +6,6 @@ tensor refers to its storage by number, which identifies views, in-place results
 parameters.  A storage that Python frees is listed with the next operator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from math import prod

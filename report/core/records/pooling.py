@@ -8,8 +8,6 @@ Two records may be pooled if their heads agree in code, protocol and environment
 every deterministic value.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

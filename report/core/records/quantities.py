@@ -4,8 +4,6 @@ A record names the unit of every series, so that it can be read alone; the reade
 unit with this table, so that no study mixes seconds with milliseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -5,8 +5,6 @@ the hash of the measuring code.  Aggregates and theory are computed when a paper
 module ``filed`` encodes and parses records, ``store`` reads and writes their files.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

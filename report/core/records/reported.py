@@ -9,8 +9,6 @@ is dense (never with sparsity) and at the boost clock.  It is printed beside the
 a run and never replaces it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -8,8 +8,6 @@ Only plain YAML is accepted: mappings, lists, text, and null, true, false and nu
 them.  Keys are always text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

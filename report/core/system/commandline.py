@@ -7,8 +7,6 @@ or a named type; «*», «+» and «?» after it mean the same as argparse's ``n
 two blanks between its parts is the title of a group.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping

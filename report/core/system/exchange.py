@@ -1,7 +1,5 @@
 """Replace a file or a folder in one step, and keep the user's other files in the folder."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -7,8 +7,6 @@ Process groups exist on Linux and macOS.  Renderers run in a fixed environment w
 and memory.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import resource

@@ -1,7 +1,5 @@
 """CSV whose cells a spreadsheet shows as text instead of computing them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ Output that cannot be written is dropped, so that the work goes on; where the ou
 ``check_output`` makes the command fail.  Characters that the encoding lacks are printed as escapes.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys
