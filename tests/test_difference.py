@@ -30,8 +30,8 @@ from tests.test_conv_scaling import record as whole_record
 STUDY = "conv_scaling"
 
 
-def values(number: Any, unit: str = "s", style: Any = "measured") -> dict[str, Any]:
-    return {"time": Value("time", "The time", number, unit, "median", style=style).as_json()}
+def values(number: Any) -> dict[str, Value]:
+    return {"time": Value("time", "The time", number, "s", "median")}
 
 
 def estimate(value: float, half: float, n: int = 20) -> Estimate:

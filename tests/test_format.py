@@ -309,28 +309,25 @@ def test_latex_holds_the_cells_with_units_marks_and_our_escapes() -> None:
 P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
 
 
-@pytest.mark.parametrize(("texts", "wide", "types"), [
-    (("x" * 22, "y" * 22), False, "llr"),
+@pytest.mark.parametrize(("lengths", "wide", "one_column", "types"), [
+    ((22, 22), False, False, "llr"),
     # 62 characters less gaps and the number leave 49, by the length of each text.
-    (("x" * 30, "y" * 60), False, f"{P % '0.355'}{P % '0.527'}r"),
-    (("x" * 30, "y" * 60), True, "llr"),
+    ((30, 60), False, False, f"{P % '0.355'}{P % '0.527'}r"),
+    ((30, 60), True, False, "llr"),
     # A column of text is never narrower than one that is not broken.
-    (("x" * 30, "y" * 900), True, f"{P % '0.172'}{P % '0.869'}r"),
-    (("x" * 22, "y" * 60), False, f"l{P % '0.435'}r"),
+    ((30, 900), True, False, f"{P % '0.172'}{P % '0.869'}r"),
+    ((22, 60), False, False, f"l{P % '0.435'}r"),
+    # A page of one column has room for 99 characters, shared by the roots of the lengths.
+    ((30, 56), False, True, "llr"),
+    ((30, 66), False, True, f"{P % '0.350'}{P % '0.519'}r"),
 ])  # fmt: skip
-def test_texts_share_what_numbers_leave(texts: tuple[str, str], wide: bool, types: str) -> None:
+def test_texts_share_what_numbers_leave(
+    lengths: tuple[int, int], wide: bool, one_column: bool, types: str
+) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
-    made = to_latex(Table("tbl-x", columns, ((*texts, 123456),), wide=wide))
+    row = (*("x" * length for length in lengths), 123456)
+    made = to_latex(Table("tbl-x", columns, (row,), wide=wide), one_column=one_column)
     assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
-
-
-def test_a_page_of_one_column_has_room_for_99_characters() -> None:
-    table = Table("tbl-x", (Column("A"), Column("B")), (("x" * 30, "y" * 66),))
-    assert to_latex(table).startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.355'}{P % '0.643'}")
-    # Texts share 58 characters by their lengths, 22 at least; then 95, which are 99 less two gaps,
-    # by the roots of their lengths.
-    made = to_latex(table, one_column=True)
-    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{P % '0.386'}{P % '0.573'}")
 
 
 def test_names_break_before_a_table_is_made_smaller() -> None:

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from argparse import Namespace
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from figures.panels import Drawing
-from report.commands.check import check, review
+from report.commands.check import review
 from report.core.errors import RecordError, StudyError, TemplateError
 from report.core.missing import Missing
 from report.core.records import store
@@ -66,27 +65,19 @@ def study_of_three() -> Study[SimpleNamespace]:
     return Study(lambda inputs: SimpleNamespace(source=3, cpu=None))
 
 
-def test_a_mapping_declares_values_by_name() -> None:
+def test_a_mapping_declares_values_by_name_each_once_and_needs_a_subject() -> None:
     study = study_of_three()
     study.part("source").mapping("percent")(share_of)
     share = study.findings(inputs_of("conv_scaling")).values["share"]
     assert (share.id, share.number, share.style) == ("share", 0.75, "percent")
-
-
-def test_a_mapping_needs_a_subject() -> None:
-    study = study_of_three()
-    study.part("cpu").mapping()(share_of)
-    with pytest.raises(StudyError, match="a mapping on cpu, which these data lack"):
-        study.findings(inputs_of("conv_scaling"))
-
-
-def test_a_value_is_declared_once() -> None:
-    study = study_of_three()
     study.constants(share=exact("share", "1", 1))
     with pytest.raises(StudyError, match="declares share twice"):
         study.constants(share=exact("share", "1", 2))
-    study.part("source").mapping()(share_of)
     with pytest.raises(StudyError, match="declares share twice"):
+        study.findings(inputs_of("conv_scaling"))
+    study = study_of_three()
+    study.part("cpu").mapping()(share_of)
+    with pytest.raises(StudyError, match="a mapping on cpu, which these data lack"):
         study.findings(inputs_of("conv_scaling"))
 
 
@@ -220,27 +211,6 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
     for fault in paper.unsupported:
         assert fault.startswith("templates/papers/conv_scaling.qmd.j2:2: the sentence says that ")
         assert f"data/conv_scaling/{store.record_name(records[-1])} has it" in fault
-
-
-def test_the_check_fails_once_a_record_has_what_a_sentence_denies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also if the paper reads other records: here the newest run of the same machine."""
-    older = factory.record(factory.layer_cases((3, 8)), started="2026-10-01T10:00:00Z")
-    data = factory.data_folder(tmp_path, older, factory.record())
-    papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
-    template = papers / "conv_scaling.qmd.j2"
-    tag = "{% unmeasured batch=3 %}Three images were out of reach.{% endunmeasured %}"
-    text = template.read_text("utf-8")
-    template.write_text(
-        text.replace("# Method {#sec-method}", f"{tag}\n\n# Method {{#sec-method}}")
-    )
-    monkeypatch.setattr("report.engine.writing.PROJECT", data)
-    request = BuildRequest(("conv_scaling",), ("html",), tmp_path / "out", data=data, papers=papers)
-    monkeypatch.setattr("report.commands.check.request_of", lambda options: request)
-    assert check(Namespace()) == 1
-    printed = capsys.readouterr().out
-    assert f"batch=3 was not measured, but data/conv_scaling/{store.record_name(older)}" in printed
 
 
 #: Sentences that deny a measurement, and the blocks in which they may stand, innermost first.

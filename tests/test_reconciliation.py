@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from figures.panels import Bar
 from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.paper.reconciliations import as_figure
+from report.paper.plots import as_figure
 from report.theory.reconciliation import Reconciliation, Term
 
 

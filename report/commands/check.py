@@ -8,7 +8,7 @@ reports differences, ``--accept`` writes the file, and ``--diff`` lists every nu
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +21,7 @@ from report.engine.gather import accept_records
 from report.engine.plan import plan
 from report.engine.steps import BuildRequest, is_report, study_of
 from report.engine.writing import PaperResults, present_results
-from report.paper.pins import Pins, moves, pins_of
+from report.paper.pins import Move, Pins, moves, pins_of
 
 #: The folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
@@ -40,10 +40,8 @@ class Review(NamedTuple):
 def check(options: Namespace) -> int:
     """Print stale outputs and changed numbers; return 1 if there is a fault."""
     faults, notes = review(request_of(options))
-    for note in notes:
-        print(f"note: {note}")
-    for fault in faults:
-        print(fault)
+    for line in (*(f"note: {note}" for note in notes), *faults):
+        print(line)
     return 1 if faults else 0
 
 
@@ -54,17 +52,19 @@ def accept(options: Namespace) -> int:
     that cannot be computed, or a folder without permission.
     """
     request = request_of(options)
-    edition = {study: files for study, files in request.use.items() if not is_report(study)}
-    for study, files in edition.items():
-        print(shown(accept_records(study, request.data, files)))
-    reports = {study: files for study, files in request.use.items() if is_report(study)}
+    reports = {}
+    for study, files in request.use.items():
+        if is_report(study):
+            reports[study] = files
+        else:
+            print(shown(accept_records(study, request.data, files)))
     request = request._replace(use=reports)
     stale = plan(request).stale()
     texts: dict[str, str] = {}
     for study in request.studies:
         texts[study] = _pins_of(present_results(study, request, stale)).as_text()
     for study, text in texts.items():
-        path = _pinned_file(study, request.data)
+        path = request.data / EXPECTED / f"{study}.json"
         try:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
@@ -85,8 +85,7 @@ def list_moves(options: Namespace) -> int:
             continue
         present = _pins_of(present_results(study, request, stale))
         moved = moves(pinned, present)
-        records = "the same records" if pinned.records == present.records else "other records"
-        print(f"{study}: {_differ(len(moved))} with {records}.")
+        print(f"{study}: {_differ(moved, pinned, present)}.")
         for move in moved:
             print(f"  {move.sentence}")
     return 0
@@ -120,14 +119,13 @@ def review(request: BuildRequest) -> Review:
             if record.get("left_out"):
                 faults.append(f"{study}: {record['why']}")
         notes += strays(study, request.data)
-    for step, reason in stale.items():
-        faults.append(f"{step} is stale: {reason}.")
+    faults += (f"{step} is stale: {reason}." for step, reason in stale.items())
     return Review(tuple(faults), tuple(notes))
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
     """Read the pinned numbers of a study, None if there are none; raises ``RecordError``."""
-    path = _pinned_file(study, data)
+    path = data / EXPECTED / f"{study}.json"
     return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 
 
@@ -147,23 +145,22 @@ def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
 def moved_numbers(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
     """Count the numbers that differ from the pinned ones, and describe the first of them."""
     moved = moves(pinned, present)
-    if not moved:
-        return
-    accepting = f"'{_accepting(study)}' pins the new numbers, --diff lists all"
-    if pinned.records == present.records:
-        yield f"{study}: {_differ(len(moved))} with the same records; {accepting}."
-    else:
-        outside = sum(move.outside for move in moved)
+    if moved:
+        outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
         yield (
-            f"{study}: {_differ(len(moved))} with other records, {outside:,} outside the pinned "
-            f"interval; {accepting}."
+            f"{study}: {_differ(moved, pinned, present)}"
+            f"{outside if pinned.records != present.records else ''}; '{_accepting(study)}' pins "
+            "the new numbers, --diff lists all."
         )
     for move in moved[:_MOST_NAMED]:
         yield f"{study}: {move.sentence}"
 
 
-def _differ(count: int) -> str:
-    return "1 pinned number differs" if count == 1 else f"{count:,} pinned numbers differ"
+def _differ(moved: Sequence[Move], pinned: Pins, present: Pins) -> str:
+    count = (
+        "1 pinned number differs" if len(moved) == 1 else f"{len(moved):,} pinned numbers differ"
+    )
+    return f"{count} with {'the same' if pinned.records == present.records else 'other'} records"
 
 
 def _unpinned(study: str) -> str:
@@ -174,10 +171,6 @@ def _accepting(room: str) -> str:
     """The command that pins the numbers of a paper or of a report."""
     report = " --replicate" if is_report(room) else ""
     return f"python build.py {study_of(room)}{report} --accept"
-
-
-def _pinned_file(study: str, data: Path) -> Path:
-    return data / EXPECTED / f"{study}.json"
 
 
 def _pins_of(results: PaperResults) -> Pins:

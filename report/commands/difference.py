@@ -5,7 +5,6 @@ Both versions of a study are built, and their values, manuscripts and figures ar
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,17 +15,22 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, shown, stage_for
 from report.core.errors import RecordError
-from report.core.text.format import NO_BREAK, Style, quantity_text
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
+from report.core.text.format import NO_BREAK
+from report.engine.actions import load
 from report.engine.cache import file_digest
 from report.engine.place import put_folder
 from report.engine.plan import BuildPlan, build
-from report.engine.steps import Announce, BuildRequest, Failure
+from report.engine.steps import ARTIFACTS, FINDINGS, Announce, BuildRequest, Failure
+from report.paper.findings import Findings
+from report.paper.values import Value
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 
@@ -189,10 +193,10 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     """List the changes of ``study`` between two folders with its outputs, by kind."""
     verdicts, values, texts, figures = [], [], [], []
     for out in (old, new):
-        content = json.loads((out / f"values/{study}.json").read_text("utf-8"))
-        source, claims = out / "qmd" / study, content["claims"].values()
-        verdicts.append({claim["sentence"]: claim["verdict"] for claim in claims})
-        values.append(content["values"])
+        findings: Findings = load(out / ARTIFACTS / study / FINDINGS)
+        verdicts.append({claim.title: claim.verdict for claim in findings.claims.values()})
+        values.append(findings.values)
+        source = out / "qmd" / study
         texts.append((source / f"{study}.qmd").read_text("utf-8"))
         paths = sorted((source / "figures").glob("*.svg"))
         figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
@@ -204,30 +208,26 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     }
 
 
-def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[ListedChange]:
+def value_changes(old: Mapping[str, Value], new: Mapping[str, Value]) -> list[ListedChange]:
     """List the numbers that print differently, first those whose intervals do not overlap."""
     texts = ({id: _value_text(value) for id, value in side.items()} for side in (old, new))
     apart, others = [], []
     for change in differing(*texts):
-        ends = [side[change.name]["interval"] for side in (old, new) if change.name in side]
-        if all(ends) and len(ends) == 2 and max(ends)[0] > min(ends)[1]:
+        numbers = [side[change.name].number for side in (old, new) if change.name in side]
+        ends = [(n.low, n.high) for n in numbers if isinstance(n, Estimate)]
+        if len(ends) == 2 and max(ends)[0] > min(end for _, end in ends):
             apart.append(change._replace(note="intervals apart"))
         else:
             others.append(change)
     return apart + others
 
 
-def _value_text(value: Mapping[str, Any]) -> str:
-    """Print a number as the paper does, with interval and samples, or why it is missing."""
-    text, interval = str(value["printed"]), value["interval"]
-    if interval and interval[0] != interval[1]:
-        style: Style = "percent" if text.endswith("%") else "measured"
-        text += f" [{', '.join(quantity_text(end, value['unit'], style) for end in interval)}]"
-    if value["reason"]:
-        text += f" ({value['reason']})"
-    if value["n"]:
-        text += f" (n = {value['n']:,})"
-    return text
+def _value_text(value: Value) -> str:
+    """Print a number with its interval and samples, or why it is missing."""
+    if isinstance(value.number, Missing):
+        return f"{value.plain} ({value.number.reason})"
+    samples = f" (n = {value.number.n:,})" if isinstance(value.number, Estimate) else ""
+    return f"{value.interval_plain}{samples}"
 
 
 def text_changes(old: str, new: str) -> list[ListedChange]:

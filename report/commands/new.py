@@ -44,7 +44,7 @@ def new(options: Namespace) -> int:
 
 
 def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
-    """Write the files of a study and return them; on an error, remove those written.
+    """Write the files of a study and return them.
 
     Raises ``StudyError`` for a name that is invalid or taken, and ``OutputError``.
     """
@@ -53,8 +53,7 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
             f"{slug!r} cannot be the name of a study; use a word such as layer_width: at most 40 "
             "small letters and digits, joined by single underscores."
         )
-    package = (root / "experiments" / slug).exists()
-    if package or slug in _TAKEN or iskeyword(slug):
+    if (root / "experiments" / slug).exists() or slug in _TAKEN or iskeyword(slug):
         raise StudyError(f"{slug!r} has another meaning in this project; choose another name.")
     if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(
@@ -62,20 +61,18 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
             "without digits, double quotes, braces, brackets, backslashes and any of <@`$^~; the "
             "template can say more."
         )
-    targets = {root / name.replace("SLUG", slug): source for name, source in _FILES.items()}
-    for target in targets:
+    texts: dict[Path, str] = {}
+    for name, source in _FILES.items():
+        target = root / name.replace("SLUG", slug)
         if target.exists():
             place = target.relative_to(root)
             raise StudyError(f"{place} exists already; choose another name than {slug}.")
-    written: list[Path] = []
-    try:
-        for target, source in targets.items():
-            text = (root / "templates" / "study" / source).read_text("utf-8")
+        text = (root / "templates" / "study" / source).read_text("utf-8")
+        texts[target] = text.replace("SLUG", slug).replace("TITLE", title.strip())
+    for target, text in texts.items():
+        try:
             target.parent.mkdir(exist_ok=True)
-            written.append(target)
-            target.write_text(text.replace("SLUG", slug).replace("TITLE", title.strip()), "utf-8")
-    except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise unwritable(error, place=written[-1] if written else root) from error
-    return written
+            target.write_text(text, "utf-8")
+        except OSError as error:
+            raise unwritable(error, place=target) from error
+    return list(texts)

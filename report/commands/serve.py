@@ -71,7 +71,6 @@ class Handler(SimpleHTTPRequestHandler):
             return None
         self.send_response(200)
         self.send_header("Content-Type", self.guess_type(name))
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         return BytesIO(body)
 
@@ -167,13 +166,12 @@ def watch(options: Namespace) -> int:
     with leaving, Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
-        is_first = True
-        for changes in file_changes(*(ROOT / name for name in _SOURCES), request.data):
-            if changes or is_first:
+        watched = file_changes(*(ROOT / name for name in _SOURCES), request.data)
+        for number, changes in enumerate(watched):
+            if changes or not number:
                 server.failure = run_build(request, ROOT)  # a new process imports the new code
                 outcome = f"error: {server.failure}" if server.failure else "Built"
                 say(f"{time.strftime('%H:%M:%S')} {outcome}")
-            is_first = False
     return 0
 
 

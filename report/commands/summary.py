@@ -10,15 +10,7 @@ from collections.abc import Iterator
 from report.commands.arguments import TEMPLATE, request_of
 from report.commands.console import counted, shown
 from report.engine.plan import Summary
-from report.engine.steps import (
-    ARTIFACTS,
-    RECORDS,
-    ROOT,
-    SITE,
-    BuildRequest,
-    is_report,
-    study_of,
-)
+from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, is_report, study_of
 from report.studies import STUDIES
 
 
@@ -31,7 +23,11 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
     # A note that begins with the name of a study is counted in the line of the study.
     prefixes = tuple(f"{study}: " for study in request.studies)
     notes = [notice for notice in summary.notices if not notice.startswith(prefixes)]
-    yield from _first_lines(request)
+    for room in filter(is_report, request.studies):
+        path = request.out / "values" / f"{room}.json"
+        if path.is_file():
+            name = f"{study_of(room)}: " if request.studies[1:] else ""
+            yield f"{name}{json.loads(path.read_text('utf-8'))['summary']}"
     yield from _outputs(summary)
     if summary.stale or explain:
         yield from _records(summary, explain=explain)
@@ -48,15 +44,6 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
         yield f"Nothing to do: all is up to date ({papers})."
     if "pdf" in request.outputs:
         yield summary.engine_note
-
-
-def _first_lines(request: BuildRequest) -> Iterator[str]:
-    """Print the first line of each report."""
-    for room in filter(is_report, request.studies):
-        path = request.out / "values" / f"{room}.json"
-        if path.is_file():
-            name = f"{study_of(room)}: " if request.studies[1:] else ""
-            yield f"{name}{json.loads(path.read_text('utf-8'))['summary']}"
 
 
 def _outputs(summary: Summary) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _build(name: str, request: BuildRequest, project: Path) -> None:
         folder.mkdir(parents=True)
         for target, source in copies.items():
             if source.is_dir():
-                shutil.copytree(source, target, ignore=ignore_hidden, copy_function=_copy)
+                shutil.copytree(source, target, ignore=ignore_hidden, ignore_dangling_symlinks=True)
             else:
                 shutil.copyfile(source, target)
     except OSError as error:
@@ -121,18 +121,14 @@ def _build(name: str, request: BuildRequest, project: Path) -> None:
         raise RenderError(f"--verify: the {name} build failed: {failure}")
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy a file; copy a dangling link as a link, which the build then reports."""
-    shutil.copy2(source, target, follow_symlinks=Path(source).exists())
-
-
 def digests_of(out: Path) -> dict[str, str]:
     """Map the outputs below ``out``, sorted, to their SHA-256."""
-    digests: dict[str, str] = {}
-    for path in sorted(out.rglob("*")):
-        if path.is_file() and path.name not in (INDEX, ".lock"):
-            digests[path.relative_to(out).as_posix()] = file_digest(str(path)) or ""
-    return digests
+    paths = (path for path in sorted(out.rglob("*")) if path.name not in (INDEX, ".lock"))
+    return {
+        path.relative_to(out).as_posix(): file_digest(str(path)) or ""
+        for path in paths
+        if path.is_file()
+    }
 
 
 def first_difference(first: Path, second: Path) -> str:
@@ -140,15 +136,11 @@ def first_difference(first: Path, second: Path) -> str:
     for path, name in ((second, "first"), (first, "second")):
         if not path.is_file():
             return f"only the {name} build has it"
-    one, other = first.read_bytes(), second.read_bytes()
-    position, end = 0, min(len(one), len(other))
-    while position < end and one[position] == other[position]:
-        position += 1
+    contents = [first.read_bytes(), second.read_bytes()]
+    position = len(os.path.commonprefix(contents))  # noqa: RUF071 - of bytes, not of paths
     begin = max(0, position - _BYTES // 2)
-    one_text, other_text = (
-        content[begin : begin + _BYTES].decode("utf-8", "replace") for content in (one, other)
-    )
-    return f"byte {position + 1}: {one_text!r} and {other_text!r}"
+    texts = [content[begin : begin + _BYTES].decode("utf-8", "replace") for content in contents]
+    return f"byte {position + 1}: {texts[0]!r} and {texts[1]!r}"
 
 
 # --------------------------------------------------------------------- a published site
@@ -182,8 +174,8 @@ def read_digests(manifest: Path) -> dict[str, str]:
     """Read file → SHA-256 from a manifest; raises ``RecordError``."""
     remedy = f"name the {DIGESTS} of a site"
     digests: dict[str, str] = {}
-    lines = read_file(manifest, str(manifest), remedy).decode("utf-8", "replace").splitlines()
-    for number, line in enumerate(lines, 1):
+    text = read_file(manifest, str(manifest), remedy).decode("utf-8", "replace")
+    for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None:
             raise RecordError(f"{manifest}:{number}: found no digest and file; {remedy}.")

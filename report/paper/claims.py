@@ -71,27 +71,24 @@ def _comparisons(statement: Statement | Several) -> Iterator[Statement]:
 
 
 def _numbers(statement: Statement | Several) -> str:
+    """The number of a comparison and its range, those of a few, or how many of them hold."""
     if isinstance(statement, Several):
-        return _numbers_of(statement)
+        parts, every = statement.statements, statement.every
+        if len(parts) <= _FEW:
+            return (" and " if every else " or ").join(map(_numbers, parts))
+        verdicts = [verdict_of(part) for part in parts]
+        holding, failing = verdicts.count("supported"), verdicts.count("refuted")
+        counts = f"{holding} of {len(parts)} comparisons hold, {failing} fail"
+        return f"{counts}; expected {'all' if every else 'any'}"
     range, unit = statement.range, str(statement.quantity.unit)
     result = number(statement.quantity)
     if range == Range():
         return with_interval(result, unit)
     if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY:
         millions = replace(range, low=range.low * _MILLION, high=range.high * _MILLION)
-        parts = quantity_text(result * _MILLION, "ppm")
-        return f"{parts}; expected {_expected_text(millions)} ppm"
+        parts_per_million = quantity_text(result * _MILLION, "ppm")
+        return f"{parts_per_million}; expected {_expected_text(millions)} ppm"
     return f"{with_interval(result, unit)}; expected {_expected_text(range)}"
-
-
-def _numbers_of(several: Several) -> str:
-    parts = several.statements
-    if len(parts) <= _FEW:
-        return (" and " if several.every else " or ").join(map(_numbers, parts))
-    verdicts = [verdict_of(part) for part in parts]
-    holding, failing = verdicts.count("supported"), verdicts.count("refuted")
-    of = "all" if several.every else "any"
-    return f"{holding} of {len(parts)} comparisons hold, {failing} fail; expected {of}"
 
 
 def _undecided(statement: Statement | Several) -> tuple[str, ...]:
@@ -125,9 +122,8 @@ def _measured(comparisons: tuple[Statement, ...]) -> str:
 def _number(quantity: Quantity) -> str:
     """The number with its interval; a missing one in two words, since its reason is long."""
     result = number(quantity)
-    return (
-        "not measured" if isinstance(result, Missing) else with_interval(result, str(quantity.unit))
-    )
+    missing = isinstance(result, Missing)
+    return "not measured" if missing else with_interval(result, str(quantity.unit))
 
 
 def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
@@ -215,8 +211,9 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     if result.bimodal:
         groups = "the processes fall into two groups, so that no median stands for them"
         return "processes in two groups", groups
-    count, paired = _processes(statement.quantity)
-    units = f"{count} {'pairs' if paired else 'processes'}"
+    series = [leaf for leaf in statement.quantity.leaves if isinstance(leaf, Sampled)]
+    count = min((len(leaf.processes) for leaf in series), default=1)
+    units = f"{count} {'pairs' if series[1:] else 'processes'}"
     needed = processes_to_decide(result, statement.range, count)
     many = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
     deciding = f"at this scatter {many} would decide"
@@ -257,12 +254,6 @@ def _processes_for_level(count: int, reached: float) -> int:
     if error <= 1 - CONFIDENCE + _ROUNDING:
         return count + 1
     return count + math.ceil(math.log2(error / (1 - CONFIDENCE)))
-
-
-def _processes(quantity: Quantity) -> tuple[int, bool]:
-    """Return the smallest number of processes of a series, and whether series are several."""
-    counts = [len(leaf.processes) for leaf in quantity.leaves if isinstance(leaf, Sampled)]
-    return min(counts, default=1), len(counts) > 1
 
 
 def with_interval(result: Evaluated, unit: str) -> str:

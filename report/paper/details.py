@@ -15,7 +15,7 @@ from report.core.records.record import Outcome
 from report.core.records.store import EDITED, Stored, StoredImport
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
-from report.paper.findings import Claim, Findings, Inputs
+from report.paper.findings import Findings, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
@@ -44,20 +44,16 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
     shown: dict[Quantity, str] = {}
     by_anchor = {value.anchor: _value_details(value, series, shown) for value in values}
     records = {}
-    for stored in inputs.records:
-        for shard in chain(*(run.shards for run in stored.runs)):
-            record = shard.record
+    for run in chain(*(stored.runs for stored in inputs.records)):
+        for shard in run.shards:
             records[shard.file] = {
-                "machine": record.environment.label,
-                "started": record.started[:10],
-                "commit": (record.code.commit or "")[:12],
-                "cases": len(record.cases),
+                "machine": shard.record.environment.label,
+                "started": shard.record.started[:10],
+                "commit": (shard.record.code.commit or "")[:12],
+                "cases": len(shard.record.cases),
             }
-    return {
-        "values": by_anchor,
-        "series": [_series_details(leaf, inputs) for leaf in series],
-        "records": records,
-    }
+    drawn = [_series_details(leaf, inputs) for leaf in series]
+    return {"values": by_anchor, "series": drawn, "records": records}
 
 
 def _value_details(
@@ -134,8 +130,12 @@ def summary_of(
     Raises ``TemplateError`` for a headline that names no claim.
     """
     headline = []
-    for claim in headline_claims(study, findings, front):
-        value = next((findings.values[id] for id in claim.numbers), None)
+    for id in front.get("headline") or ():
+        if id not in findings.claims:
+            place = f"templates/papers/{study}.qmd.j2: headline"
+            raise TemplateError(f"{place}: {id} is no claim of the study; fix the name.")
+        claim = findings.claims[id]
+        value = next((findings.values[number] for number in claim.numbers), None)
         if value and not isinstance(value.number, Missing):
             # Where the abstract rounds the value, an interval with more digits would not match it.
             bounds = value.parts.bounds if value.about_plain == value.plain else ""
@@ -151,17 +151,6 @@ def summary_of(
         "headline": headline[:_MOST_SHOWN],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
-
-
-def headline_claims(study: str, findings: Findings, front: Mapping[str, Any]) -> list[Claim]:
-    """Return the claims of a paper's headline; raises ``TemplateError`` for an unknown claim."""
-    claims = []
-    for id in front.get("headline") or ():
-        if id not in findings.claims:
-            place = f"templates/papers/{study}.qmd.j2: headline"
-            raise TemplateError(f"{place}: {id} is no claim of the study; fix the name.")
-        claims.append(findings.claims[id])
-    return claims
 
 
 # ----------------------------------------------------------------------------------------- records
@@ -184,42 +173,45 @@ def unusable(file: str, why: str) -> dict[str, Any]:
 def _own(item: Stored, used: bool, reason: str) -> dict[str, Any]:
     record, shard = item.record, item.record.shard
     shard_text = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
-    return {
-        **_DEFAULTS,
-        "file": item.file,
+    fields = {
         "started": record.started,
         "plan": f"{record.protocol.plan}{shard_text}",
         "machine": record.environment.label,
         "commit": record.code.commit,
         "clean": record.code.tree_clean,
-        **_outcomes(record.cases),
         "used": used,
         "why": reason,
-        "altered": [EDITED] * item.edited,
     }
+    return _listed(item, record.cases, fields)
 
 
 def _imported(item: StoredImport) -> dict[str, Any]:
     record, origin = item.record, item.record.origin
-    return {
-        **_DEFAULTS,
-        "file": item.file,
+    fields = {
         "origin": f"measured by {origin.author}, licence {origin.licence}",
         "started": record.started or "",
         "plan": "imported",
         "machine": record.environment.model,
         "commit": origin.commit,
-        **_outcomes(record.cases),
         "used": True,
         "why": "used beside the own records",
+    }
+    return _listed(item, record.cases, fields)
+
+
+def _listed(
+    item: Stored | StoredImport, cases: Sequence[Outcome], fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Describe a record: its file, the number of cases by status, and further ``fields``."""
+    counts = Counter(case.status.replace("_", " ") for case in cases)
+    outcomes = {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
+    return {
+        **_DEFAULTS,
+        "file": item.file,
+        **fields,
+        **outcomes,
         "altered": [EDITED] * item.edited,
     }
-
-
-def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
-    """Count the cases that are ok, and the others by status."""
-    counts = Counter(case.status.replace("_", " ") for case in cases)
-    return {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
 
 
 def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
@@ -234,12 +226,9 @@ def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
         models.setdefault(origin, []).append(item.record.environment.model)
     credits = []
     for origin, measured in models.items():
-        devices = list(dict.fromkeys(measured))
-        fields = {
-            **dict(zip(names, origin, strict=True)),
-            "devices": devices,
-            "files": len(measured),
-            "line": f"{', '.join(devices)}: measured by {origin[0]}, licence {origin[1]}",
-        }
+        fields: dict[str, Any] = dict(zip(names, origin, strict=True))
+        devices = fields["devices"] = list(dict.fromkeys(measured))
+        fields["files"] = len(measured)
+        fields["line"] = f"{', '.join(devices)}: measured by {origin[0]}, licence {origin[1]}"
         credits.append(fields)
     return tuple(credits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from figures.panels import Dots, Drawing
@@ -117,23 +118,24 @@ def _measuring(stored: Stored) -> dict[str, TableCell]:
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
     """Describe the machine of each record for the site, with its measured peak rates."""
-    return [_machine_entry(stored, stored.record.environment) for stored in records]
-
-
-def _machine_entry(stored: Stored, environment: Environment) -> dict[str, Any]:
-    run, facts, ceilings = Run(stored, environment.label), properties(environment), {}
-    for operation, (words, _) in _CEILINGS.items():
-        rate = run.peak_rate(operation)
-        best = number(rate)
-        known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
-        ceilings[words] = known
-    return {
-        "key": environment.key,
-        "label": environment.label,
-        "facts": [(name, facts[name]) for name in _SHOWN],
-        "ceilings": ceilings,
-        "measured": max(part.record.started for part in stored.runs)[:10],
-    }
+    entries = []
+    for stored in records:
+        environment, ceilings = stored.record.environment, {}
+        run, facts = Run(stored, environment.label), properties(environment)
+        for operation, (words, _) in _CEILINGS.items():
+            rate = run.peak_rate(operation)
+            best = number(rate)
+            known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
+            ceilings[words] = known
+        entry = {
+            "key": environment.key,
+            "label": environment.label,
+            "facts": [(name, facts[name]) for name in _SHOWN],
+            "ceilings": ceilings,
+            "measured": max(part.record.started for part in stored.runs)[:10],
+        }
+        entries.append(entry)
+    return entries
 
 
 @dataclass(frozen=True)
@@ -218,11 +220,7 @@ def _by_day(stored: Stored, label: str) -> str:
 
 def in_order(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
     """Sort machines by what is compared, the largest first, and those without it last."""
-    return sorted(machines, key=_by_height, reverse=True)
-
-
-def _by_height(machine: MeasuredMachine) -> float:
-    return machine.height
+    return sorted(machines, key=attrgetter("height"), reverse=True)
 
 
 def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> MeasuredMachine:
@@ -240,14 +238,13 @@ def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> Me
         best = point(rate)
         cells[heading] = best if isinstance(best, Missing) else exact(heading, str(rate.unit), best)
     measured: Quantity = absent("measure", "1", "none is named")
-    content: Content = measured
     try:
         if comparison.measure:
-            content = measured = comparison.measure(run)
+            measured = comparison.measure(run)
     except StudyError as error:
-        content, measured = Missing(str(error)), absent("measure", "1", str(error))
+        measured = absent("measure", "1", str(error))
     if comparison.heading:
-        cells[comparison.heading] = content
+        cells[comparison.heading] = measured
     return MeasuredMachine(name, stored.file, cells, measured)
 
 

@@ -176,7 +176,7 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
     return TemplateError(f"{place}: {what}; fix the template or the study's findings.")
 
 
-_MARK: Final = "chosen by --use"
+_CHOSEN: Final = "chosen by --use"
 #: Characters of a formula that fit into a line of the list.
 _FORMULA: Final = 200
 
@@ -193,7 +193,7 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
     ]
     for value in values:
         reason, n = (value.as_json()[key] for key in ("reason", "n"))
-        files = (f"{file} ({_MARK})" if file in asked else file for file in value.sources)
+        files = (f"{file} ({_CHOSEN})" if file in asked else file for file in value.sources)
         formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
         source = ", ".join(files) or ("none" if reason else "theory")
         cells = map(markdown, (reason or value.plain, formula, str(n or ""), source))

@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -58,8 +59,15 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def as_text(self) -> str:
         """Write sorted JSON with one item per line, so that version control shows changed items."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        sections = (f"{_json(kind)}: {_section(content[kind])}" for kind in sorted(content))
+        sections = []
+        for kind, items in sorted(msgspec.to_builtins(self).items()):
+            opening, closing = "{}" if isinstance(items, dict) else "[]"
+            lines = []
+            for item in sorted(items):
+                content = f": {_json(items[item])}" if isinstance(items, dict) else ""
+                lines.append(f" {_json(item)}{content}")
+            body = "\n".join([opening, ",\n".join(lines), closing]) if lines else opening + closing
+            sections.append(f"{_json(kind)}: {body}")
         return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
@@ -89,18 +97,20 @@ class Move(NamedTuple):
         if self.pinned is None or self.now is None:
             content = _json(self.pinned or self.now)
             return f"{item} is {'new' if self.pinned is None else 'gone'}: {content}."
-        fields = dict.fromkeys((*self.now, *self.pinned))
-        sides = [(field, self.now.get(field), self.pinned.get(field)) for field in fields]
-        differing = (
-            f"{field} {_json(new)} (pinned {_json(old)})"
-            for field, new, old in sides
-            if not _same(old, new)
-        )
+        differing = []
+        for field in dict.fromkeys((*self.now, *self.pinned)):
+            new, old = self.now.get(field), self.pinned.get(field)
+            if not _same(old, new):
+                differing.append(f"{field} {_json(new)} (pinned {_json(old)})")
         return f"{item}: {', '.join(differing)}."
 
 
 def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
     """Pin what a study computed from ``records``."""
+    tables = {}
+    for id, table in findings.tables.items():
+        headings = [column.heading for column in table.columns]
+        tables[id] = {"headings": headings, "rows": len(table.rows), "wide": table.wide}
     content: dict[str, Any] = {
         "records": sorted(records),
         "audits": sorted(
@@ -112,7 +122,7 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
         "values": {id: _item(v.number, v.unit, v.plain) for id, v in findings.values.items()},
         "cells": dict(_all_cells(findings.tables.values())),
         "series": dict(_all_series(findings.figures.values())),
-        "tables": {id: _headings(table) for id, table in findings.tables.items()},
+        "tables": tables,
         "texts": {id: {"text": t} for id, t in findings.facts.items() if isinstance(t, str)},
     }
     return msgspec.convert(visible_in(content), Pins)
@@ -126,11 +136,7 @@ def moves(pinned: Pins, now: Pins) -> list[Move]:
         for name in {**new, **old}:
             if not _same(old.get(name), new.get(name)):
                 moved.append(Move(kind, name, old.get(name), new.get(name)))
-    return sorted(moved, key=_inside)
-
-
-def _inside(move: Move) -> bool:
-    return not move.outside
+    return sorted(moved, key=attrgetter("outside"), reverse=True)
 
 
 def _same(old: Any, new: Any) -> bool:
@@ -171,11 +177,6 @@ def _claim(claim: Claim) -> Item:
         "above": _few_or_summary([low for _, low, _ in claim.compared if math.isfinite(low)]),
         "below": _few_or_summary([high for _, _, high in claim.compared if math.isfinite(high)]),
     }
-
-
-def _headings(table: Table) -> Item:
-    headings = [column.heading for column in table.columns]
-    return {"headings": headings, "rows": len(table.rows), "wide": table.wide}
 
 
 def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
@@ -243,20 +244,6 @@ def _summary(numbers: Sequence[float]) -> Item:
 def _rounded(number: float) -> float | int:
     """Round to nine significant digits; whole numbers are exact."""
     return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
-
-
-# ------------------------------------------------------------------------------------------- text
-
-
-def _section(items: Sequence[Any] | Mapping[str, Any]) -> str:
-    """Write a list or an object with one item per line."""
-    if isinstance(items, Mapping):
-        lines = [f" {_json(name)}: {_json(items[name])}" for name in sorted(items)]
-        opening, closing = "{}"
-    else:
-        lines = [f" {_json(item)}" for item in items]
-        opening, closing = "[]"
-    return "\n".join([opening, ",\n".join(lines), closing]) if lines else opening + closing
 
 
 def _json(content: Any) -> str:

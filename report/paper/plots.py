@@ -1,16 +1,18 @@
-"""Quantities over the levels of a factor, and roofs, as figures draw them."""
+"""Quantities over the levels of a factor, roofs and reconciliations, as papers draw them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
-from figures.panels import Band, DotSeries, Points, RoofLine
+from figures.panels import Bar, DotSeries, Points, RoofLine, Waterfall
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
-from report.core.text.format import Number, scale_to
+from report.core.text.format import Number, scale_for, scale_to
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
+from report.theory.reconciliation import Reconciliation, Term
 from report.theory.roofline import Roof
 
 GIGA: Final = 1e9
@@ -48,14 +50,6 @@ def points(
     return (Points(label, tuple(known), values, *ends, series, hollow, whole),)
 
 
-def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """Draw a horizontal line with its interval; return an empty tuple if it was not measured."""
-    value = number(ceiling)
-    if isinstance(value, Missing):
-        return ()
-    return (Band(label, *interval_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
-
-
 def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
     """Draw a roof in the unit of a figure's rates."""
     return RoofLine(
@@ -87,3 +81,23 @@ def dot_series(
         for numbers, end in zip((lows, values, highs), ends, strict=True):
             numbers.append(end)
     return DotSeries(label, tuple(values), series, low=tuple(lows), high=tuple(highs), **look)
+
+
+def as_figure(reconciliation: Reconciliation) -> Waterfall:
+    """Draw a reconciliation as bars; labels carry the exact numbers."""
+    measured, unit = reconciliation.measured, reconciliation.unit
+    start = Bar(reconciliation.start.name, reconciliation.start.amount)
+    terms = tuple(Bar(term.name, term.amount) for term in reconciliation.terms)
+    levels = list(accumulate((term.amount for term in terms), initial=start.amount))
+    if isinstance(measured, Term):
+        levels.append(measured.amount)
+    scale = scale_for(max(map(abs, levels)), unit)
+    return Waterfall(
+        start,
+        terms,
+        Bar(measured.name, measured.amount) if isinstance(measured, Term) else None,
+        reconciliation.residual_name,
+        unit,
+        f"From zero ({scale.unit})",
+        1 / scale.factor,
+    )

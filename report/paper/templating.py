@@ -41,6 +41,7 @@ from typing import Any, Final
 import jinja2
 from jinja2 import TemplateRuntimeError, nodes
 from jinja2.ext import Extension
+from jinja2.filters import do_capitalize
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -397,12 +398,6 @@ def _md(text: Any) -> StudyText:
     return escaped
 
 
-def _capitalize(text: Any) -> StudyText:
-    capitalized = StudyText(_study_text(text).capitalize())
-    capitalized.is_markdown = text.is_markdown
-    return capitalized
-
-
 def _join(texts: Any, between: str = " ") -> StudyText:
     """Join texts of the study by a separator that keeps their numbers apart."""
     if between not in (" ", ", ", "; "):
@@ -427,5 +422,5 @@ def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
     )
     environment.page = page
     environment.globals.clear()
-    environment.filters = {"capitalize": _capitalize, "join": _join, "md": _md}
+    environment.filters = {"capitalize": do_capitalize, "join": _join, "md": _md}
     return environment

@@ -49,8 +49,10 @@ _LATEX: Final = str.maketrans({
 #: Second signs of a pair that LaTeX joins into another sign: -- and '' and ,,
 _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
-#: Ligatures, as text that was copied from a PDF has them.
-_LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
+#: Ligatures, as text that was copied from a PDF has them → their letters.
+_LIGATURES: Final = {
+    code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)
+}
 
 #: A comment before, between or right after the entries of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
@@ -86,11 +88,7 @@ def _breakable(word: re.Match[str]) -> str:
 def latex_source(text: str) -> str:
     """Replace characters that pdfLaTeX cannot print by code points; markup stays."""
     composed = unicodedata.normalize("NFC", text)
-    return printable(_LIGATURES.sub(_separate_letters, composed), _in_latex)
-
-
-def _separate_letters(ligature: re.Match[str]) -> str:
-    return unicodedata.normalize("NFKC", ligature[0])
+    return printable(composed.translate(_LIGATURES), _in_latex)
 
 
 def bibtex(text: str) -> str:

@@ -16,7 +16,7 @@ from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
-from report.paper.reconciliations import as_figure
+from report.paper.plots import as_figure
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
