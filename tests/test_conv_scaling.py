@@ -21,16 +21,16 @@ from experiments.conv_scaling import (
     LAYERS,
     SWEPT_NETWORK,
     cases,
-    swept_cases,
     trimming_threshold,
 )
 from experiments.conv_scaling import STUDY as STUDY_RUN
-from report.core.records.layers import at_batch
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings, Inputs
+from report.studies import find_study
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
+from tests.degraded import altered, committed
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import findings_of, inputs_of, printing
 from tests.test_documents import blocks, paper
@@ -51,14 +51,6 @@ EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 1024: 1.25}
 LAST_AND_ALL = {1_000_000: (20, 27), 8_000_000: (167, 217)}
 #: Slowdown of forward and backward calls, by batch size.
 TRAINED = {64: 1.4, 512: 2.1}
-#: Network and mode → peak of a call beyond what stays (B), time (s), gain after a freed tensor,
-#: under kept memory and with jemalloc, and memory held beyond the default (B).
-NETWORKS = {
-    ("MNIST CNN", "inference"): (3e6, 1e-3, 1.55, 1.6, 1.7, 3e6),
-    ("MNIST CNN", "training"): (5e6, 3e-3, 1.3, 1.35, 1.45, 5e6),
-    ("ResNet-18", "inference"): (51e6, 0.2, 1.2, 1.25, 1.15, 52e6),
-    ("ResNet-18", "training"): (164e6, 0.4, 1.02, 1.28, 1.24, 63e6),
-}  # fmt: skip
 #: Time of a call on a GPU (s).
 GPU_S = {1: 6e-5, 1024: 8e-4}
 #: What making the kernel takes in the first call, in multiply-adds.
@@ -130,72 +122,6 @@ def trained(batch: int, slower: float) -> Case:
     return msgspec.structs.replace(plain, rounds=tuple(measured))
 
 
-def threshold_cases(late: int = 0, below: int = 0, aligned: int = 0) -> list[Case]:
-    """Layers that map pages from ``late`` images after the predicted start on, and ``below`` it.
-
-    The linear layer maps ``aligned`` pages where its output is a multiple of 64 B.
-    """
-    listed = []
-    for factors in cases({**STUDY_RUN.levels(quick=False), "subject": ("cliff", "edge")}):
-        image, batch = LAYERS[str(factors["layer"])], int(factors["batch"])
-        start = heap.mapping_start(image, trimming_threshold(factors)) + late
-        pages = 900 if batch > start else below
-        if factors["layer"] == "linear" and batch % 2 == 0 and batch < 8389:
-            pages = aligned
-        rounds = tuple(
-            factory.round_(n, {"page_faults": [pages] * 5}, policy="default") for n in range(1, 8)
-        )
-        listed.append(Case(factors=factors, layers=at_batch((image,), batch), rounds=rounds))
-    return listed
-
-
-def cases_over_batches(gain: float = 1.8, network: int = 0, end: int = 167) -> list[Case]:
-    """Layer and network whose pages begin as predicted, or ``network`` images later."""
-    listed = []
-    for factors in swept_cases():
-        batch, elements = int(factors["batch"]), int(factors.get("freed", 0))
-        starts = {0: 0, 4_000_000: 3, 5_000_000: 4, 6_000_000: 4, FREED: 6}
-        maps = batch > starts[elements] + network
-        time = {}
-        if factors["network"] == "layer":
-            maps = batch > (end if elements else 4)
-            time = {"time": factory.scattered(2e-4 * batch * (gain if maps else 1), 1e-4)}
-        series = {**time, "page_faults": [900 * maps] * 15}
-        rounds = tuple(factory.round_(n, series, policy="default") for n in range(1, 8))
-        listed.append(Case(factors=factors, rounds=rounds))
-    return listed
-
-
-def network_rounds(policy: Policy, time: float, pages: int, held: float = 0) -> list[Round]:
-    """Seven processes that call a network."""
-    series = {
-        "time": factory.scattered(time, 1e-4),
-        "page_faults": [pages] * 15,
-        "resident_before": [int(3e8 + held)],
-    }
-    return [factory.round_(n, series, policy=policy) for n in range(1, 8)]
-
-
-def network_cases(pages: int = 3, slower: float = 1) -> list[Case]:
-    """Networks that map 2,000 pages a call, and ``pages`` after a tensor was freed."""
-    listed = []
-    for (network, mode), (peak, time, gain, kept, jemalloc, held) in NETWORKS.items():
-        plain = {"subject": "cure", "network": network, "mode": mode, "batch": 8}
-        own = network_rounds("default", time, 2000)
-        own += network_rounds("retained", time / kept, 0) + network_rounds(
-            "jemalloc", time / jemalloc, 0
-        )
-        sizes = measured_bytes(int(peak))
-        listed.append(Case(factors=plain, series=sizes, rounds=tuple(own)))
-        freed = tuple(network_rounds("default", time / gain * slower, pages, held))
-        listed.append(Case(factors={**plain, "freed": FREED}, series=sizes, rounds=freed))
-    return listed
-
-
-def measured_bytes(peak: int) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(sizes) for name, sizes in factory.memory(0, peak).items()}
-
-
 def disturbed() -> Case:
     """A call in the other layout, which one of two processes was disturbed in."""
     plain = factory.case(4)
@@ -228,7 +154,6 @@ def record(
     machine = factory.environment(key, name=f"CPU of {key}", memory_bytes=len(key) * 2**30)
     if cases is None:
         made += [trained(batch, slower) for batch in TRAINED]
-        made += [*threshold_cases(), *network_cases(), *cases_over_batches()]
     return factory.record([*made, disturbed()], machine, peaks=(*peaks[0], *peaks[1:]))
 
 
@@ -274,10 +199,7 @@ def second_priced(batch: int) -> float:
 
 
 VALUES: Mapping[str, float] = {
-    # Two records with 19 starts each.
-    "last_without_pages": 167, "starts": 38, "to_the_image": 38, "partly": 0, "start_least": 6,
-    "start_most": 591, "aligned": 8, "small_gain": 1.55, "small_held": 3e6, "network_to": 6,
-    "large_gain": 1.2, "large_kept": 1.25, "large_jemalloc": 1.15, "raised": 64_004_096,
+    "last_without_pages": 167, "network_to": 6, "raised": 64_004_096,
     "gpu_processes": 1, "gpu_earlier": 6e-5,
     "second_trained": 1.4 / 1.25, "gpu_single": 6e-5,
     "gpu_image": 8e-4 / 1024, "gpu_gain": 6e-5 / (8e-4 / 1024), "reserve_pages": 32,
@@ -287,7 +209,7 @@ VALUES: Mapping[str, float] = {
     "second_gain": gain(slower=1.25), "second_jemalloc": gain("jemalloc", 1.25),
     "mmap_alone": gain("mmap_threshold"), "trim_alone": gain("trim_threshold"),
     "both_raised": 1.06, "batch_gain": time_of(1, "retained") / (time_of(1024, "retained") / 1024),
-    "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2 * 16 * 7 + 2, "disturbed": 1,
+    "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2, "disturbed": 1,
     "share_kept": 64 * FLOPS_AN_IMAGE / time_of(64, "retained") / PEAK,
     "share_returned": 64 * FLOPS_AN_IMAGE / time_of(64, "default") / PEAK,
     "page_price": PAGE_S, "second_page_price": 3e-6, "threshold": 2 * LEFT_BEHIND,
@@ -329,11 +251,6 @@ def on(*records: Record, **source: float) -> Inputs:
     return inputs_of(STUDY, *records, source=printing(STUDY, **source))
 
 
-def on_cases(cases: list[Case]) -> Inputs:
-    """Inputs with one record, of these cases and a call of one image."""
-    return on(record(cases=[layer_case(1), *cases]))
-
-
 def other() -> dict[str, dict[str, Inputs]]:
     """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
@@ -342,9 +259,6 @@ def other() -> dict[str, dict[str, Inputs]]:
             "tensor-cores": on(_169869312=169_869_311),
             "profiler-overhead": on(_340918272=340_918_273),
             "compressed-memory": on(_37748736=37_748_735),
-            "large-network-does-not": on(
-                record(cases=[layer_case(1), *network_cases(pages=33, slower=1.2)])
-            ),
         },
         "refuted": {
             "source-theory": on(_339738624=339_738_625),
@@ -359,18 +273,44 @@ def other() -> dict[str, dict[str, Inputs]]:
             "one-threshold-fails": on(record(mmap_threshold=1.09)),
             "cliff-predicted": on(without(pages={4: 372})),
             "pages-follow": on(without(pages={64: 5_948})),
-            "start-predicted": on_cases(threshold_cases(late=2)),
-            "between-predictions": on_cases(threshold_cases(below=33)),
-            "aligned-linear": on_cases(threshold_cases(aligned=33)),
-            "small-network-gains": on_cases(network_cases(pages=33)),
-            "layer-keeps-memory": on_cases(cases_over_batches(end=159)),
-            "network-predicted": on_cases(cases_over_batches(network=1)),
         },
     }
 
 
+#: Claim about published records → role and factors of the cases that refute it, and their pages.
+AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
+    "start-predicted": ("third", 0, {"layer": "3x3", "threshold": 2, "batch": 6}),
+    "between-predictions": ("third", 33, {"layer": "3x3", "threshold": 2, "batch": 4}),
+    "aligned-linear": ("third", 33, {"layer": "linear", "threshold": 2, "batch": 522}),
+    "small-network-gains": ("fourth", 33, {"network": "MNIST CNN", "freed": FREED}),
+    "large-network-does-not": ("fourth", 0, {"network": "ResNet-18", "freed": FREED}),
+    "layer-keeps-memory": ("sixth", 33, {"network": "layer", "freed": FREED, "batch": 160}),
+    "network-predicted": ("sixth", 33, {"network": "ResNet-18", "freed": FREED, "batch": 6}),
+}
+
+
+def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
+    for claim, (role, pages, factors) in AFTER_THRESHOLDS.items():
+        published, changed = (
+            papers.verdicts(STUDY, inputs, claim)[claim]
+            for inputs in (
+                committed(STUDY),
+                altered(STUDY, "page_faults", partial(max, pages) if pages else partial(min, 0),
+                        roles=(role,), **factors),
+            )
+        )  # fmt: skip
+        assert (published, changed) == ("supported", "refuted"), claim
+
+
+def test_starts_are_counted() -> None:
+    """Of 18 settings and a repeated one; 4,000 B an image of the linear layer align if even."""
+    values = find_study(STUDY)(committed(STUDY)).values
+    names = ("starts", "to_the_image", "partly", "start_least", "start_most", "aligned")
+    assert [values[name].number for name in names] == [19, 18, 14, 6, 591, 8]
+
+
 def test_each_claim_has_two_sides() -> None:
-    papers.assert_both_sides(STUDY, full(), other())
+    papers.assert_both_sides(STUDY, full(), other(), beside=AFTER_THRESHOLDS)
     for claim, inputs, verdict in (
         ("both-slower", on(record(), SECOND(slower=gain() / 1.11)), "supported"),
         ("slower", on(record(slower=gain() / 1.11)), "supported"),
