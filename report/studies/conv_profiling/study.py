@@ -21,7 +21,8 @@ from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
-from report.studies.conv_profiling import results, source, theory
+from report.studies.conv_profiling import runs as results
+from report.studies.conv_profiling import source, theory
 from report.studies.conv_profiling.runs import (
     EMULATED,
     LIMITED,
@@ -66,7 +67,7 @@ class Paper:
         self.runs = tuple(runs.values())
         self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
         #: Run on a GPU with TF32 on, which may be in another record.
-        self.fast = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
+        self.tf32 = next((r for r in self.runs if not r.workspace(SHOWN_BATCH).missing), None)
         #: Reconciliations of theory or estimates with records: the source, lackey, peaks, counters.
         self.estimate = results.source_estimate(self.reported)
         self.counts = results.executed(self.cpu) if self.cpu else {}
@@ -82,11 +83,11 @@ class Paper:
         self.tiled = results.tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls in shapes that were chosen after the rule of tiles had been written.
         self.held_tiled = (
-            results.calls_of("held_out", results.tiled(inputs, self.fast)) if self.fast else {}
+            results.calls_of("held_out", results.tiled(inputs, self.tf32)) if self.tf32 else {}
         )
         #: Calls of the kernel that names no tile, with the record that counted them.
         self.unnamed = []
-        for run, subject in ((self.gpu, "layer"), (self.fast, "held_out")):
+        for run, subject in ((self.gpu, "layer"), (self.tf32, "held_out")):
             if run:
                 calls = results.calls_of(subject, results.tiled(inputs, run, named=False))
                 self.unnamed.append((run, calls))
@@ -130,7 +131,7 @@ gpu_calls: Part[Paper] = study.part("", "gpu")
 pair: Part[Paper] = study.part("", "pair")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
-fast: Part[Run] = study.part("fast", "gpu")
+tf32: Part[Run] = study.part("tf32", "gpu")
 second: Part[Run] = study.part("second", "pair")
 
 
@@ -240,7 +241,7 @@ study.constants(
 def _tiles(p: Paper) -> dict[str, Quantity]:
     by_grid = [call for _, calls in p.unnamed for call in calls]
     held_by_grid = sum(call.subject == "held_out" for call in by_grid)
-    held, all_tiled = _counted_held_out(p.fast), len(p.tiled) + len(p.held_tiled)
+    held, all_tiled = _counted_held_out(p.tf32), len(p.tiled) + len(p.held_tiled)
     of_gpu = {
         "tiled_cases": len(p.tiled),
         "tiled_shapes": len({call.shape for call in p.tiled}),
@@ -259,7 +260,7 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
         "tile_channels": _tile_channels(p),
         "shown_count": _shown_count(p),
         **_counts(p.gpu, of_gpu),
-        **_counts(p.fast, of_fast),
+        **_counts(p.tf32, of_fast),
     }
 
 
@@ -274,7 +275,7 @@ def _winograd(p: Paper) -> dict[str, Quantity]:
 def _tiled_ratios(p: Paper) -> dict[str, Quantity]:
     theory_flops = exact("theory", "FLOP", as_flops(theory_macs(SHOWN.layer)).amount)
     return {
-        "held_most": largest(*results.ratios(p.fast, p.held_tiled)),
+        "held_most": largest(*results.ratios(p.tf32, p.held_tiled)),
         "shown_over": _shown_count(p) / theory_flops,
     }
 
@@ -282,8 +283,8 @@ def _tiled_ratios(p: Paper) -> dict[str, Quantity]:
 study.constants("percent", winograd_products=theory.WINOGRAD_PRODUCTS)
 
 
-fast.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
-fast.values(small_seen=partial(Run.seen_share, batch=1))
+tf32.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
+tf32.values(small_seen=partial(Run.seen_share, batch=1))
 gpu.values(
     "measured",
     fourier_fused=partial(Run.fused, call=FOURIER),
@@ -296,7 +297,7 @@ gpu.values(
 )
 
 
-fast.values(
+tf32.values(
     "measured",
     held_fourier_fused=partial(Run.fused, call=HELD_FOURIER),
     held_fourier_executed=partial(Run.executed, call=HELD_FOURIER),
@@ -304,9 +305,9 @@ fast.values(
 )
 
 
-@fast.value("exact")
-def beside_copies(fast: Run) -> Quantity:
-    return fast.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)
+@tf32.value("exact")
+def beside_copies(tf32: Run) -> Quantity:
+    return tf32.workspace(SHOWN_BATCH) - theory.copies(SHOWN_BATCH)
 
 
 # --------------------------------------------------------------------------------- the CPUs
@@ -345,7 +346,7 @@ def _second(p: Paper) -> dict[str, Quantity]:
 
 def _largest_ratio(p: Paper) -> Quantity:
     """Return the largest ratio of a count to theory, of all forward calls that have a rule."""
-    by_run = (p.cpu, p.counts), (p.second, p.changed), (p.gpu, p.tiled), (p.fast, p.held_tiled)
+    by_run = (p.cpu, p.counts), (p.second, p.changed), (p.gpu, p.tiled), (p.tf32, p.held_tiled)
     ratios: list[Quantity] = []
     for run, calls in by_run:
         if calls:
@@ -462,14 +463,14 @@ def temporary_storage(p: Paper) -> Statement:
     return residual([p.estimate], "B", p.file).exactly(0)
 
 
-@fast.claim("With TF32 both kinds of counters show to the unit what they can see")
+@tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
     """CUDA cores copy, scale by one addition and one multiplication, and add the bias."""
     for b in ON_TENSOR_CORES:
         yield (run.seen(b) / theory.seen(b)).exactly(1)
         for kind in ("additions", "multiply_adds"):
-            yield (run.fast(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
-        yield (run.fast("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
+            yield (run.tf32(f"ncu_fp32_{kind}", b) / (b * theory.OUTPUTS)).exactly(1)
+        yield (run.tf32("ncu_tensor_core_flops", b) / theory.work(b)).exactly(1)
 
 
 @gpu_calls.claim(
@@ -478,7 +479,7 @@ def seen_as_predicted(run: Run) -> Iterator[Statement]:
 )
 def tiles_predict(p: Paper) -> Iterator[Statement]:
     yield from _without_residual(p.gpu, p.tiled.values())
-    yield from _without_residual(p.fast, p.held_tiled.values())
+    yield from _without_residual(p.tf32, p.held_tiled.values())
 
 
 @gpu_calls.claim("A tile that a kernel's grid shows gives to the unit what its calls execute")
