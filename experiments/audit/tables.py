@@ -97,10 +97,8 @@ def read_table(path: Path, number: int = 1) -> TextTable:
             tables = [list(csv.reader(text.splitlines(), skipinitialspace=True))]
         else:
             tables = list(_marked_tables(text, *_MARKUP[ending]))
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8; save it as UTF-8.") from None
-    except (ValueError, csv.Error) as error:
-        raise UsageError(f"{path}: the table cannot be read: {error}.") from None
+    except (ValueError, csv.Error) as error:  # also UnicodeDecodeError
+        raise UsageError(f"{path}: no table of UTF-8 text can be read: {error}.") from None
     tables = [[row for row in table if any(row)] for table in tables]
     tables = [table for table in tables if len(table) > 1]
     if number > len(tables):

@@ -59,9 +59,6 @@ _SUBREAPER: Final = 36
 _NONE: Final = "no comparison: "
 
 
-# ------------------------------------------------------------------------ processes of functions
-
-
 class CallMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call, and its answer: arguments and results, or the ``error`` of its code.
 
@@ -252,9 +249,6 @@ def start_function(label: str, program: Program) -> Iterator[FunctionProcess]:
             with suppress(OSError):  # a child has ended, and another process waited for it
                 os.kill(number, signal.SIGKILL)
                 os.waitpid(number, 0)  # so that its processor time counts as this run's
-
-
-# ------------------------------------------------------------------------------------ measurement
 
 
 def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQuantity:

@@ -132,9 +132,6 @@ class Comparison(Request):
         }
 
 
-# ---------------------------------------------------------------------------------------- command
-
-
 def place(text: str) -> _Place:
     """Parse ``FILE.py:FUNCTION``; raises ``ArgumentTypeError`` for another form."""
     file, _, function = text.rpartition(":")
@@ -248,9 +245,6 @@ def _forecast(request: Comparison, observer: Observer) -> Iterator[str]:
         )
     if noise := None if quiet.unavailable() else quiet.watch(threads, 0.5):
         yield f"The machine is busy: {noise}. --wait-quiet 10 waits."
-
-
-# ------------------------------------------------------------------------------------------ study
 
 
 def _source(name: str, folder: Path) -> bytes:
