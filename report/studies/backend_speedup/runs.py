@@ -284,41 +284,25 @@ def _is_meant(factors: CaseFactors, subject: str, dtype: str) -> bool:
 
 #: A CPU, and a GPU with its host.
 Pair: TypeAlias = tuple[Run, Run]
-_SHIFT: Final = "time over the host's"
 
 
-def host_shifts(pair: Pair) -> list[Quantity]:
+def host_shifts(pair: Pair, *, others: bool = False) -> list[Quantity]:
     """NumPy's time on the CPU over that on the GPU's host, at each size that both timed.
 
-    The range includes the host's other sessions.
+    The host's times are those of this session, or of ``others``.
     """
-    cpu, gpu = pair
+    (cpu, gpu), name = pair, "time over the host's"
     shifts = []
-    for size in gpu.sizes:
-        ours = cpu.medians("time", size, "numpy")
-        hosts = [run.medians("time", size, "numpy") for run in (gpu, *gpu.sessions)]
-        if ours and hosts[0]:
-            of_all = ratios_of(ours, [*chain(*hosts)])
-            shifts.append(gpu.quotient(f"{_SHIFT}({size})", ours, hosts[0], of_all))
-    return shifts or [absent(_SHIFT, "1", "no size was timed on both CPUs")]
-
-
-def other_shifts(pair: Pair) -> list[Quantity]:
-    """The same over each size of the host's other sessions."""
-    cpu, gpu = pair
-    shifts = []
-    for size, run in product(gpu.sizes, gpu.sessions):
+    for size, run in product(gpu.sizes, gpu.sessions if others else (gpu,)):
         times = cpu.medians("time", size, "numpy"), run.medians("time", size, "numpy")
         if all(times):
-            shifts.append(gpu.quotient(f"{_SHIFT}({size}, {run.file})", *times))
-    return shifts or [absent(_SHIFT, "1", "no other session is in the data")]
+            shifts.append(gpu.quotient(f"{name}({size}, {run.file})", *times))
+    return shifts or [absent(name, "1", "no size was timed on both CPUs")]
 
 
-def extreme(
-    pair: Pair, choose: Callable[..., Quantity], quantities: Callable[[Pair], list[Quantity]]
-) -> Quantity:
-    """The ``smallest`` or ``largest`` of some ``quantities`` of two machines."""
-    return choose(*quantities(pair))
+def extreme_shift(pair: Pair, choose: Callable[..., Quantity], *, others: bool = False) -> Quantity:
+    """The ``smallest`` or ``largest`` of ``host_shifts``."""
+    return choose(*host_shifts(pair, others=others))
 
 
 # ------------------------------------------------------------------------------------------- names
