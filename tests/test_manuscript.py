@@ -20,7 +20,7 @@ from report.core.statistics.estimates import Estimate
 from report.core.text.format import Style
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT, BuildRequest
-from report.engine.writing import render_room
+from report.engine.writing import render_document
 from report.instruments.judgement import usable_records
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
@@ -195,7 +195,7 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
     (tmp_path / "conv_scaling.qmd.j2").write_text(sentence, "utf-8")
 
     def rendered() -> Manuscript:
-        return render_room("conv_scaling", data, tmp_path, FINDINGS, {}, coverage)
+        return render_document("conv_scaling", data, tmp_path, FINDINGS, {}, coverage)
 
     assert rendered() == Manuscript("One.\n\nTwo.\n", FINDINGS, ())
     monkeypatch.setattr("report.engine.writing.PROJECT", data)

@@ -14,7 +14,7 @@ from report.core.statistics.prediction import next_effect, student_quantile
 from report.engine.gather import compute_usable
 from report.engine.replicate import atlas_of, choose_for_report, read_original, replicas_of
 from report.engine.steps import ROOT
-from report.engine.writing import render_room
+from report.engine.writing import render_document
 from report.paper.claims import judge
 from report.paper.findings import Findings, Inputs
 from report.paper.replicas import Replica, compare, main_claims, summary
@@ -132,7 +132,7 @@ def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -
 def printed(study: str, found: Findings) -> str:
     """The document of a report; rendering refuses whatever is typed by hand or missing."""
     room, papers = f"{study}-replication", ROOT / "templates" / "papers"
-    return render_room(room, ROOT / "data", papers, found, {}).text
+    return render_document(room, ROOT / "data", papers, found, {}).text
 
 
 @every_study

@@ -198,7 +198,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     ``pictures/`` the author's pictures from the study's folder beside the template.  Raises
     ``RidgepointError`` for a template that asks for missing values.
     """
-    from report.engine.writing import render_room
+    from report.engine.writing import render_document
     from report.paper.details import summary_of
     from report.paper.latex_table import to_latex
     from report.paper.tables import to_csv
@@ -209,7 +209,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     origin = _read(task.artifacts() / steps.ORIGIN)
     computed = load(task.artifacts() / steps.FINDINGS)
     coverage = load(task.artifacts() / steps.COVERAGE)
-    manuscript = render_room(study, task.data, task.papers, computed, origin, coverage)
+    manuscript = render_document(study, task.data, task.papers, computed, origin, coverage)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")

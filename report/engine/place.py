@@ -21,7 +21,7 @@ _LOCK: Final = ".lock"
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
 _OF_ALL: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
-_ROOMS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
+_FOLDERS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
 
 
 @contextmanager
@@ -47,9 +47,9 @@ def only_build(out: Path, announce: Announce) -> Iterator[None]:
         _acquire(lock, announce)
         with leave_on_signals(partial(out.glob, f"{SCRATCH}*")):
             _remove_scratch(out)
-            for room in _ROOMS:
-                if (out / room).is_symlink():
-                    (out / room).unlink()
+            for folder in _FOLDERS:
+                if (out / folder).is_symlink():
+                    (out / folder).unlink()
             try:
                 yield
             finally:

@@ -4,8 +4,6 @@ Every build imports this module, also one with nothing to do.  So it imports lit
 tuples: importing ``dataclasses`` takes as long as comparing all files.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -44,8 +42,8 @@ from report.studies import STUDIES
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
 #: Prefixes of hidden files and of Python's caches, which are no inputs.
 _IGNORED: Final = (".", "__pycache__")
-#: The rooms of all papers and of all replication reports.
-_ROOMS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
+#: The names of all papers and of all replication reports.
+_DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
 #: Settings and programs in the words of a reason; a package is called by its name.
 _WORDS: Final = {
     "use": "the records of --use",
@@ -62,21 +60,6 @@ _WORDS: Final = {
 }
 #: Lists the new files of a study in the manifest until all of them are in place.
 PLACING: Final = "placing"
-
-
-def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
-    """Compare the project with what was built; ``BuildPlan.stale`` lists the steps to run.
-
-    With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
-    Raises ``RidgepointError`` for an engine that is not installed.
-    """
-    index, note = Index(str(request.out)), ""
-    if request.engine != "typst" and "pdf" in request.outputs:
-        index.find_tex()
-    if request.engine != "auto" or not as_built:
-        engine, note = choose_engine(request.engine, index.missing_latex)
-        request = request._replace(engine=engine)
-    return BuildPlan(request, index, engine_note=note)
 
 
 def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
@@ -127,10 +110,10 @@ class BuildPlan:
 
     def _files(self) -> Iterator[str]:
         """List the templates, the code and the data, named as in the project."""
-        for room in ("report", "figures", "templates"):
-            for name in files_below(os.path.join(self.root, room)):
+        for folder in ("report", "figures", "templates"):
+            for name in files_below(os.path.join(self.root, folder)):
                 if not name.startswith("papers/"):
-                    yield f"{room}/{name}"
+                    yield f"{folder}/{name}"
         for name in files_below(str(self.request.papers)):
             yield f"templates/papers/{name}"
         reports = any(map(is_report, self.request.studies))
@@ -220,7 +203,7 @@ class BuildPlan:
 
         The outputs of ``rebuilt`` studies are not compared, since they are about to be replaced.
         """
-        complete = [study for study in _ROOMS if self._is_complete(study, rebuilt)]
+        complete = [study for study in _DOCUMENTS if self._is_complete(study, rebuilt)]
         pages = [study for study in complete if self._has_format(study, "page")]
         pdfs = [study for study in pages if self._has_pdf(study)]
         names = {"studies": " ".join(complete)}
@@ -280,9 +263,9 @@ class BuildPlan:
 
     def obsolete(self) -> list[str]:
         """List entries of the manifest from deleted studies and from builds that were killed."""
-        rooms = (*_ROOMS, SITE)
+        names = (*_DOCUMENTS, SITE)
         return [
-            id for id in self.built if id.endswith(PLACING) or id.partition("/")[0] not in rooms
+            id for id in self.built if id.endswith(PLACING) or id.partition("/")[0] not in names
         ]
 
     def stale(self) -> dict[str, str]:
@@ -342,6 +325,21 @@ def _words(value: str | None) -> str:
     return ", ".join((value or "none").replace(",", "").split())
 
 
+def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
+    """Compare the project with what was built; ``BuildPlan.stale`` lists the steps to run.
+
+    With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
+    Raises ``RidgepointError`` for an engine that is not installed.
+    """
+    index, note = Index(str(request.out)), ""
+    if request.engine != "typst" and "pdf" in request.outputs:
+        index.find_tex()
+    if request.engine != "auto" or not as_built:
+        engine, note = choose_engine(request.engine, index.missing_latex)
+        request = request._replace(engine=engine)
+    return BuildPlan(request, index, engine_note=note)
+
+
 # ---------------------------------------------------------------------------------------- build
 
 
@@ -381,9 +379,9 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
                 replaced, failed = run(current, stale, announce)
                 write_site_digests(current.built, str(request.out))
     current.index.save()
-    rooms = {*request.studies, SITE} - {failure.study for failure in failed}
+    names = {*request.studies, SITE} - {failure.study for failure in failed}
     notices: dict[str, None] = {}
     for id, entry in current.built.items():
-        if id.partition("/")[0] in rooms:
+        if id.partition("/")[0] in names:
             notices |= dict.fromkeys(entry.notices)
     return Summary(request, stale, (*notices,), current.engine_note, replaced, tuple(failed))

@@ -77,10 +77,10 @@ def run(
         with ThreadPoolExecutor(len(studies)) as threads:
             results = threads.map(builder.build, studies, map(plan.study_steps, studies))
             outcomes = dict(zip(studies, results, strict=True))
-        for room in {id.partition("/")[0] for id in plan.obsolete()} - {*studies, SITE}:
-            outcome = builder.build(room, ())
+        for name in {id.partition("/")[0] for id in plan.obsolete()} - {*studies, SITE}:
+            outcome = builder.build(name, ())
             if isinstance(outcome, Failure):
-                outcomes[room] = outcome
+                outcomes[name] = outcome
         outcomes[SITE] = builder.build(SITE, plan.shared_steps())
     replaced: dict[str, Sequence[Path]] = {}
     failed: list[Failure] = []

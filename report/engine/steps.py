@@ -16,8 +16,8 @@
 ====================  =======================================================================
 
 Input files are named as in the project, also where --data names another folder: ``data/…``,
-``templates/…``, ``report/…``.  Outputs are named relative to ``out/``.  A *room* is the name of a
-paper or of a replication report, under which its outputs are stored.  A step depends on all code
+``templates/…``, ``report/…``.  Outputs are named relative to ``out/``, where
+each document, a paper or a replication report, has folders of its name.  A step depends on all code
 that the import contracts allow it, so that a change of one study's module rebuilds one paper.
 """
 
@@ -64,7 +64,7 @@ TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
 #: Takes the place of a study in the steps over all studies.
 SITE: Final = "site"
-#: The end of the room of a study's replication report, which has the steps of a paper.
+#: The end of the name of a replication report, which has the steps of a paper.
 REPORT: Final = "-replication"
 
 #: Stands in file names for the study of a step.
@@ -180,14 +180,14 @@ class BuildStep(NamedTuple):
         return self.id.partition("/")[0]
 
 
-def is_report(room: str) -> bool:
-    """Return True if the room belongs to a replication report, not to the paper itself."""
-    return room.endswith(REPORT)
+def is_report(name: str) -> bool:
+    """Return True for the name of a replication report, False for that of a paper."""
+    return name.endswith(REPORT)
 
 
-def study_of(room: str) -> str:
-    """Return the study whose paper or replication report the room contains."""
-    return room.removesuffix(REPORT)
+def study_of(name: str) -> str:
+    """Return the study of a paper or of a replication report."""
+    return name.removesuffix(REPORT)
 
 
 def paper_files(study: str) -> tuple[str, str]:
@@ -196,9 +196,9 @@ def paper_files(study: str) -> tuple[str, str]:
 
 
 def make_step(
-    room: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
+    name: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
 ) -> BuildStep:
-    """Describe the step ``kind`` of ``room`` over ``studies``; ``files`` are all inputs, sorted."""
+    """Describe a step of the document ``name`` over ``studies``; ``files`` are inputs, sorted."""
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:
@@ -212,4 +212,4 @@ def make_step(
         for other, patterns in _READS[kind].items():
             parts = tuple(pattern.replace(_STUDY, study) for pattern in patterns)
             reads.append((f"{study}/{other}", parts))
-    return BuildStep(f"{room}/{kind}", (*inputs,), tuple(reads), settings)
+    return BuildStep(f"{name}/{kind}", (*inputs,), tuple(reads), settings)
