@@ -140,14 +140,12 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
         difference = _other_cases(row.paper.formulas, row.claim.formulas)
         if difference and "N" not in row.letters.values():
             cases.append(f"{row.paper.title}: {difference}")
-    identities = next((cells for name, *cells in machine.rows if name == "Identity"), [])
     names = {id: id.removeprefix("tbl-").replace("-", " ") for id in one.findings.tables}
     facts |= {
         "where": one.label,
         "plan": _plan(one),
         "conditions": [*differing],
         "causes": [f"{name} ({differing[name]})" for name in _CAUSES if name in differing],
-        "virtual": bool(identities) and all("virtual" in str(cell) for cell in identities),
         "record": f"data/{one.stored.file}",
         "cases": cases,
         "parts": {id: name.capitalize() for id, name in names.items()},
@@ -166,7 +164,7 @@ def _report_of_many(
     figures, facts = _map_and_effects(compared, measured, replicas, rows)
     facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
     facts["install"] = _INSTALL
-    environments = {replica.stored.file: replica.stored.record.environment for replica in replicas}
+    environments = {r.stored.file: r.stored.record.environment for r in replicas}
     cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
     notes = []
     for name in _SOFTWARE:
@@ -184,11 +182,9 @@ def _over_all(item: tuple[str, Row]) -> tuple[str, Claim]:
     """A claim with the verdict of all machines that decide it, undecided if they differ."""
     id, row = item
     counts = Counter(claim.verdict for claim in row.claims.values())
-    decided = [verdict for verdict in counts if verdict in DECIDED]
+    verdicts = {*counts}.intersection(DECIDED) or {*counts}
     words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
-    verdict = (
-        decided[0] if len(decided) == 1 else row.claim.verdict if len(counts) == 1 else "undecided"
-    )
+    verdict = verdicts.pop() if len(verdicts) == 1 else "undecided"
     return id, replace(row.claim, verdict=verdict, because=words, compared=())
 
 
