@@ -78,15 +78,9 @@ def changed(run: Run, quantity: str, size: Size, change: str = NONE) -> Quantity
     )
 
 
-def effect(run: Run, size: Size, change: str) -> Quantity:
-    """Divide the time of an iteration with a change by that without, process by process."""
-    return changed(run, "time", size, change) / changed(run, "time", size)
-
-
-def product_effect(run: Run, size: Size, change: str) -> Quantity:
-    """Divide the time of the first product with a change by that without."""
-    alone = "product_alone_time"
-    return changed(run, alone, size, change) / changed(run, alone, size)
+def effect(run: Run, size: Size, change: str, quantity: str = "time") -> Quantity:
+    """Divide a time with a change by that without, process by process."""
+    return changed(run, quantity, size, change) / changed(run, quantity, size)
 
 
 def predicted(run: Run, size: Size, change: str) -> Quantity:

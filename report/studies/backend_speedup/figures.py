@@ -23,17 +23,17 @@ _SERIES: Final = {"cupy": ("CuPy", 0), "torch_cuda": ("PyTorch", 1)}
 def pace(run: Run) -> Iterator[Scaling]:
     """Draw the time of an iteration over the images, and that of its products below (ms)."""
     sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden]
-    drawn: list[Points] = []
+    lines: list[Points] = []
     for name, (label, series) in _SERIES.items():
         for kind, get in (("iteration", run.time), ("products", run.products_time)):
             times = {size.images: get(size, name) for size in sizes}
             for marks in points(f"{label}, {kind}", times, "ms", series=series, joined=True):
-                drawn.append(replace(marks, hollow=kind == "products"))
-    if drawn:
+                lines.append(replace(marks, hollow=kind == "products"))
+    if lines:
         # A tick of the second smallest size would lie on that of the smallest.
         ticks = tuple(float(size.images) for size in sizes if size != SHARED)
         axes = "Images", "Time (ms)"
-        yield Scaling(*axes, tuple(drawn), x_ticks=ticks, y_scale="linear", y_from_zero=True)
+        yield Scaling(*axes, tuple(lines), x_ticks=ticks, y_scale="linear", y_from_zero=True)
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
@@ -41,18 +41,18 @@ def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
     run, source = both
     if not run.all_gains(SOURCE, "cupy"):
         return
-    drawn: list[Points] = []
+    lines: list[Points] = []
     for place, width in enumerate(sorted({size.hidden for size in run.sizes})):
-        own = [size for size in run.sizes if size.hidden == width]
-        drawn += _over(own, run.gain, f"CuPy, {width:,} neurons", place)
+        same_width = [size for size in run.sizes if size.hidden == width]
+        lines += _over(same_width, run.gain, f"CuPy, {width:,} neurons", place)
     torch = [*_over(run.sizes, partial(run.gain, library="torch_cuda"), "PyTorch", 5)]
-    drawn += [replace(p, low=(), high=(), joined=False, hollow=True) for p in torch]
+    lines += [replace(p, low=(), high=(), joined=False, hollow=True) for p in torch]
     printed = float(source.cell("3", "time", "speedup").number)
-    images = tuple(size.megaflop / 1e3 for size in (KAGGLE, SOURCE))
-    theirs = Points("The source", images, (printed,) * 2, series=4, hollow=True, joined=True)
+    work = tuple(size.megaflop / 1e3 for size in (KAGGLE, SOURCE))
+    source_points = Points("The source", work, (printed,) * 2, series=4, hollow=True, joined=True)
     ends = tuple(size.megaflop / 1e3 for size in (run.sizes[0], run.sizes[-1]))
     parity = Curve("Parity", ends, (1.0, 1.0))
-    yield Scaling(_WORK, "Speed-up over NumPy", (*drawn, theirs), (parity,), x_ticks=_TICKS)
+    yield Scaling(_WORK, "Speed-up over NumPy", (*lines, source_points), (parity,), x_ticks=_TICKS)
 
 
 def _over(

@@ -78,7 +78,7 @@ both: Part[Pair] = study.part("both", "pair")
 earlier: Part[Run] = study.part("earlier", "pair")
 changed: Part[Run] = study.part("changed", "pair")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
-drawn: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
+with_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 
 
 # -------------------------------------------------------------------------------------- texts
@@ -266,6 +266,7 @@ both.values(
     least_other_shift=partial(runs.extreme_shift, choose=smallest, others=True),
     most_other_shift=partial(runs.extreme_shift, choose=largest, others=True),
 )
+_product_effect: Final = partial(changes.effect, quantity="product_alone_time")
 changed.values(
     "measured",
     thread_source=partial(changes.effect, size=SOURCE, change=changes.THREAD),
@@ -274,7 +275,7 @@ changed.values(
     effect_double=partial(changes.effect, size=SOURCE, change=changes.DOUBLE),
     predicted_double=partial(changes.predicted, size=SOURCE, change=changes.DOUBLE),
     effect_fused=partial(changes.effect, size=SOURCE, change=changes.FUSED),
-    product_thread=partial(changes.product_effect, size=SOURCE, change=changes.THREAD),
+    product_thread=partial(_product_effect, size=SOURCE, change=changes.THREAD),
 )
 for _name, _size in ("source", SOURCE), ("wide", LESS_WIDE):
     _faults = partial(changes.changed, quantity="page_faults", change=changes.RETURNED)
@@ -282,9 +283,7 @@ for _name, _size in ("source", SOURCE), ("wide", LESS_WIDE):
     changed.values(
         **{
             f"rate_{_name}": partial(changes.product_rate, size=_size),
-            f"product_double_{_name}": partial(
-                changes.product_effect, size=_size, change=changes.DOUBLE
-            ),
+            f"product_double_{_name}": partial(_product_effect, size=_size, change=changes.DOUBLE),
             f"pages_{_name}": partial(_faults, size=_size),
             f"added_{_name}": partial(
                 changes.added_over_predicted, size=_size, change=changes.RETURNED
@@ -405,10 +404,10 @@ def calls_shield(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------- figures and tables
 
 gpu.figure(key=True, height=2.5)(figures.pace)
-drawn.figure(height=2.6)(figures.curve)
+with_source.figure(height=2.6)(figures.curve)
 
 _SIZES: Final = ("Host (ms)", "CuPy (ms)", "PyTorch (ms)", "Other CPU (ms)")
-_OURS: Final = ("Ours: CPU (ms)", "Ours: GPU (ms)", "Ours: gain")
+_MEASURED: Final = ("Ours: CPU (ms)", "Ours: GPU (ms)", "Ours: gain")
 
 
 @study.table(wide=True, digits={"Work (GFLOP)": 2, **dict.fromkeys(_SIZES, 2)})
@@ -429,7 +428,7 @@ def sizes(p: Paper) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@study.table(wide=True, digits=dict.fromkeys(_OURS, 2))
+@study.table(wide=True, digits=dict.fromkeys(_MEASURED, 2))
 def times(p: Paper) -> Iterator[Mapping[str, Content]]:
     names = PERFORMANCE | OPERATIONS
     for row in names:
@@ -444,7 +443,7 @@ def times(p: Paper) -> Iterator[Mapping[str, Content]]:
             ours = [p.gpu.measured(row, SOURCE, library) for library in ("numpy", "cupy")]
             ours.append(p.gpu.gain_in("cupy", SOURCE, row))
             brief = [to_digits(cell, 2) for cell in ours]
-            cells |= zip(_OURS, brief, strict=True)
+            cells |= zip(_MEASURED, brief, strict=True)
         yield cells
 
 
@@ -467,7 +466,7 @@ def audit(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 #: Rows omitted from the set-up table: no measured number depends on them.
-_LEFT_OUT: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
+_OMITTED_ROWS: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
 
 
 @study.shared_table()
@@ -475,4 +474,4 @@ def machines(p: Paper) -> Table:
     """Tabulate the runs of the sentences; the model names a GPU."""
     gpu = replace(p.gpu, label=_gpu_model(p.gpu)) if p.gpu else None
     table = setup([run for run in (p.cpu, p.changed, gpu) if run])
-    return replace(table, rows=tuple(row for row in table.rows if row[0] not in _LEFT_OUT))
+    return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED_ROWS))
