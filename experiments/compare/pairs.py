@@ -43,20 +43,20 @@ from report.core.records.record import Factors, SeriesByQuantity, last_capacity
 from report.instruments.gates import BEYOND_CACHES
 
 #: Longest time of a call (s), and longest message (B).
-_LIMIT_S: Final = 300.0
-_LONGEST: Final = 100_000
+_CALL_LIMIT_S: Final = 300.0
+_MESSAGE_LIMIT_B: Final = 100_000
 #: Messages without a call, whose median time is the least that a call can take.
 _EMPTY_MESSAGES: Final = 9
 #: Some ticks of the system's clocks (s), by which two times may differ.
 _TICKS_S: Final = 0.05
 #: Processor time may exceed that of all threads, and clocks may differ, by these shares as well.
-_MORE_TIME, _CLOCKS = 0.15, 0.05
+_TIME_TOLERANCE, _CLOCK_TOLERANCE = 0.15, 0.05
 #: Loads a function by its name; None if there is no such function.
 Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
 #: Option of prctl that makes a process the new parent of orphans below it (Linux).
 _SUBREAPER: Final = 36
 #: Beginning of reasons that lie neither in the function nor in its results.
-_NONE: Final = "no comparison: "
+_NO_COMPARISON: Final = "no comparison: "
 
 
 class CallMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,9 +75,10 @@ class CallMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass
 class Program:
-    """Program of a process that calls a function, with ``inputs`` on arguments that it makes.
+    """Program of a process that calls the function ``name``.
 
-    With ``double``, the function gets floating-point numbers in double precision.
+    If ``inputs`` names a function, that one makes the arguments.  With ``double``, floating-point
+    arguments are converted to double precision.
     """
 
     name: str
@@ -167,7 +168,7 @@ def _serve(program: Program, connection: socket.socket, memory: Bytes) -> None:
         except BaseException as error:  # the code of users may raise anything, even SystemExit
             answer = CallMessage(error=words_of(error))
         connection.send(msgspec.msgpack.encode(answer))
-        if not (message := connection.recv(_LONGEST)):
+        if not (message := connection.recv(_MESSAGE_LIMIT_B)):
             break
         call = msgspec.msgpack.decode(message, type=CallMessage)
         action = partial(program.call, call, memory)
@@ -195,11 +196,11 @@ class FunctionProcess:
             os.kill(self.pid, signal.SIGCONT)
             if request:
                 self.socket.send(request)
-            answer = self.socket.recv(_LONGEST)
+            answer = self.socket.recv(_MESSAGE_LIMIT_B)
         seconds = (time.perf_counter_ns() - start) / 1e9
         os.kill(self.pid, signal.SIGSTOP)
         if not answer:
-            reason = f"its process ended, or did not answer within {_LIMIT_S:.0f} s"
+            reason = f"its process ended, or did not answer within {_CALL_LIMIT_S:.0f} s"
             return seconds, CallMessage(error=reason)
         return seconds, msgspec.msgpack.decode(answer, type=CallMessage)
 
@@ -208,7 +209,7 @@ class FunctionProcess:
         with suppress(OSError):
             os.kill(self.pid, signal.SIGCONT)
             self.socket.shutdown(socket.SHUT_WR)
-            self.socket.recv(_LONGEST)
+            self.socket.recv(_MESSAGE_LIMIT_B)
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
@@ -234,7 +235,7 @@ def start_function(label: str, program: Program) -> Iterator[FunctionProcess]:
     pid = worker.fork(partial(_serve, program, other_end, content), worker.LIMIT_S)
     memory.madvise(mmap.MADV_DONTFORK)  # so that processes that start later do not have it
     other_end.close()
-    connection.settimeout(_LIMIT_S)
+    connection.settimeout(_CALL_LIMIT_S)
     try:
         process = FunctionProcess(label, pid, connection, content)
         if error := process.call()[1].error:
@@ -259,10 +260,10 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
     """
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
-    sides = [("", function), (f"{_NONE}the baseline: ", baseline)]
+    sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
     order = slice(None, None, 1 if session.process % 2 else -1)
     with ExitStack() as processes:
-        label = f"{_NONE}{inputs} or the reference {reference}: "
+        label = f"{_NO_COMPARISON}{inputs} or the reference {reference}: "
         program = Program(reference, load, inputs, double=reference != baseline)
         pair = _Pair(factors, session, processes.enter_context(start_function(label, program)))
         started = [
@@ -270,20 +271,20 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
             for label, name in sides[order]
         ]
         candidate, other = started[order]
-        empty = tuple(pair.reference.call(CallMessage())[0] for _ in range(_EMPTY_MESSAGES))
+        empty_times = tuple(pair.reference.call(CallMessage())[0] for _ in range(_EMPTY_MESSAGES))
         bytes_of_call = pair.call_alternately(candidate, other)
         candidate.finish()
         other.finish()
     if len(pair.result_digests) == 1:
         raise UnavailableError(
-            f"{_NONE}{reference} returned the same for all arguments, so that a function that "
-            "computes nothing would be right; make other arguments"
+            f"{_NO_COMPARISON}{reference} returned the same for all arguments, so that a function "
+            "that computes nothing would be right; make other arguments"
         )
-    warm = session.protocol.warmup_calls
+    warmup = session.protocol.warmup_calls
     return {
-        "time": tuple(candidate.times[warm:]),
-        "baseline_time": tuple(other.times[warm:]),
-        "round_trip_time": empty,
+        "time": tuple(candidate.times[warmup:]),
+        "baseline_time": tuple(other.times[warmup:]),
+        "round_trip_time": empty_times,
         "call_bytes": (bytes_of_call,),
     }
 
@@ -352,8 +353,8 @@ class _Pair:
         digest = self._digest(right.arguments, slice(end))
         if digest in self.argument_digests:
             raise UnavailableError(
-                f"{_NONE}{self.factors['inputs']} returned the same arguments twice, so that "
-                "results could be remembered; let them depend on its seed"
+                f"{_NO_COMPARISON}{self.factors['inputs']} returned the same arguments twice, so "
+                "that results could be remembered; let them depend on its seed"
             )
         self.argument_digests.add(digest)
         results = slice(end, arrays.end(right.results))
@@ -372,21 +373,21 @@ class _Pair:
             return f"it returned {len(answer.results)} results, not {len(right.results)}"
         pairs = zip(answer.results, right.results, strict=True)
         for number, (result, right_result) in enumerate(pairs, 1):
-            of = f" of result {number}" if len(answer.results) > 1 else ""
+            place = f" of result {number}" if len(answer.results) > 1 else ""
             output = arrays.numbers(result, memory)
             expected = arrays.numbers(right_result, expected_memory)
             if output.shape != expected.shape:
-                return f"its shape is {output.shape}, not {expected.shape}{of}"
+                return f"its shape is {output.shape}, not {expected.shape}{place}"
             error, index = arrays.worst_error(output, expected)
             if error > float(self.factors["tolerance"]):
                 values = f"{output[index]} instead of {expected[index]}"
-                return f"relative error {error:.2g} at index {index}{of}: {values}"
+                return f"relative error {error:.2g} at index {index}{place}: {values}"
         return None
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
     """Explain that a function used more processors than it has threads; None if it did not."""
-    if used_s <= (1 + _MORE_TIME) * threads * wall_s + _TICKS_S:
+    if used_s <= (1 + _TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"
 
@@ -395,10 +396,10 @@ def _refuse_clock(start_s: float, start_of_system_s: float) -> None:
     """Raise ``UnavailableError`` if the measuring process's clock runs unlike the system's."""
     clock = time.perf_counter() - start_s
     system = os.times().elapsed - start_of_system_s  # by a call of the system, not of a library
-    if abs(clock - system) > _CLOCKS * system + _TICKS_S:
+    if abs(clock - system) > _CLOCK_TOLERANCE * system + _TICKS_S:
         raise UnavailableError(
-            f"{_NONE}{clock:.1f} s by the measuring process's clock were {system:.1f} s by the "
-            "system's; unset LD_PRELOAD"
+            f"{_NO_COMPARISON}{clock:.1f} s by the measuring process's clock were {system:.1f} s "
+            "by the system's; unset LD_PRELOAD"
         )
 
 

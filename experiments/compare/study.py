@@ -309,8 +309,8 @@ def _captured(factors: Factors) -> Any:
     inputs = []
     for tensor in parts(loaded(load, str(factors["inputs"]))(0)):
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-        last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-        inputs.append(Input(shape, dtype, last and not tensor.is_contiguous()))
+        is_last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+        inputs.append(Input(shape, dtype, is_last and not tensor.is_contiguous()))
     module: Any = torch.nn.Module()
     module.forward = loaded(load, str(factors["function"]))
     return checked(lambda: module, inputs).network
