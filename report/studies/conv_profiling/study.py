@@ -669,4 +669,9 @@ def account(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    return setup(p.runs)
+    """Tell the sessions on one model of GPU apart by their days."""
+    runs = []
+    for run in p.runs:
+        day = f"(run of {run.stored.record.started[:10]})"
+        runs.append(replace(run, label=run.label.replace(f"({run.key})", day)))
+    return setup(runs)

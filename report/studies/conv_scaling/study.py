@@ -53,7 +53,10 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
-        runs = inputs.runs(Run)
+        #: Several runs are of one machine, so that labels need not tell them apart.
+        runs: dict[str, Run] = {}
+        for role, run in inputs.runs(Run).items():
+            runs[role] = replace(run, label=run.stored.record.environment.label)
         self.runs = tuple(runs.values())
         self.counted, other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
         #: The CPUs that measured what returned memory costs, the second one if both did.
@@ -445,6 +448,5 @@ def machines(p: Paper) -> Table:
     """Describe the first run of each machine."""
     first_runs: dict[str, Run] = {}
     for run in p.runs:
-        label = run.stored.record.environment.label
-        first_runs.setdefault(label, replace(run, label=label))
+        first_runs.setdefault(run.label, run)
     return setup([*first_runs.values()])
