@@ -125,13 +125,6 @@ def test_what_takes_long_to_import_is_imported_where_it_is_needed() -> None:
     assert "pandas" not in imported(", ".join(others + steps))
 
 
-def test_a_step_reads_what_comes_before_it() -> None:
-    before: list[str] = []
-    for step in all_steps():
-        assert {id for id, _ in step.reads} <= {*before}
-        before.append(step.id)
-
-
 @pytest.fixture
 def plan(tmp_path: Path) -> BuildPlan:
     """A project with one record; ``data`` and ``out`` lie below it."""

@@ -5,12 +5,11 @@ import errno
 import io
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -23,7 +22,6 @@ from report.core.missing import Missing
 from report.core.records.filed import EVENTS, encode, join_events, parse, split_events
 from report.core.records.files import TABLE, read_bounded, read_table
 from report.core.records.frames import sample_frame, write_samples
-from report.core.records.layers import ELEMENT_BYTES, DType
 from report.core.records.quantities import FIXED, QUANTITIES
 from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
 from report.core.records.store import (
@@ -238,24 +236,9 @@ def test_what_a_quantity_admits() -> None:
     assert not QUANTITIES["page_faults"].admits((1.0,))
 
 
-def test_the_table_of_quantities_says_unit_sign_and_kind() -> None:
-    expected = {
-        "time": ("s", False, False), "page_faults": ("1", False, True),
-        "memory_events": ("B", True, True), "device_temperature": ("°C", True, False),
-        "lackey_multiply_adds": ("MAC", False, True), "ncu_cuda_core_flops": ("FLOP", False, True),
-        "image_rate": ("1/s", False, False), "device_clock": ("Hz", False, False),
-    }  # fmt: skip
-    found = {name: QUANTITIES[name] for name in expected}
-    assert {n: (q.unit, q.signed, q.whole) for n, q in found.items()} == expected
-    assert not any(quantity.meaning.startswith("whole") for quantity in QUANTITIES.values())
-    assert QUANTITIES["block_bytes"].meaning.endswith("in order, then that of its result")
+def test_fixed_quantities_are_those_of_case_and_program_alone() -> None:
     assert {"allocated_peak", "requested_after", "ncu_fp32_additions"} < FIXED < QUANTITIES.keys()
     assert not FIXED & {"reserved_peak", "time", "ncu_dram_bytes", "lackey_multiply_adds_base"}
-
-
-def test_elements_have_the_bytes_of_their_type() -> None:
-    bits = {name: int(re.sub(r"\D", "", name)) for name in get_args(DType)}
-    assert {name: 8 * ELEMENT_BYTES[name] for name in bits} == bits
 
 
 # ------------------------------------------------------------------------------------------ on disk

@@ -210,13 +210,9 @@ def read_folder(study: str, data: Path) -> Folder:
         reported_file=reported if os.path.lexists(shared(reported, data)) else "",
         devices=read_devices(shared("devices.yaml", data)),
         networks=partial(read_operators, shared(OPERATORS, data)),
-        table=partial(_table, data / study),
+        table=lambda name, row: read_table(data / study / name, row),
     )
     return Folder(measured, published, refused | refused_imports, inputs)
-
-
-def _table(folder: Path, name: str, row: type[Any]) -> tuple[Any, ...]:
-    return read_table(folder / name, row)
 
 
 def choose(

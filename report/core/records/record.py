@@ -14,7 +14,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.core.records import IMPORTED
 from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST, SHORTEST_S
 
@@ -421,16 +420,6 @@ class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
         began, ended = map(datetime.fromisoformat, (self.started, self.finished))
         return math.ceil((ended - began).total_seconds() / 60)
 
-    @property
-    def folder(self) -> str:
-        """The folder of the record, relative to the data directory."""
-        return self.study
-
-    @property
-    def moment(self) -> str:
-        """The time in the name of the record's file."""
-        return self.started
-
 
 class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One invocation of one experiment on one machine."""
@@ -517,13 +506,3 @@ class ImportedRecord(RecordPart, frozen=True, kw_only=True):
     converted_from: Digest | None = None
     attachments: tuple[Attachment, ...]
     cases: tuple[Case, ...]
-
-    @property
-    def folder(self) -> str:
-        """The folder of the record, relative to the data directory."""
-        return f"{self.study}/{IMPORTED}"
-
-    @property
-    def moment(self) -> str:
-        """The time in the name of the record's file."""
-        return self.origin.imported

@@ -91,8 +91,13 @@ def start_and_file(stored: Stored) -> tuple[str, str]:
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """Return the file name of a record: time, device and a short hash of its ``text``."""
-    moment = re.sub("[-:]", "", record.moment)
+    moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
+    moment = re.sub("[-:]", "", moment)
     return f"{moment}-{record.environment.key}-{digest(text or encode(record))[:8]}{ENDING}"
+
+
+def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
+    return f"{study}/{IMPORTED}" if kind is ImportedRecord else study
 
 
 def digest(content: bytes) -> str:
@@ -109,7 +114,8 @@ def write_record(
     the file exists, since records are never replaced, or if the folder cannot be written.
     """
     text = encode(record)
-    return write_files(data / record.folder / record_name(record, text), text, attachments)
+    target = data / _folder(record.study, type(record)) / record_name(record, text)
+    return write_files(target, text, attachments)
 
 
 def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> Path:
@@ -257,7 +263,7 @@ def survey(
     study: str, data: Path, kind: type[Kind] = OWN
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
     """Read the usable records of a study; return them, and by file why others are not."""
-    folder = data / study / IMPORTED if kind is ImportedRecord else data / study
+    folder = data / _folder(study, kind)
     records: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
     for path in _visible(folder):
@@ -265,8 +271,8 @@ def survey(
             continue
         try:
             stored = read_record(path, data, kind)
-            if folder != data / stored.record.folder:
-                right = f"found {stored.record.study!r}; move the file to {stored.record.folder}"
+            if (stated := stored.record.study) != study:
+                right = f"found {stated!r}; move the file to {_folder(stated, kind)}"
                 raise RecordError(f"{_place(path, data)}: study: {right}.")
             records.append(stored)
         except RecordError as error:
