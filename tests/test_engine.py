@@ -9,9 +9,9 @@ import grimp
 import pytest
 
 from report.core.records import OPERATORS
-from report.core.system.exchange import install
 from report.engine import actions, cache, run
 from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
+from report.engine.place import install
 from report.engine.plan import BuildPlan, changes, files_below
 from report.engine.plan import plan as make_plan
 from report.engine.steps import READ, ROOT, SITE, BuildRequest, BuildStep, make_step
@@ -200,4 +200,4 @@ def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             (tmp_path / turn / name / "file").write_text(name)
         install(tmp_path / turn / "new", tmp_path / turn / "old")
         assert (tmp_path / turn / "old" / "file").read_text() == "new"
-        monkeypatch.setattr("report.core.system.exchange._exchange", lambda one, other: False)
+        monkeypatch.setattr("report.engine.place._exchange", lambda one, other: False)

@@ -21,9 +21,8 @@ from report.commands.child import run_build
 from report.commands.console import announcer, say, stage_for
 from report.core.errors import RecordError, RenderError, unwritable
 from report.core.records.files import read_file
-from report.core.system.exchange import install
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
-from report.engine.place import put_folder
+from report.engine.place import install, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest
 from report.paper.claims import first_few
 from report.studies import STUDIES

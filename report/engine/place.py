@@ -1,8 +1,10 @@
 """Put finished files into ``out/``: one build at a time, and never a half-written paper."""
 
+import ctypes
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from report.core.errors import in_the_way, unwritable
-from report.core.system.exchange import install, keep_others
 from report.core.system.programs import leave_on_signals, remove
 from report.engine.cache import MANIFEST, SCRATCH, StepEntry, read_manifest, write_manifest
 from report.engine.steps import ARTIFACTS, Announce
@@ -145,3 +146,55 @@ def _whole(name: str) -> str:
     if parts[0] in _OF_A_STUDY and len(parts) > 2:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in _OF_ALL else name
+
+
+# -------------------------------------------------------------------------------- exchange
+
+
+def install(new: Path, target: Path) -> None:
+    """Move the finished file or folder ``new`` to ``target`` in one step.
+
+    If either is a folder, the old content of ``target`` ends up at ``new``, or at ``new`` +
+    ``.old`` if the system cannot exchange two paths.  A link is replaced, never its destination.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
+    if replaced:
+        if _exchange(new, target):
+            return
+        target.replace(new.with_name(new.name + ".old"))
+    new.replace(target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; return False if the system or file system cannot.
+
+    Calls renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) or renamex_np(a, b, RENAME_SWAP).
+    """
+    library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        return bool(library.renamex_np(first, second, 2) == 0)
+    if hasattr(library, "renameat2"):
+        return bool(library.renameat2(-100, first, -100, second, 2) == 0)
+    return False
+
+
+def keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
+    """Link the files of the folder ``out / whole`` that are not ``known`` into ``stage``.
+
+    ``stage`` will replace ``out``.  A link that has the name of a new file is dropped, since its
+    destination stays.
+    """
+    top = out / whole
+    for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
+        name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
+        if name in known or not (is_link or source.is_file()):
+            continue
+        try:
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(source, stage / name, follow_symlinks=False)
+        except (FileExistsError, NotADirectoryError) as error:
+            if not is_link:
+                raise in_the_way(source) from error
+        except OSError:
+            shutil.copy2(source, stage / name, follow_symlinks=False)
