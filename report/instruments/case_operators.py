@@ -7,7 +7,8 @@ of all calls with their storages.  Theory follows from them as for any network
 """
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -72,20 +73,21 @@ def file_name(case: int) -> str:
 
 def pack(case: CaseOperators) -> bytes:
     """Encode the operators of a case, with the arguments of each in their order."""
-    distinct: dict[bytes, tuple[int, Operator]] = {}
-    calls: dict[bytes, int] = {}
+    distinct: dict[bytes, Operator] = {}
+    numbers: dict[bytes, int] = {}
     order = []
     for operator in case.network.operators if case.network else ():
         storages = tuple(t.storage for t in (*operator.read, *operator.writes))
         plain = _with_storages(operator, (0 for _ in storages))
         key = msgspec.json.encode(plain)
-        number, _ = distinct.setdefault(key, (len(distinct), plain))
-        calls[key] = calls.get(key, 0) + 1
+        distinct.setdefault(key, plain)
+        number = numbers.setdefault(key, len(numbers))
         order.append(_Call(number, operator.module, storages, operator.allocated, operator.freed))
+    calls = Counter(call.operator for call in order)
     bare = msgspec.structs.replace(case.network, operators=()) if case.network else None
     file = _OperatorFile(
         case=msgspec.structs.replace(case, network=bare),
-        operators=tuple(_Distinct(calls[key], plain) for key, (_, plain) in distinct.items()),
+        operators=tuple(_Distinct(calls[n], plain) for n, plain in enumerate(distinct.values())),
         order=tuple(order),
     )
     return gzip.compress(msgspec.json.encode(file), mtime=0)
@@ -114,13 +116,12 @@ def _called(distinct: _Distinct, call: _Call) -> Operator:
 def _with_storages(operator: Operator, storages: Iterable[int]) -> Operator:
     """Give all tensors of an operator new storages, and the operator no module."""
     numbers = iter(storages)
-    reads = {name: tuple(_moved(group, numbers)) for name, group in operator.reads.items()}
-    writes = tuple(_moved(operator.writes, numbers))
+
+    def renumbered(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(msgspec.structs.replace(t, storage=next(numbers)) for t in tensors)
+
+    reads = {name: renumbered(group) for name, group in operator.reads.items()}
+    writes = renumbered(operator.writes)
     return msgspec.structs.replace(
         operator, module="", reads=reads, writes=writes, allocated=(), freed=()
     )
-
-
-def _moved(tensors: Iterable[Tensor], numbers: Iterator[int]) -> Iterator[Tensor]:
-    for tensor in tensors:
-        yield msgspec.structs.replace(tensor, storage=next(numbers))

@@ -64,11 +64,11 @@ class CountedKernel(NamedTuple):
     multiply_adds: int
 
 
-class TraceDevice(NamedTuple):
+class TraceDevice(msgspec.Struct, frozen=True):
     """A GPU as the trace names it; memory in B, None where the trace does not say it."""
 
     name: str
-    memory_bytes: int | None
+    memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
 
 
 class Trace(NamedTuple):
@@ -115,14 +115,9 @@ class _Event(msgspec.Struct, frozen=True):
     args: _Arguments = _Arguments()
 
 
-class _Properties(msgspec.Struct, frozen=True):
-    name: str
-    memory: int | None = msgspec.field(default=None, name="totalGlobalMem")
-
-
 class _File(msgspec.Struct, frozen=True):
     events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
-    devices: tuple[_Properties, ...] = msgspec.field(default=(), name="deviceProperties")
+    devices: tuple[TraceDevice, ...] = msgspec.field(default=(), name="deviceProperties")
 
 
 @lru_cache(maxsize=32)
@@ -192,20 +187,16 @@ def _trace(file: _File) -> Trace:
             if event.name == _MEMORY
         ),
         tuple(
-            Kernel(event.name, _nanoseconds(event.dur), event.cat != _KERNEL)
+            Kernel(event.name, round(1000 * (event.dur or 0)), event.cat != _KERNEL)
             for event in events
             if _is_kernel(event)
         ),
         tuple(CountedKernel(event.name, *_counts(event.args).values()) for event in counted),
-        tuple(TraceDevice(device.name, device.memory) for device in file.devices),
+        file.devices,
         frozenset(
             str(e.args.device) for e in events if _is_kernel(e) and e.args.device is not None
         ),
     )
-
-
-def _nanoseconds(microseconds: Decimal | None) -> int:
-    return int(((microseconds or Decimal()) * 1000).to_integral_value())
 
 
 # -------------------------------------------------------------------------- timelines of memory
