@@ -4,8 +4,6 @@ The parts are ``builds``, ``scale``, and ``render``, which only writes the page 
 ``results.csv`` has one row per sample.  Ratios compare samples of one part, measured in one run.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -5,8 +5,6 @@ which a paper computes what the rules predict under the limits of ``fits`` with 
 Takes ten minutes; needs torchinfo and torch-kitsune.
 """
 
-from __future__ import annotations
-
 import csv
 from functools import partial
 from typing import Any, Final

@@ -4,8 +4,6 @@ The pool only runs pandoc, Typst and latexmk on sources that are already written
 that are already computed.  The time until all are done is compared with the builds of ridgepoint.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

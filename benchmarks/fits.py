@@ -8,8 +8,6 @@ of workspaces are for AVX2, which a processor with more computes with if both
 ``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2`` are set.
 """
 
-from __future__ import annotations
-
 import csv
 import ctypes
 import gc

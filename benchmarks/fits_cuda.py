@@ -5,8 +5,6 @@ The limit is that of PyTorch's allocator, so that eight processes share one GPU.
 ``fits_cuda.md``.
 """
 
-from __future__ import annotations
-
 import csv
 import gc
 from itertools import product

@@ -4,8 +4,6 @@ Prints the counts of each part of the project beside their limits.  Above a limi
 lists the files with most vague names and docstrings.  Lower a limit when its count has fallen.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """The real papers, built in a copy of the project; each command is one sample."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

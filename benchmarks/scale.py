@@ -5,8 +5,6 @@ fields are complete; no number of them is a result.  Reading is timed inside a f
 process (``python -m benchmarks.scale DATA``), so that imports do not count.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

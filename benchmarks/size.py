@@ -3,8 +3,6 @@
 Nothing fails here, since a budget is a matter for the person who reads the change.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from pathlib import Path

@@ -6,8 +6,6 @@ torch's own counter; the page ``benchmarks/networks-of-timm.md`` prints the shar
 operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, which papers read.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

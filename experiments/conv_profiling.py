@@ -20,8 +20,6 @@ The trace of torch's profiler of a warm call of the example's layer, forward and
 natively with AVX2 at most, and under valgrind, which counts the operations.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

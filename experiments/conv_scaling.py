@@ -24,8 +24,6 @@ Further subjects change the batch size from which calls map pages; only ``--set`
   such a tensor ``freed`` before.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from dataclasses import replace

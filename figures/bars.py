@@ -4,8 +4,6 @@ Each series has its own hatching, so that it can be told apart without colours. 
 measurements says so, since a bar of length 0 would be a measured zero.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Replace characters that cannot be printed by their code points, so that none is lost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -4,8 +4,6 @@ Positions on a common scale are compared more exactly than lengths or areas (Cle
 of Graphing Data, 1994).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """The fonts of the figures: their characters, and their registration with matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A grid of letters on coloured cells, which also reads without the colours."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Place labels: of rows, of series in legends or at the ends of lines, and of ticks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias

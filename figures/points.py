@@ -1,7 +1,5 @@
 """Draw points with their intervals, for panels of scaling and rooflines."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from matplotlib.artist import Artist

@@ -1,7 +1,5 @@
 """Render a description of a figure reproducibly: PDF for print, SVG for pages, PNG for Word."""
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

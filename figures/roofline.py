@@ -3,8 +3,6 @@
 After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with its interval as a band.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Final

@@ -1,7 +1,5 @@
 """Draw a quantity over an ordered factor: points, lines of theory, and bands of peaks."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from matplotlib.axes import Axes

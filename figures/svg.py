@@ -1,7 +1,5 @@
 """Shorten matplotlib's SVGs, and remove styles, which a strict content security policy forbids."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -4,8 +4,6 @@ Rows run from top to bottom.  A bar starts at zero or at the sum of the previous
 number is written at the right, so that no reader has to measure a length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 

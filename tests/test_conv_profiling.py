@@ -1,7 +1,5 @@
 """conv_profiling: its source and its rules by hand, and both sides of its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

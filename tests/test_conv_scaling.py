@@ -1,7 +1,5 @@
 """conv_scaling on made-up records whose times, pages, blocks and counts are closed forms."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

@@ -1,7 +1,5 @@
 """inference_memory: predictions by hand, and both sides of its claims on published records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial

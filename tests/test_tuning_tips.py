@@ -1,7 +1,5 @@
 """tuning_tips: the study on made-up records."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import msgspec

@@ -1,7 +1,5 @@
 """``python -m experiments audit FILE``: verdicts on a table's rows, in words, as JSON or a page."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

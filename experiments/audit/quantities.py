@@ -1,7 +1,5 @@
 """Quantities, units, formulas and limits of the audit, and changes that explain a difference."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Final, NamedTuple
 

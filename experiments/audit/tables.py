@@ -1,7 +1,5 @@
 """Tables of CSV, Markdown, HTML and LaTeX files: their columns, and the numbers in their cells."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import html

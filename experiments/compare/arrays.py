@@ -1,7 +1,5 @@
 """Arrays in shared memory, in the layout that they have."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias

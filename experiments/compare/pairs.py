@@ -7,8 +7,6 @@ before.  The time of a call runs from the message to the answer, after which the
 memory.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib.util

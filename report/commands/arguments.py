@@ -1,7 +1,5 @@
 """The command line of ``build.py``: read it, and turn it into a request for a build."""
 
-from __future__ import annotations
-
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence

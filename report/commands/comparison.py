@@ -1,7 +1,5 @@
 """Write a page and a report of compared functions: ``python build.py --comparison RECORD``."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Output to a terminal or a log: lines of text, and the progress of a build."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ number that was printed, so that rounding is never taken for an error, nor an er
 All arithmetic is exact (``Fraction``), because the edges decide.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections import Counter

@@ -1,7 +1,5 @@
 """Checks of a record's cases before a study computes: their factors, and the layers that ran."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias

@@ -5,8 +5,6 @@ measured over working sets that no cache holds.  Records of the first edition na
 instruments nor working sets; their products measure arithmetic, and their copies memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap

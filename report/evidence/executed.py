@@ -1,7 +1,5 @@
 """Executed work of a layer beside theory, counted on a CPU by lackey and on a GPU by ncu."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar

@@ -4,8 +4,6 @@ pandoc and BibTeX read the file and refuse most faults themselves.  Here are tho
 not see: TeX would follow ``\\input`` in a field, and a damaged entry would swallow the next one.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

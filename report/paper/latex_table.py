@@ -4,8 +4,6 @@ PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and misses some signs, so 
 text instead.  Notes are part of the document, since every format prints them below the table.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean

@@ -7,8 +7,6 @@ and 2, exponents, indices and coefficients (2n³ is a law and not a result).  No
 of the study may make it read as another number.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

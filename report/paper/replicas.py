@@ -5,8 +5,6 @@ that read the record count; claims about the source or about pairs of runs are n
 machine.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Cells hold raw numbers; a column has their unit and the unit in which they are p
 cell carries its reason, prints as a dash and becomes a note below the table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

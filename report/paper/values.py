@@ -1,7 +1,5 @@
 """The values of a paper: every number its prose prints, with where the number comes from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, Literal, TypeAlias

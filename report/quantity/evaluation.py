@@ -9,8 +9,6 @@ Parts that were measured apart are combined by the extremes of their intervals, 
 of the level that makes all hold together (Bonferroni).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ units are processes, or runs if there are several.  With one process the calls a
 interval is widened for autocorrelation, and is about that process alone.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from bisect import bisect_left, bisect_right

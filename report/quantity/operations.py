@@ -1,7 +1,5 @@
 """Operations on several quantities, such as the largest, and conversions of units."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias

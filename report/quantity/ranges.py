@@ -1,7 +1,5 @@
 """Ranges of numbers for which a claim holds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

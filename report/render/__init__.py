@@ -1,7 +1,5 @@
 """Papers as pages and in print: constants that other rooms use too, without further imports."""
 
-from __future__ import annotations
-
 from typing import Final
 
 #: Values of ``print-style`` in the front matter, and the default.

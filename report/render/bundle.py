@@ -3,8 +3,6 @@
 https://info.arxiv.org/help/submit_tex.html asks for no folders, and for BibTeX's output.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import tarfile

@@ -1,7 +1,5 @@
 """Word document of one paper, by pandoc, with its figures embedded."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import zipfile

@@ -1,7 +1,5 @@
 """Page of one paper: HTML with MathML, figures as SVG files, no request to other sites."""
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

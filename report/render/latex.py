@@ -1,7 +1,5 @@
 """LaTeX of one paper as a folder that anybody can compile, and its PDF if TeX is installed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Calls pandoc from the package ``pypandoc_binary``, once for all formats of a paper."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -5,8 +5,6 @@ The functions here find the place in the project's own files; a document that wa
 template is named itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher

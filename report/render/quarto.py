@@ -1,7 +1,5 @@
 """Papers for Quarto: settings of one paper, a project of all, and rendering of both."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

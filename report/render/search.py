@@ -1,7 +1,5 @@
 """Index for the site's search: sections, figures and tables of the papers, and their claims."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

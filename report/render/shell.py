@@ -3,8 +3,6 @@
 Its words are settings of the site's publishers in ``data/site.yaml``.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import cache

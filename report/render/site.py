@@ -1,7 +1,5 @@
 """Pages on all studies: the lists of papers, claims, published values, machines and records."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Source folder of one paper: its ``.qmd``, figures, tables and bibliography."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """PDF of one paper by Typst, which needs only its wheel and the project's fonts."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

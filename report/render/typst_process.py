@@ -5,8 +5,6 @@ standard input: the folder of the package ``typst``, the file to write, and the 
 ``typst.compile``.  Typst's error is JSON on the standard output.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

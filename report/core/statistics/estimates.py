@@ -5,8 +5,6 @@ nonparametric interval (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a
 conservative (Bonferroni).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from bisect import bisect

@@ -1,7 +1,5 @@
 """The interval in which the measured effect on the next machine is expected."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

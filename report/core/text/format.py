@@ -5,8 +5,6 @@ interval's half-width, and a measured number has at most four significant digits
 Unicode; ``report.core.text.escape`` adds the markup of an output.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

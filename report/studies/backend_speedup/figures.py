@@ -1,7 +1,5 @@
 """The figures of backend_speedup; captions stand in its template."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

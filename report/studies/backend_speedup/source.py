@@ -1,7 +1,5 @@
 """Numbers that the source of backend_speedup printed, and their audit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction

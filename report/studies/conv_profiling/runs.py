@@ -1,7 +1,5 @@
 """Records of one run: calls of the layer in their shapes, led back to theory term by term."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

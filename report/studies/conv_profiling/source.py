@@ -1,7 +1,5 @@
 """Numbers of conv_profiling's source, and their audit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

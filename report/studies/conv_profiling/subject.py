@@ -1,7 +1,5 @@
 """Subject of conv_profiling: the second convolution of the MNIST example, in several shapes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

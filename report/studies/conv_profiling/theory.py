@@ -1,7 +1,5 @@
 """Theory of the example's layer, as quantities over its extents."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import product

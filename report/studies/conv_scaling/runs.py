@@ -1,7 +1,5 @@
 """Measurements of one run of the layer, by batch size and by glibc's policy for freed memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

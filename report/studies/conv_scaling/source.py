@@ -1,7 +1,5 @@
 """Numbers that the source of conv_scaling printed, as quantities by batch size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

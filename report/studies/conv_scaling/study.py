@@ -1,7 +1,5 @@
 """conv_scaling as its paper and its reports print it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

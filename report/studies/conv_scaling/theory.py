@@ -1,7 +1,5 @@
 """The layer of conv_scaling at a batch size: its cases in records, and its theory as quantities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final

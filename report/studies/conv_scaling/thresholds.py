@@ -3,8 +3,6 @@
 Layers begin to map pages at a batch size that theory predicts; networks are timed before and after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor

@@ -1,7 +1,5 @@
 """The paper of gpu_survey: what CNNs gain from a new GPU, from measurements of others alone."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce

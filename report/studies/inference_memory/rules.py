@@ -4,8 +4,6 @@
 batch that ran under each limit; of each network the peaks of some batches, and two estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from statistics import median

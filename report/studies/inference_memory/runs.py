@@ -1,7 +1,5 @@
 """Runs of inference_memory: peaks beside theory, limits, requests to GPUs' allocators, tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """All that the paper of inference_memory prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Subjects of inference_memory: a call of a network, a limit of memory, and theory of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Measurements of one run: training steps, whole, layer by layer and on loaded images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -5,8 +5,6 @@ The audit checks every number that others, shapes or data sheets determine, once
 to every row that has the numbers for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """All that the paper of training_roofline prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product

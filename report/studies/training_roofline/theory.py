@@ -1,7 +1,5 @@
 """Steps of training: the subject of a case, work, traffic by two models, and the least time."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 

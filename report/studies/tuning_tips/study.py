@@ -1,7 +1,5 @@
 """All that the paper of tuning_tips prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
