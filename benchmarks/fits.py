@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.machine.environment import gather
 from experiments.machine.text import program_output
-from experiments.theory.captures import checked
+from experiments.theory.captures import capture_theory
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.rules import DESCRIPTIONS, ROOM, SIDE
@@ -101,7 +101,7 @@ def prepared(
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
     """Return a network's step, the channels of its images, its theory, and theory by batch."""
     named, train = network(name), mode == "training"
-    whole = checked(
+    whole = capture_theory(
         named.build, [Input((BATCH, named.image[0], SIDE, SIDE))],
         train=train, allocator=allocator, policy=policy, probe=PROBE,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pandas as pd
 
 from experiments.theory.captures import of_capture
 from experiments.theory.networks import import_timm, network
-from experiments.theory.operators import Input, built, capture
+from experiments.theory.operators import Input, build_module, capture
 from report.core.errors import MeasurementError
 from report.core.records import OPERATORS
 from report.core.records.network_operators import (
@@ -56,7 +56,7 @@ def counts(name: str) -> OperatorCounts:
     named = network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
     try:
-        module = built(named.build)
+        module = build_module(named.build)
         module.requires_grad_(False)  # so that nothing is captured for a gradient
         captured = capture(lambda: module, [Input((1, *named.image))])
         theory = of_capture(captured)
@@ -89,7 +89,7 @@ def operators_of(name: str) -> NetworkOperators:
     They say how far back any tensor that they read was last touched.
     """
     named = network(f"timm:{name}")
-    module = built(named.build)
+    module = build_module(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     traced = capture(lambda: module, [Input((1, *named.image))]).network
     constant = {t.storage for t in (*traced.parameters.values(), *traced.buffers.values())}

@@ -298,7 +298,7 @@ def _captured(factors: Factors) -> Any:
     import torch
 
     from experiments.compare.pairs import from_file, loaded, parts
-    from experiments.theory.captures import Input, checked
+    from experiments.theory.captures import Input, capture_theory
 
     def inference_mode(mode: Any = True) -> Any:
         return torch.set_grad_enabled(not mode) if isinstance(mode, bool) else torch.no_grad()(mode)
@@ -313,7 +313,7 @@ def _captured(factors: Factors) -> Any:
         inputs.append(Input(shape, dtype, is_last and not tensor.is_contiguous()))
     module: Any = torch.nn.Module()
     module.forward = loaded(load, str(factors["function"]))
-    return checked(lambda: module, inputs).network
+    return capture_theory(lambda: module, inputs).network
 
 
 STUDY: Final = Experiment(

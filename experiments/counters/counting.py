@@ -44,18 +44,13 @@ _EARLIER_MEANING: Final = "the earlier record from which the executed work of ea
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
+#: Samples of a case, and the record that contains them.
+EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
 #: Factors and layers, which are equal for cases that execute the same work.
 CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
 
 #: Counting tool per device; progress shows its first quantity.
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
-
-
-class EarlierCount(NamedTuple):
-    """Counts of a case, and the record that contains them."""
-
-    samples: tuple[Sample, ...]
-    record: str
 
 
 class Selection(NamedTuple):
@@ -125,8 +120,8 @@ def earlier_counts(
                 continue
             for case in stored.record.cases:
                 if quantity in case.series:
-                    count = EarlierCount(case.series[quantity], stored.file)
-                    counts[frozenset(case.factors.items()), case.layers] = count
+                    key = (frozenset(case.factors.items()), case.layers)
+                    counts[key] = (case.series[quantity], stored.file)
     return counts
 
 

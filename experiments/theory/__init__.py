@@ -36,13 +36,13 @@ def theory_of(
     Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an option
     that is not possible, ``StudyError`` for one of the allocator that is not modelled.
     """
-    from experiments.theory.captures import CapturePolicy, checked
-    from experiments.theory.command import allocator_options, shaped
-    from experiments.theory.networks import named_roof, prepared
+    from experiments.theory.captures import CapturePolicy, capture_theory
+    from experiments.theory.command import allocator_options, inputs_of_shapes
+    from experiments.theory.networks import named_roof, with_layout
 
-    return checked(
-        prepared(build, dtype, channels_last),
-        shaped(shapes, [dtype] * len(shapes), channels_last),
+    return capture_theory(
+        with_layout(build, dtype, channels_last),
+        inputs_of_shapes(shapes, [dtype] * len(shapes), channels_last),
         train=train,
         allocator=allocator_options(device, allocator),
         roof=named_roof(device_peaks, dtype) if device_peaks else None,

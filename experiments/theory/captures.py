@@ -129,7 +129,7 @@ class Capture:
 # ---------------------------------------------------------------------------------------- theory
 
 
-def checked(
+def capture_theory(
     build: Build,
     inputs: Sequence[Input],
     batch: int | None = None,
@@ -159,7 +159,7 @@ def checked(
     )
     grows = probe is None or scales(captured.network, captured.probe, probe)
     options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
-    again = partial(checked, build, inputs, **options)
+    again = partial(capture_theory, build, inputs, **options)
     return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=grows)
 
 

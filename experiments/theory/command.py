@@ -8,14 +8,14 @@ from functools import partial
 from typing import Final
 
 from experiments.theory import printed
-from experiments.theory.captures import CapturePolicy, Input, checked
+from experiments.theory.captures import CapturePolicy, Input, capture_theory
 from experiments.theory.networks import (
     FORMS,
     named_limit,
     named_roof,
     network,
-    prepared,
     users_code,
+    with_layout,
 )
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
@@ -83,8 +83,8 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
     """Return a function that makes the theory of a named network at a batch."""
     named = network(options.network)
     return partial(
-        checked,
-        prepared(named.build, options.dtype, options.channels_last),
+        capture_theory,
+        with_layout(named.build, options.dtype, options.channels_last),
         inputs_of(options, named.image),
         train=options.train,
         allocator=allocator_options(device, options.allocator),
@@ -140,7 +140,7 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
         channels, *own = image or (3,)
         sides = own if options.image is None else [options.image] * 2
         shape = ("N", channels, *sides)
-        return shaped([shape], [options.dtype], options.channels_last, options.batch)
+        return inputs_of_shapes([shape], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []
     for text in options.input:
         matched = _INPUT.fullmatch(text)
@@ -151,10 +151,10 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
             raise UsageError(f"--input {text!r}: the types are {', '.join(ITEM_BYTES)}.")
         shapes.append([n if n == "N" else int(n) for n in matched[2].split(",")])
         types.append(dtype)
-    return shaped(shapes, types, options.channels_last, options.batch)
+    return inputs_of_shapes(shapes, types, options.channels_last, options.batch)
 
 
-def shaped(
+def inputs_of_shapes(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
     """Return inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""

@@ -71,16 +71,16 @@ def network(name: str) -> Named:
     return makers[source](what)
 
 
-def prepared(build: Build, dtype: str, channels_last: bool = False) -> Build:
+def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
     """Return ``build`` with parameters of another type and layout."""
 
-    def built() -> Any:
+    def build_with_layout() -> Any:
         import torch
 
         layout = torch.channels_last if channels_last else torch.preserve_format
         return build().to(getattr(torch, dtype)).to(memory_format=layout)
 
-    return built
+    return build_with_layout
 
 
 def _require(*packages: str) -> None:

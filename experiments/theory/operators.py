@@ -30,7 +30,7 @@ from experiments.harness.capture import capture_layers
 from experiments.harness.timing import collector_off
 from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, changed, network
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
-from experiments.theory.networks import prepared
+from experiments.theory.networks import with_layout
 from experiments.theory.operator_recorder import (
     FakeMode,
     Recorder,
@@ -87,7 +87,7 @@ def capture(
     others the third time, or that computes in threads of its own.
     """
     device = _device(gpu, policy)
-    module, compiled = _eager(built(build).train(train))
+    module, compiled = _eager(build_module(build).train(train))
     _checkpoint(module, policy.checkpoint)
     mode = FakeMode()
     step = ReplayedStep(module, policy, gpu, train)
@@ -270,7 +270,7 @@ def _why(error: Exception) -> str:
 # ------------------------------------------------------------------------------------ the module
 
 
-def built(build: Build) -> nn.Module:
+def build_module(build: Build) -> nn.Module:
     """Build the module on the meta device, or in memory if its code needs values.
 
     Raises ``MeasurementError`` where it cannot be built.
@@ -426,5 +426,7 @@ def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
     source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=nhwc)
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
     return capture(
-        prepared(partial(changed, name, variant.change), "float32", nhwc), [source], policy=policy
+        with_layout(partial(changed, name, variant.change), "float32", nhwc),
+        [source],
+        policy=policy,
     ).network

@@ -5,8 +5,8 @@ import msgspec
 from experiments.harness.journal import CaseResult
 from experiments.harness.measure import build_subject
 from experiments.harness.study import CaseFile, Experiment
-from experiments.theory.captures import CapturePolicy, Input, checked
-from experiments.theory.networks import prepared
+from experiments.theory.captures import CapturePolicy, Input, capture_theory
+from experiments.theory.networks import with_layout
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors
 from report.instruments.case_operators import MEANING, CaseOperators, file_name, pack
@@ -38,8 +38,10 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     try:
         if not isinstance(subject.mode, str):
             raise MeasurementError("the study calls a function of its own, not the module")
-        build = prepared(lambda: build_subject(study, factors, "meta").module, "float32", last)
-        network = checked(build, [source], train=subject.mode != "forward", policy=policy).network
+        build = with_layout(lambda: build_subject(study, factors, "meta").module, "float32", last)
+        network = capture_theory(
+            build, [source], train=subject.mode != "forward", policy=policy
+        ).network
     except MeasurementError as error:
         reason = str(error)
     return CaseOperators(

@@ -23,7 +23,7 @@ from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic, cifar_resnet, option_a
 from experiments.networks.tiled import Form, Tiled, tiled
-from experiments.theory.captures import checked
+from experiments.theory.captures import capture_theory
 from experiments.theory.operators import Input, at_batch, capture
 from report.core.errors import MeasurementError
 from report.core.records.layers import Activation, Convolution, Linear
@@ -194,13 +194,13 @@ def case(file: str, **factors: object) -> Case:
 @cache
 def of_inference(name: str, batch: int) -> Theory:
     shape = (batch, *INPUT_SHAPES[name])
-    return checked(partial(network, name), [Input(shape)], allocator=DEFAULT)
+    return capture_theory(partial(network, name), [Input(shape)], allocator=DEFAULT)
 
 
 @cache
 def of_training(batch: int) -> Theory:
     build = partial(network, "ResNet-50", in_place=True)
-    return checked(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
+    return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
 def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
@@ -413,7 +413,7 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
     parameters = sum(p.numel() for p in module.parameters())
     trains = train and parameters > 0
     try:
-        theory = checked(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
+        theory = capture_theory(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
     except MeasurementError:
         # Theory refuses only networks that torch also refuses, such as statistics of one value.
         with pytest.raises((RuntimeError, ValueError)):

@@ -16,8 +16,8 @@ from torch.nn import functional
 from experiments.harness import memory
 from experiments.harness.timing import Workload
 from experiments.networks import catalogue
-from experiments.theory.captures import checked
-from experiments.theory.command import prepared
+from experiments.theory.captures import capture_theory
+from experiments.theory.networks import with_layout
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.instruments.profiler import highest_bytes
 from report.theory import networks, peaks
@@ -41,7 +41,7 @@ def measured(
     def workload() -> Any:
         nhwc = variant.layout == "channels_last"
         layout = torch.channels_last if nhwc else torch.contiguous_format
-        module = prepared(build, "float32", nhwc)().eval()
+        module = with_layout(build, "float32", nhwc)().eval()
         source = torch.randn(shape).contiguous(memory_format=layout)
 
         def call() -> object:
@@ -161,7 +161,7 @@ def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) 
         build()(torch.zeros(shape))
     except (RuntimeError, IndexError):
         pytest.skip("it does not take this view")
-    theory = checked(build, [Input(shape)])
+    theory = capture_theory(build, [Input(shape)])
     assert theory.complete or view != "whole", theory.may_take_more
     assert theory.peak is not None
     total, (_, peak) = theory.peak.total, measured(build, shape)
@@ -182,7 +182,9 @@ def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: A
     with tracker:
         step.run((images,))
     (tracked,) = tracker.get_tracker_snapshot("peak").values()
-    theory = checked(build, [Input(shape)], train=True, policy=CapturePolicy(optimizer=optimizer))
+    theory = capture_theory(
+        build, [Input(shape)], train=True, policy=CapturePolicy(optimizer=optimizer)
+    )
     assert max(sum(moment.alive.values()) for moment in theory.moments) == tracked["Total"]
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from experiments.theory import theory_of
-from experiments.theory.captures import _counted, checked
+from experiments.theory.captures import _counted, capture_theory
 from experiments.theory.operator_recorder import FakeMode, tensors_in
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.core.errors import MeasurementError
@@ -39,7 +39,7 @@ def of(function: Callable[..., Any] | nn.Module, *inputs: Any, **how: Any) -> Th
     """Theory of a function or module on inputs: shapes, or shapes and types other than float32."""
     given = [Input(*form) if isinstance(form[-1], str) else Input(form) for form in inputs]
     build = (lambda: function) if isinstance(function, nn.Module) else lambda: Function(function)
-    return checked(build, given, **how)
+    return capture_theory(build, given, **how)
 
 
 def flexible(x: Any) -> Any:
@@ -267,14 +267,14 @@ def test_the_batch_is_the_extent_that_is_marked(
 
 
 #: Bytes of state beside the gradients; a count of steps has four.
-COUNTS = 4 * 2 * DEPTH
+STEP_COUNTS = 4 * 2 * DEPTH
 STATE = {
     "sgd": 0,
     "momentum": WEIGHTS,
-    "adam": 2 * WEIGHTS + COUNTS,
-    "adamw": 2 * WEIGHTS + COUNTS,
+    "adam": 2 * WEIGHTS + STEP_COUNTS,
+    "adamw": 2 * WEIGHTS + STEP_COUNTS,
     # A row and a column for each weight, as much as itself for each bias.
-    "adafactor": 4 * DEPTH * (2 * WIDTH + WIDTH) + COUNTS,
+    "adafactor": 4 * DEPTH * (2 * WIDTH + WIDTH) + STEP_COUNTS,
 }
 
 
@@ -331,7 +331,7 @@ def layouts(result: Any) -> list[object]:
 
 
 zeros, image = torch.zeros, torch.zeros(1, 3, 8, 8)
-REFUSED = {
+REFUSED_TYPES = {
     "product of two types": (aten.mm.default, zeros(2, 3), zeros(3, 4).double()),
     "bias of another type": (aten.addmm.default, zeros(4).double(), zeros(2, 3), zeros(3, 4)),
     "linear of ints": (aten.addmm.default, zeros(4), zeros(2, 3).long(), zeros(3, 4)),
@@ -348,9 +348,9 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_TYPES)
 def test_types_that_a_kernel_refuses_are_refused(name: str) -> None:
-    func, *args = REFUSED[name]
+    func, *args = REFUSED_TYPES[name]
     for call in (lambda: func(*args), lambda: faked(func, args)):
         with pytest.raises((RuntimeError, IndexError, ValueError)):
             call()
