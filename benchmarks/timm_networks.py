@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from experiments.theory.captures import of_capture
+from experiments.theory.captures import agreed_theory
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import Input, build_module, capture
 from report.core.errors import MeasurementError
@@ -59,12 +59,12 @@ def counts(name: str) -> OperatorCounts:
         module = build_module(named.build)
         module.requires_grad_(False)  # so that nothing is captured for a gradient
         captured = capture(lambda: module, [Input((1, *named.image))])
-        theory = of_capture(captured)
+        theory = agreed_theory(captured)
     except MeasurementError as error:
         return OperatorCounts(name, family, str(error))
     if theory.multiply_adds is None:
         return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
-    pairs = enumerate(zip(captured.network.operators, theory.work, strict=True))
+    pairs = enumerate(zip(theory.network.operators, theory.work, strict=True))
     unseen = [
         (operator.base, work.multiply_adds)
         for n, (operator, work) in pairs
@@ -91,7 +91,7 @@ def operators_of(name: str) -> NetworkOperators:
     named = network(f"timm:{name}")
     module = build_module(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
-    traced = capture(lambda: module, [Input((1, *named.image))]).network
+    traced = capture(lambda: module, [Input((1, *named.image))]).theory.network
     constant = {t.storage for t in (*traced.parameters.values(), *traced.buffers.values())}
     #: Elements of the storages that were touched, the latest last.
     touched: dict[int, int] = {}

@@ -6,14 +6,13 @@ Theory is refused where torch's own counter of FLOPs says something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from report.core.errors import MeasurementError, UsageError
-from report.core.records.operations import Network, Operator
+from report.core.records.operations import Operator
 from report.theory.allocator import Options
-from report.theory.conditions import Conditions
 from report.theory.network import Theory
 from report.theory.networks import scales
 from report.theory.roofline import Roof
@@ -105,25 +104,16 @@ def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
     return changed
 
 
-@dataclass(frozen=True)
-class Capture:
-    """A network's operators, and the FLOPs of torch's own counter by the operator's number.
+class Capture(NamedTuple):
+    """Theory of a captured network, and what torch's own counter says of it.
 
-    ``history`` are the operators of the call or step before; ``other_on_gpu`` names recurrent
-    modules of a capture on a processor, since a GPU runs kernels of its own for them; ``compiled``
-    names modules of ``torch.compile``, which were called without it.  ``probe`` is the forward pass
-    at a second batch, if one was asked for; ``classes`` are the modules' classes by name;
-    ``conditions`` are those of PyTorch on this processor.
+    ``flops`` are the FLOPs of operators by their numbers; ``probe`` is the forward pass at a second
+    batch, if one was asked for.
     """
 
-    network: Network
+    theory: Theory
     flops: Mapping[int, int]
-    history: tuple[Operator, ...] = ()
-    other_on_gpu: tuple[str, ...] = ()
-    compiled: tuple[str, ...] = ()
     probe: tuple[Operator, ...] = ()
-    classes: Mapping[str, str] = field(default_factory=dict)
-    conditions: Conditions = field(default_factory=Conditions)
 
 
 # ---------------------------------------------------------------------------------------- theory
@@ -153,32 +143,26 @@ def capture_theory(
         build,
         at_batch(inputs, batch),
         train=train,
-        gpu=allocator is not None,
+        allocator=allocator,
         policy=policy,
         probe=() if probe is None else at_batch(inputs, probe),
     )
-    grows = probe is None or scales(captured.network, captured.probe, probe)
+    theory = agreed_theory(captured)
+    grows = probe is None or scales(theory.network, captured.probe, probe)
     options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
     again = partial(capture_theory, build, inputs, **options)
-    return replace(of_capture(captured, allocator), roof=roof, captured=again, scales=grows)
+    return replace(theory, roof=roof, captured=again, scales=grows)
 
 
-def of_capture(captured: Capture, allocator: Options | None = None) -> Theory:
-    """Return the theory of a capture, as PyTorch would run it on this machine or on a GPU.
+def agreed_theory(captured: Capture) -> Theory:
+    """Return the theory of a capture.
 
     Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
     """
-    theory = Theory(
-        captured.network,
-        replace(captured.conditions, allocator=allocator),
-        captured.history,
-        captured.other_on_gpu,
-        compiled=captured.compiled,
-        classes=captured.classes,
-    )
+    theory = captured.theory
     _refuse_complex(theory)
     for number, flops in captured.flops.items():
-        operator, work = captured.network.operators[number], theory.work[number]
+        operator, work = theory.network.operators[number], theory.work[number]
         if work is not None and work.flops not in _counted(operator, flops):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'}: theory has "

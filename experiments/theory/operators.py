@@ -40,7 +40,9 @@ from experiments.theory.operator_recorder import (
 )
 from report.core.errors import MeasurementError, shorten, words_of
 from report.core.records.operations import Network, Operator, Phase
+from report.theory.allocator import Options
 from report.theory.conditions import Conditions, Layout, vector_block
+from report.theory.network import Theory
 from report.theory.networks import (
     BATCH,
     CapturedNetwork,
@@ -70,7 +72,7 @@ def capture(
     inputs: Sequence[Input],
     *,
     train: bool = False,
-    gpu: bool = False,
+    allocator: Options | None = None,
     policy: CapturePolicy = DEFAULT,
     probe: Sequence[Input] = (),
 ) -> Capture:
@@ -78,14 +80,15 @@ def capture(
 
     The call or step is the second one.  A step is forward, the loss, backward and the update, whose
     state is there from the first one.  The loss is the cross entropy of a matrix of scores, else
-    the sum of the means of all results.  For a ``gpu`` operators are a GPU's as far as they are
-    known where PyTorch has none.  The forward pass is tried on the ``probe`` first, which are the
-    inputs at a small batch, and a third time on the inputs.
+    the sum of the means of all results.  With the options of a GPU's ``allocator`` operators are a
+    GPU's as far as they are known where PyTorch has none.  The forward pass is tried on the
+    ``probe`` first, which are the inputs at a small batch, and a third time on the inputs.
 
     Raises ``MeasurementError`` with the operator for a network that needs the values of its
     tensors, that cannot run on these inputs, that calls many more operators than for the probe or
     others the third time, or that computes in threads of its own.
     """
+    gpu = allocator is not None
     device = _device(gpu, policy)
     module, compiled = _eager(build_module(build).train(train))
     _checkpoint(module, policy.checkpoint)
@@ -118,17 +121,17 @@ def capture(
         threads=torch.get_num_threads(),
         block=vector_block(torch.backends.cpu.get_cpu_capability()),
         tiles=torch.cpu._is_amx_tile_supported(),
+        allocator=allocator,
     )
-    return Capture(
+    theory = Theory(
         network=recorder.network(),
-        flops=recorder.flops,
+        conditions=conditions,
         history=recorder.history,
         other_on_gpu=() if device.type == "cuda" else _recurrent(module),
         compiled=compiled,
-        probe=tuple(trial.operators),
         classes={name: type(part).__name__ for part, name in places(module).items()},
-        conditions=conditions,
     )
+    return Capture(theory, recorder.flops, tuple(trial.operators))
 
 
 def _faked(inputs: Sequence[Input], mode: FakeMode, device: torch.device) -> list[torch.Tensor]:
@@ -425,8 +428,5 @@ def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
     nhwc = variant.layout == "channels_last"
     source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=nhwc)
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
-    return capture(
-        with_layout(partial(changed, name, variant.change), "float32", nhwc),
-        [source],
-        policy=policy,
-    ).network
+    build = with_layout(partial(changed, name, variant.change), "float32", nhwc)
+    return capture(build, [source], policy=policy).theory.network

@@ -107,7 +107,7 @@ class Functional(nn.Module):
 
 
 def test_functional_calls_and_tied_weights_are_captured() -> None:
-    network = capture(Functional, [Input((2, 3, 16, 16))]).network
+    network = capture(Functional, [Input((2, 3, 16, 16))]).theory.network
     assert network.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
     assert network.unused == ("unread",)
     loads = [known.flops for known in map(operator_work, network.operators) if known is not None]

@@ -193,7 +193,7 @@ MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
 
 def test_a_step_holds_what_others_measured_on_a_gpu() -> None:
     build = partial(catalogue.network, "ResNet-50", in_place=True)
-    network = capture(build, [Input((32, 3, 224, 224))], train=True).network
+    network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.
     blocks = tuple(map(DEFAULT.rounded, network.storages))
     theory = Theory(msgspec.structs.replace(network, storages=blocks), Conditions())

@@ -284,7 +284,7 @@ def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any
     if (optimizer, update) == ("adafactor", "fused"):
         return
     policy = CapturePolicy(optimizer=optimizer, update=update)
-    network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).network
+    network = capture(deep, [Input((4, WIDTH))], train=True, policy=policy).theory.network
     state_bytes = sum(network.storages[tensor.storage] for tensor in network.state)
     assert state_bytes == WEIGHTS + STATE[optimizer]
     step = ReplayedStep(deep().train(), policy, gpu=False)
