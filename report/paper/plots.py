@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from figures.panels import Bar, DotSeries, Points, RoofLine, Waterfall
+from figures.panels import Band, Bar, DotSeries, Points, RoofLine, Waterfall
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number, scale_for, scale_to
@@ -48,6 +48,17 @@ def points(
     between = levels[levels.index(first) :][: len(known)]
     whole = joined and between == list(known)
     return (Points(label, tuple(known), values, *ends, series, hollow, whole),)
+
+
+def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
+    """Draw a horizontal line with its interval; return an empty tuple if it was not measured.
+
+    The skeleton of a new study draws its ceiling by this function.
+    """
+    value = number(ceiling)
+    if isinstance(value, Missing):
+        return ()
+    return (Band(label, *interval_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
 def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
