@@ -36,7 +36,8 @@ _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
 ITEMS: Final = (
     ("Tables I, II", "theory", "equal to ours in every row"),
     ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
-    ("Tables IV, VI", "bytes of the allocator", "exact; the gap is the parameters"),
+    ("Tables IV, VI", "allocated bytes", "exact; the gap is the parameters"),
+    ("Table IV", "reserved bytes", "left out: segments of the whole network, not of the layer"),
     ("Figure 1", "login to the cluster", "no result"),
     ("Figure 2", "summary of the network", "its parameters are those of our network"),
     ("Figure 3", "output of one run", "no number beyond the tables"),
