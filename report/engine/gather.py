@@ -416,7 +416,7 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, requested)
-    before = _choice_by_role(choices_of(chosen.usable, edition))
+    before = _choice_by_role(choose(study, data, earlier=chosen).choices)
     after = _choice_by_role(chosen.choices)
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
@@ -425,7 +425,8 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
                 f"{USE} {new.file}: {describe_incomplete(new)} does not replace the full run in "
                 f"the role {role}; measure the full plan, or leave out --accept."
             )
-    newest = {max(choice.used, key=start_and_file).file for choice in choices_of(chosen.usable)}
+    unnamed = choose(study, data, editions={}, earlier=chosen)
+    newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role in (*(edition or _NO_EDITION).roles, *ROLES):
         if role in after:
