@@ -125,9 +125,9 @@ def compute_usable(
     Raises ``RidgepointError`` if the data cannot be chosen (see ``choose``) or computed.
     """
     refused: dict[str, str] = {}
-    chosen: Chosen | None = None
+    folder = read_folder(study, data)
     while True:
-        chosen = choose(study, data, requested, refused, earlier=chosen)
+        chosen = choose(study, data, requested, refused, folder=folder)
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
@@ -221,18 +221,18 @@ def choose(
     requested: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
-    earlier: Chosen | None = None,
+    folder: Folder | None = None,
 ) -> Chosen:
     """Choose the records of ``study``, and read their attachments.
 
     ``requested`` names records of ``--use``, relative to ``data``; ``refused`` maps omitted records
-    to the reason; ``editions`` replace the editions of ``data``; an ``earlier`` choice has read the
-    folder.  Raises ``RecordError`` for a named record that cannot be used, for a role without a
-    machine, and for a bad record without a good one in its place.
+    to the reason; ``editions`` replace the editions of ``data``; without a ``folder`` that of the
+    study is read.  Raises ``RecordError`` for a named record that cannot be used, for a role without
+    a machine, and for a bad record without a good one in its place.
     """
     named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = named or _NO_EDITION
-    folder = earlier.folder if earlier else read_folder(study, data)
+    folder = folder or read_folder(study, data)
     bad = {**folder.refused, **refused}
     while True:
         usable = _usable(folder.measured, study, bad, edition, requested)
@@ -416,7 +416,7 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, requested)
-    before = _choice_by_role(choose(study, data, earlier=chosen).choices)
+    before = _choice_by_role(choose(study, data, folder=chosen.folder).choices)
     after = _choice_by_role(chosen.choices)
     for role, choice in after.items():
         new, old = choice.primary, before.get(role)
@@ -425,7 +425,7 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
                 f"{USE} {new.file}: {describe_incomplete(new)} does not replace the full run in "
                 f"the role {role}; measure the full plan, or leave out --accept."
             )
-    unnamed = choose(study, data, editions={}, earlier=chosen)
+    unnamed = choose(study, data, editions={}, folder=chosen.folder)
     newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role in (*(edition or _NO_EDITION).roles, *ROLES):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
-from report.core.records.store import survey
-from report.engine.gather import Chosen, choose, compute_usable
+from report.engine.gather import Chosen, Folder, choose, compute_usable, read_folder
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
@@ -69,7 +67,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     ``line`` counts the verdicts on all machines which the paper itself does not describe.
     """
     try:
-        chosen = choose_for_report(study, data, earlier=paper)
+        chosen = choose_for_report(study, data, folder=paper.folder)
     except RidgepointError:
         return {}  # without a usable record
     replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
@@ -95,17 +93,17 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 
 
 def choose_for_report(
-    study: str, data: Path, requested: Sequence[str] = (), earlier: Chosen | None = None
+    study: str, data: Path, requested: Sequence[str] = (), folder: Folder | None = None
 ) -> Chosen:
     """Choose only the ``requested`` records, by default one of each machine, without an edition.
 
-    Files that an ``earlier`` choice has read are not read again.
+    Without a ``folder`` of data, that of the study in ``data`` is read.
     """
-    others: Mapping[str, str] = MappingProxyType({})
+    folder, others = folder or read_folder(study, data), dict[str, str]()
     if requested:
-        files = (item.file for item in survey(study, data)[0])
+        files = (item.file for item in folder.measured)
         others = {file: "not asked for" for file in files if file not in requested}
-    return choose(study, data, requested, others, editions={}, earlier=earlier)
+    return choose(study, data, requested, others, editions={}, folder=folder)
 
 
 def read_original(study: str) -> Original:
