@@ -227,8 +227,8 @@ def choose(
 
     ``requested`` names records of ``--use``, relative to ``data``; ``refused`` maps omitted records
     to the reason; ``editions`` replace the editions of ``data``; without a ``folder`` that of the
-    study is read.  Raises ``RecordError`` for a named record that cannot be used, for a role without
-    a machine, and for a bad record without a good one in its place.
+    study is read.  Raises ``RecordError`` for a named record that is bad, for a role without a
+    machine, and for a bad record without a good one in its place.
     """
     named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = named or _NO_EDITION
