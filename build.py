@@ -20,15 +20,14 @@ from report.core.system.streams import check_output, open_streams, require_packa
 
 require_packages()
 
-from report.commands import summary
 from report.commands.arguments import parse, request_of
-from report.commands.console import announcer, clear_line
+from report.commands.console import announcer, clear_line, summary_lines
 from report.core.errors import RidgepointError, UsageError
 from report.engine.plan import build, plan
 
 #: Command → its module in report.commands, imported only then, and its function.
 _COMMANDS: Final = {
-    "list": "summary.list_studies",
+    "list": "console.list_studies",
     "check": "check.check",
     "accept": "check.accept",
     "diff": "difference.diff",
@@ -55,7 +54,7 @@ def make(options: Namespace) -> int:
             print(failure.trace, end="", file=sys.stderr)
     if not options.quiet:
         seconds = time.monotonic() - start
-        for line in summary.summary_lines(done, seconds, explain=options.explain):
+        for line in summary_lines(done, seconds, explain=options.explain):
             print(line)
     return 1 if done.failed else 0
 

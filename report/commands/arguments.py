@@ -217,20 +217,18 @@ def named_records(
     """
     records: dict[str, dict[str, None]] = {}
     for text in texts:
-        is_latest = text == LATEST
-        for file in _newest(studies, data) if is_latest else [_record(text, studies, data, folder)]:
+        files = []
+        if text != LATEST:
+            files = [_record(text, studies, data, folder)]
+        for study in studies if text == LATEST else ():
+            files += _records(study, data)[-1:]
+        if not files:
+            raise RecordError(
+                f"--use {LATEST}: no record of these studies in {data}; measure one first."
+            )
+        for file in files:
             records.setdefault(file.partition("/")[0], {})[file] = None
     return {study: tuple(files) for study, files in records.items()}
-
-
-def _newest(studies: Iterable[str], data: Path) -> list[str]:
-    """List the newest record of each study that has any, by the time in its name."""
-    newest: list[str] = []
-    for study in studies:
-        newest += _records(study, data)[-1:]
-    if newest:
-        return newest
-    raise RecordError(f"--use {LATEST}: no record of these studies in {data}; measure one first.")
 
 
 def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:

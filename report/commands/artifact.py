@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.commands.arguments import request_of
-from report.commands.child import run_build
 from report.commands.console import announcer, say, stage_for
 from report.commands.difference import unpack_revision
+from report.commands.verify import run_build
 from report.core.errors import RenderError, UsageError, unwritable
 from report.core.records.files import gzipped
 from report.core.records.store import survey

@@ -1,13 +1,19 @@
-"""Output to a terminal or a log: lines of text, and the progress of a build."""
+"""Output to a terminal or a log: the progress of a build, its summary, and the list of studies."""
 
+import json
+import re
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from report.commands.arguments import TEMPLATE, request_of
 from report.core.errors import unwritable
-from report.engine.steps import Announce
+from report.engine.plan import Summary
+from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce, is_report, study_of
+from report.studies import STUDIES
 
 
 @contextmanager
@@ -66,3 +72,87 @@ def shown(path: Path) -> str:
 def counted(number: int, noun: str) -> str:
     """Return ``1 paper`` or ``2 papers``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
+    """Summarise a build: outputs, records, notes, counts, and the engine of the PDFs.
+
+    With ``explain`` every record has a line.
+    """
+    request = summary.request
+    # A note that begins with the name of a study is counted in the line of the study.
+    prefixes = tuple(f"{study}: " for study in request.studies)
+    notes = [notice for notice in summary.notices if not notice.startswith(prefixes)]
+    for room in filter(is_report, request.studies):
+        path = request.out / "values" / f"{room}.json"
+        if path.is_file():
+            name = f"{study_of(room)}: " if request.studies[1:] else ""
+            yield f"{name}{json.loads(path.read_text('utf-8'))['summary']}"
+    yield from _outputs(summary)
+    if summary.stale or explain:
+        yield from _records(summary, explain=explain)
+    for note in summary.notices if explain else notes:
+        yield f"note: {note}"
+    papers = counted(len(request.studies), "paper")
+    if summary.stale:
+        built = sum(bool(paths) for study, paths in summary.replaced.items() if study != SITE)
+        failed = sum(failure.study != SITE for failure in summary.failed)
+        counts = f"{built} built, {len(request.studies) - built - failed} unchanged"
+        errors = f"{counted(len(summary.failed), 'error')}, {counted(len(notes), 'note')}"
+        yield f"{papers}: {counts}, {errors}, {seconds:.1f} s"
+    else:
+        yield f"Nothing to do: all is up to date ({papers})."
+    if "pdf" in request.outputs:
+        yield summary.engine_note
+
+
+def _outputs(summary: Summary) -> Iterator[str]:
+    """Name the folder that was written and the page to open, if anything was written."""
+    request, written = summary.request, set()
+    for paths in summary.replaced.values():
+        written |= {path.relative_to(request.out).parts[0] for path in paths}
+    if all(name.startswith(".") for name in written):
+        return
+    line = f"Wrote {shown(request.out)}/."
+    if "html" in written:
+        study = request.studies[0] if len(request.studies) == 1 else ""
+        line += f" Open {shown(request.out / 'html' / study / 'index.html')}"
+    yield line
+
+
+def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
+    """Count the used records and the notes of each study; explain each record if requested."""
+    request, failed = summary.request, {failure.study for failure in summary.failed}
+    for study in request.studies:
+        path = request.out / ARTIFACTS / study / RECORDS
+        if study in failed or not path.exists():
+            continue
+        records = json.loads(path.read_text("utf-8"))
+        used = sum(record["used"] for record in records)
+        line = f"{study}: {used} of {counted(len(records), 'record')} used"
+        if notes := sum(notice.startswith(f"{study}: ") for notice in summary.notices):
+            line += f", {counted(notes, 'note')}"
+        yield line if explain or not records else f"{line} (see --explain)"
+        for record in records if explain else ():
+            if not record.get("left_out"):  # a record that was left out has a note
+                yield f"  data/{record['file']}: {record['why']}."
+
+
+def list_studies(options: Namespace) -> int:
+    """Print each study with the title of its paper, or the first lines of --replicate."""
+    if options.replicate is not None:
+        from report.engine.replicate import compute_report  # imports NumPy
+
+        request = request_of(options)
+        for room in request.studies:
+            _, findings = compute_report(room, request.data, request.use[room])
+            print(findings.facts["summary"])
+        return 0
+    width = max(map(len, STUDIES))
+    for study in STUDIES:
+        template = ROOT / "templates" / "papers" / f"{study}{TEMPLATE}"
+        text = template.read_text("utf-8") if template.is_file() else ""
+        match = re.search(r"^title: *(.+)$", text, re.MULTILINE)
+        title = match[1].strip("\"' ") if match else ""
+        print(f"{study:{width}}  {title}".rstrip())
+    return 0

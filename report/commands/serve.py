@@ -22,8 +22,8 @@ from socketserver import ThreadingTCPServer
 from typing import Any, Final
 
 from report.commands.arguments import PORT, request_of
-from report.commands.child import run_build
 from report.commands.console import say
+from report.commands.verify import run_build
 from report.core.errors import OutputError, RidgepointError
 from report.core.system.programs import leave_on_signals
 from report.engine.cache import MANIFEST, SCRATCH, file_digest

@@ -11,19 +11,28 @@ import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from report.commands.arguments import request_of
-from report.commands.child import run_build
 from report.commands.console import announcer, say, stage_for
 from report.core.errors import RecordError, RenderError, unwritable
 from report.core.records.files import read_file
+<<<<<<< HEAD
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import install, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest
+=======
+from report.core.system.exchange import install
+from report.core.system.processes import managed_process
+from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
+from report.engine.place import put_folder
+from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_of
+>>>>>>> 7f5d8ccf (Keep a build in its own process beside its comparison, and the summary beside other output, since they are read together)
 from report.paper.claims import first_few
 from report.studies import STUDIES
 
@@ -230,3 +239,52 @@ def _numbers(content: Any, place: str = "") -> dict[str, float]:
     for name, part in content.items() if isinstance(content, dict) else enumerate(content):
         numbers |= _numbers(part, f"{place}.{name}".removeprefix("."))
     return numbers
+
+
+# --------------------------------------------------------------------- a build in its own process
+
+
+def run_build(
+    request: BuildRequest,
+    project: Path,
+    environment: Mapping[str, str] | None = None,
+    umask: int = -1,
+) -> str | None:
+    """Run a build with the code of ``project``; return its errors, a line each, or None.
+
+    The process leaves the terminal's group, so that Ctrl-C reaches only its parent.
+    """
+    with managed_process(
+        [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
+        cwd=project,
+        env=os.environ if environment is None else environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        umask=umask,
+    ) as process:
+        _, output = process.communicate()
+    if process.returncode == 0:
+        return None
+    errors = [line.removeprefix("error: ") for line in output.strip().splitlines()]
+    return "\n".join(errors) or f"build.py ended with the exit code {process.returncode}."
+
+
+def _arguments(request: BuildRequest) -> list[str]:
+    """Turn a request back into the arguments of ``build.py``."""
+    arguments = [
+        *map(study_of, request.studies),
+        f"--out={request.out}",
+        f"--data={request.data}",
+        f"--engine={request.engine}",
+        f"--jobs={request.jobs}",
+    ]
+    arguments += [f"--{output}" for output in request.outputs]
+    if request.style:
+        arguments.append(f"--style={request.style}")
+    paths = [str(request.data / file) for files in request.use.values() for file in files]
+    if any(map(is_report, request.studies)):
+        return [*arguments, "--replicate", *paths]
+    return arguments + [f"--use={path}" for path in paths]
