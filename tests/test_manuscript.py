@@ -394,12 +394,9 @@ def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path
     "${{ v.knee.math }}^2$", "${{ v.knee.math }}e1$", r"${{ v.knee.math }}\%$",
     r"${{ v.knee.math }}\text{ million}$",
     "-{{ claims.linear.because }}", "{{ claims.linear.because }}{{ v.knee }}",
-    '[{{ v.knee }}]{style="direction: rtl"}',
 ])  # fmt: skip
 def test_nothing_stands_at_a_number_that_changes_it(text: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        TemplateError, match=rf"^{PLACE}(:3: .*reads as|:3: .*cannot print|:3: .*attribute)"
-    ):
+    with pytest.raises(TemplateError, match=rf"^{PLACE}(:3: .*reads as|:3: .*cannot print)"):
         written(tmp_path, f"a\n\n{text}")
 
 
@@ -536,9 +533,10 @@ def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"Other", b"C#", r"title: found #, which TeX does not print; write \#"),
     (b"Other", b"x\\ ", "title: found \\ , which TeX does not print"),
     (b"Other}", b"Other}\xc2\xa0, year = {1}", "entry second: expected name = {text}"),
-    (b"title = {Other}", b"url = {Java\tScript:x}", "url: found JavaScript:x, which is no"),
+    (b"title = {Other}", b"url = {JavaScript:x}", "url: found JavaScript:x, which is no"),
     (b"Other", rb"At \url{data:x}", "title: found data:x, which is no address"),
     (b"Other", rb"At \url|data:x|", "title: found , which is no address"),
+    (b"title = {Other}", rb"doi = {10.1007/x\_1}", r"doi: found 10.1007/x\_1, which is no address"),
     (b"title = {Other}", b"doi = {javascript:x}", "doi: found javascript:x, which is no"),
     (b"Other", b"{" * 99 + b"}" * 99, "and a brace that closes it"),
     (b"% a comment", b"no comment", "line 1, between entries: found text"),
@@ -552,18 +550,3 @@ def test_damaged_entries_are_named(old: bytes, new: bytes, found: str, tmp_path:
     with pytest.raises(RecordError, match=expected):
         copy_bibliography(tmp_path, tmp_path / "paper")
     assert not (tmp_path / "paper").exists()
-
-
-@pytest.mark.parametrize(("exported", "plain"), [
-    (r"doi={10.1007/978-3-032-00942-5\_12}", "doi={10.1007/978-3-032-00942-5_12}"),
-    (r"doi={10.1007/978-3-032-00942-5{\_}12}", "doi={10.1007/978-3-032-00942-5_12}"),
-    (r"doi={http://dx.doi.org/10.1002/a1\#c}", "doi={10.1002/a1#c}"),
-    (r"url={\url{https://x.org/a\%20b\&c\~{}d}}", "url={https://x.org/a%20b&c~d}"),
-    (r"note={\'E \_ \url{https://x.org/a\_b}}", r"note={\'E \_ \url{https://x.org/a_b}}"),
-])  # fmt: skip
-def test_addresses_lose_the_escapes_of_databases(exported: str, plain: str, tmp_path: Path) -> None:
-    (tmp_path / "references.bib").write_text(f"@misc{{a, {exported}}}", "utf-8")
-    (tmp_path / "paper").mkdir()
-    copy_bibliography(tmp_path, tmp_path / "paper")
-    copied = (tmp_path / "paper" / "references.bib").read_text("utf-8")
-    assert copied == f"@misc{{a, {plain}}}"

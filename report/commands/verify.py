@@ -28,7 +28,7 @@ from report.engine.place import install, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest
 =======
 from report.core.system.exchange import install
-from report.core.system.processes import managed_process
+from report.core.system.programs import managed_process
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_of

@@ -244,12 +244,12 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
 
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Copy the bibliography beside the manuscript; raises ``RecordError`` if it is invalid."""
-    from report.paper.bibliography import check_bibliography, with_plain_addresses
+    from report.paper.bibliography import check_bibliography
 
     path = shared("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
-    text = visible(with_plain_addresses(content.decode("utf-8-sig")))
+    text = visible(content.decode("utf-8-sig"))
     (folder / "references.bib").write_text(text, "utf-8", newline="\n")
 
 

@@ -34,14 +34,11 @@ _HEAD: Final = re.compile(
 )
 _END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}", re.ASCII)
 
-_LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})?")
-#: The characters of an address as databases export them for TeX.
-_ESCAPED: Final = re.compile(r"\\([_%&#$~])(?:\{\})?|\\url(?![A-Za-z])|[{}\s]")
-_DOI_PREFIX: Final = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:)(?=10\.)", re.IGNORECASE)
+_LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(?:\{([^{}]*)\})?")
 #: The form of an address and an example, by the name of its field.
 _ADDRESSES: Final = {
-    "url": (re.compile(r"https?://[^\s\\]+", re.IGNORECASE), "https://example.org"),
-    "doi": (re.compile(r"10\.\d[\d.]*/[^\s\\]+"), "10.1000/182"),
+    "url": (re.compile(r"https?://[^\s\\{}]+", re.IGNORECASE), "https://example.org"),
+    "doi": (re.compile(r"10\.\d[\d.]*/[^\s\\{}]+"), "10.1000/182"),
 }
 
 
@@ -136,40 +133,15 @@ def _field_fault(field: Field) -> str:
         addresses.append((field.name, field.value))
     for name, address in addresses:
         form, example = _ADDRESSES[name]
-        plain = _plain_address(name, address)
-        if not form.fullmatch(plain):
-            return f"{field.name}: found {plain[:30]}, which is no address such as {example}"
+        if not form.fullmatch(address):
+            what = f"{field.name}: found {address[:60]}, which is no address such as {example}"
+            return f"{what}, without TeX's backslashes and braces"
     if field.name in _ADDRESSES or field.name in _UNPRINTED:
         return ""
     sign = _UNPRINTABLE.search(_LINKED.sub("", field.value))
     if sign is None:
         return ""
     return f"{field.name}: found {sign[0]}, which TeX does not print; write \\{sign[0]}"
-
-
-def with_plain_addresses(bibliography: str) -> str:
-    """Write each DOI and address without the escapes that TeX needs."""
-    written = []
-    for entry in entries_of(bibliography):
-        position = 0
-        for field in fields_of(entry)[0]:
-            value = _LINKED.sub(_plain_link, entry[field.start : field.end])
-            if field.name in _ADDRESSES:
-                value = f"{{{_plain_address(field.name, field.value)}}}"
-            written += [entry[position : field.start], value]
-            position = field.end
-        written.append(entry[position:])
-    return "".join(written)
-
-
-def _plain_link(link: re.Match[str]) -> str:
-    return rf"\url{{{_plain_address('url', link[1] or '')}}}"
-
-
-def _plain_address(name: str, value: str) -> str:
-    """Drop TeX's escapes from an address, and the address of the resolver from a DOI."""
-    plain = _ESCAPED.sub(r"\1", value)
-    return _DOI_PREFIX.sub("", plain, count=1) if name == "doi" else plain
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:

@@ -15,7 +15,7 @@ from figures.panels import Dots, Drawing
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.choice import plan_text
-from report.core.records.record import Environment, Host
+from report.core.records.record import Environment
 from report.core.records.store import Stored
 from report.core.text.escape import markdown
 from report.core.text.format import quantity_text
@@ -71,13 +71,22 @@ def properties(environment: Environment) -> dict[str, TableCell]:
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
     unknown = Missing("not recorded")
     memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
+    identity, caches = list[str](), list[str]()
+    if host:
+        numbers = {"family": host.family, "model": host.model, "stepping": host.stepping}
+        identity = [f"{name} {number}" for name, number in numbers.items() if number is not None]
+        if host.virtualisation not in (None, "none"):
+            identity.append(f"virtual ({host.virtualisation})")
+        for cache in host.caches:
+            if cache.kind != "instruction":
+                caches.append(f"L{cache.level} {in_binary(cache.size_bytes)}")
     tf32 = "TF32 allowed" if gpu and environment.precision.cudnn_tf32 else "no TF32"
     return {
         "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
         "Memory": f"{gpu.memory_bytes / 2**30:.1f} GiB, beside {memory}" if gpu else memory,
-        "Identity": (host and _identity(host)) or unknown,
-        "Caches": (host and _caches(host)) or unknown,
+        "Identity": ", ".join(identity) or unknown,
+        "Caches": ", ".join(caches) or unknown,
         "C library": (host and host.c_library) or unknown,
         "Vector extensions": ", ".join(cpu.vector_extensions) or "none",
         "Frequency governor": cpu.governor or unknown,
@@ -88,18 +97,6 @@ def properties(environment: Environment) -> dict[str, TableCell]:
         else Missing(environment.missing.get("gpu", unknown.reason)),
         "Arithmetic": f"{environment.precision.default_dtype}, {tf32}",
     }
-
-
-def _identity(host: Host) -> str:
-    numbers = {"family": host.family, "model": host.model, "stepping": host.stepping}
-    parts = [f"{name} {number}" for name, number in numbers.items() if number is not None]
-    virtual = host.virtualisation not in (None, "none")
-    return ", ".join([*parts, *([f"virtual ({host.virtualisation})"] if virtual else [])])
-
-
-def _caches(host: Host) -> str:
-    data = (cache for cache in host.caches if cache.kind != "instruction")
-    return ", ".join(f"L{cache.level} {in_binary(cache.size_bytes)}" for cache in data)
 
 
 def _measuring(stored: Stored) -> dict[str, TableCell]:

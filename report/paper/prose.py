@@ -121,7 +121,7 @@ class Fault(NamedTuple):
 def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
     """Let pandoc read the names that ``front`` declares, and the printed texts of all documents.
 
-    Returns names, and pairs of kind (words, code, math, link, attribute or author) and text.
+    Returns names, and pairs of kind (words, code, math, link or author) and text.
     Raises ``TemplateError``.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
@@ -150,9 +150,7 @@ def faults(
     named = _pattern_of(names)
     hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
-        if kind == "attribute":
-            yield Fault(f"the attribute {text} could turn numbers around; drop it", text)
-        elif kind == "math":
+        if kind == "math":
             yield from _typed_in_formula(text)
         elif kind == "words":
             for match in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):

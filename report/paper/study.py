@@ -198,10 +198,6 @@ class Part(Generic[Subject]):
         return declared
 
 
-def _accept(stored: Stored) -> None:
-    """Accept every record."""
-
-
 def _nothing(data: Any) -> tuple[()]:
     return ()
 
@@ -212,7 +208,7 @@ class Study(Part[Data]):
     def __init__(
         self,
         data: Callable[[Inputs], Data],
-        check: Callable[[Stored], None] = _accept,
+        check: Callable[[Stored], object] = _nothing,
         compared: MachineComparison[Any] | None = None,
         *,
         reconciliations: Callable[[Data], Iterable[Reconciliation]] = _nothing,

@@ -103,7 +103,8 @@ class Table:
         marks: dict[str, str] = {}
         for cell in chain(*self.rows):
             if isinstance(cell, Missing):
-                marks.setdefault(cell.reason, _letter(len(marks)))
+                rounds, letter = divmod(len(marks), len(ascii_lowercase))  # z is followed by aa
+                marks.setdefault(cell.reason, ascii_lowercase[letter] * (rounds + 1))
         return marks
 
     def texts(self) -> list[list[tuple[str, str]]]:
@@ -143,7 +144,10 @@ class Table:
             for end in ("", ", low", ", high")[:width]:
                 columns.append({"name": f"{column.name}{end}", "unit": column.unit})
             for row, cell in zip(rows, cells, strict=True):
-                row.extend(_raw(cell)[:width])
+                if isinstance(cell, Estimate):
+                    row.extend((cell.value, cell.low, cell.high))
+                else:
+                    row.extend((None if isinstance(cell, Missing) else cell, None, None)[:width])
         return {
             "caption": self.caption,
             "columns": columns,
@@ -151,19 +155,6 @@ class Table:
             "notes": [text for _, text in self.note_texts()],
             "sources": list(self.sources),
         }
-
-
-def _raw(cell: TableCell) -> tuple[Number | str | None, ...]:
-    """Return the raw number of a cell and both ends of its interval."""
-    if isinstance(cell, Estimate):
-        return cell.value, cell.low, cell.high
-    return None if isinstance(cell, Missing) else cell, None, None
-
-
-def _letter(index: int) -> str:
-    """Count a to z, then aa, bb and so on."""
-    rounds, letter = divmod(index, len(ascii_lowercase))
-    return ascii_lowercase[letter] * (rounds + 1)
 
 
 def table_of(

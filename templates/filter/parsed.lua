@@ -10,7 +10,7 @@ local seen, in_front = pandoc.List(), false
 local visit, words
 
 local function add(kind, text)
-  seen:insert({ in_front and kind ~= "attribute" and "words" or kind, text })
+  seen:insert({ in_front and "words" or kind, text })
 end
 
 --- What stands among words for a text that stands apart of them.
@@ -22,9 +22,7 @@ end
 
 local function add_attributes(element)
   for name, value in pairs(element.attributes or {}) do
-    if name == "style" or name == "dir" then
-      add("attribute", name)
-    elseif name == "title" or name:match("alt$") or name:match("cap$") then
+    if name == "title" or name:match("alt$") or name:match("cap$") then
       add("words", value)
     end
   end
