@@ -22,17 +22,10 @@ from report.commands.arguments import request_of
 from report.commands.console import announcer, say, stage_for
 from report.core.errors import RecordError, RenderError, unwritable
 from report.core.records.files import read_file
-<<<<<<< HEAD
-from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
-from report.engine.place import install, put_folder
-from report.engine.steps import ROOT, Announce, BuildRequest
-=======
-from report.core.system.exchange import install
 from report.core.system.programs import managed_process
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
-from report.engine.place import put_folder
+from report.engine.place import install, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_of
->>>>>>> 7f5d8ccf (Keep a build in its own process beside its comparison, and the summary beside other output, since they are read together)
 from report.paper.claims import first_few
 from report.studies import STUDIES
 
