@@ -258,7 +258,7 @@ def _claims_of_one(rows: Mapping[str, Row]) -> Table:
 
 def _verdict(claim: Claim) -> str:
     text = f"{claim.verdict}: {claim.measured}".removeprefix("not measured: ")
-    return _with_level(text.removeprefix("undecided: ") if " undecided" in text else text)
+    return _with_level(re.sub(r"^undecided: (\d+ of \d+ undecided)", r"\1", text))
 
 
 def _with_level(text: str) -> str:
@@ -308,7 +308,8 @@ def _numbers(one: Replica, paper: Findings) -> Table:
         meaning = value.description or textwrap.shorten(
             original.formula, _FORMULA, placeholder=" …"
         )
-        row = {"Number": f"{value.name}: {meaning}"}
+        known = meaning.lower() in value.name.lower()
+        row = {"Number": value.name if known else f"{value.name}: {meaning}"}
         for heading, item in (("This machine", value), ("Paper", original)):
             row[heading] = _with_level(item.interval_plain)
         note, order = _difference(value, original)
