@@ -92,22 +92,40 @@ def capture(
     device = _device(gpu, policy)
     module, compiled = _eager(build_module(build).train(train))
     _checkpoint(module, policy.checkpoint)
-    mode = FakeMode()
     step = ReplayedStep(module, policy, gpu, train)
+    recorder, trial = _record(step, inputs, probe, device)
+    theory = Theory(
+        network=recorder.network(),
+        conditions=_conditions(allocator),
+        history=recorder.history,
+        other_on_gpu=() if device.type == "cuda" else _recurrent(module),
+        compiled=compiled,
+        classes={name: type(part).__name__ for part, name in places(module).items()},
+    )
+    return Capture(theory, recorder.flops, tuple(trial.operators))
+
+
+def _record(
+    step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
+) -> tuple[Recorder, Recorder]:
+    """Run a step on fake tensors; return its recorder and that of the probe."""
+    mode = FakeMode()
     recorder, trial, third = (Recorder(step, mode) for _ in range(3))
     try:
-        _materialise(module, inputs)
-        put_into(module, mode, device)
-        given, few = (_faked(of, mode, device) for of in (inputs, probe))
+        _materialise(step.module, inputs)
+        put_into(step.module, mode, device)
+        meta = torch.device("meta")
+        given = [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
+        few = [FakeTensor(mode, source.tensor(meta), device) for source in probe]
         with (
             mode,
             torch.compiler.set_stance("force_eager"),
             collector_off(0),  # tensors die with their last reference
-            _operators_of(gpu, device),
+            _operators_of(step.gpu, device),
         ):
             if few:
                 step.probe(few, trial)
-                recorder.most = policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
+                recorder.most = step.policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
                 recorder.batch = inputs[0].batch
             step.write_down(given, recorder)
             step.probe(given, third)
@@ -117,26 +135,17 @@ def capture(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
-    conditions = Conditions(
+    return recorder, trial
+
+
+def _conditions(allocator: Options | None) -> Conditions:
+    """Return how PyTorch runs on this processor, or on a GPU with an ``allocator``."""
+    return Conditions(
         threads=torch.get_num_threads(),
         block=vector_block(torch.backends.cpu.get_cpu_capability()),
         tiles=torch.cpu._is_amx_tile_supported(),
         allocator=allocator,
     )
-    theory = Theory(
-        network=recorder.network(),
-        conditions=conditions,
-        history=recorder.history,
-        other_on_gpu=() if device.type == "cuda" else _recurrent(module),
-        compiled=compiled,
-        classes={name: type(part).__name__ for part, name in places(module).items()},
-    )
-    return Capture(theory, recorder.flops, tuple(trial.operators))
-
-
-def _faked(inputs: Sequence[Input], mode: FakeMode, device: torch.device) -> list[torch.Tensor]:
-    meta = torch.device("meta")
-    return [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
