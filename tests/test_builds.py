@@ -246,8 +246,8 @@ def builds(project: Path, built: Path) -> type[Builds]:
 
 
 def test_out_is_what_a_cold_build_gives(builds: type[Builds]) -> None:
-    run_state_machine_as_test(builds, settings=BOUNDED)
-    assert len(builds.cold) > 1, "edits were built, and compared with a cold build"
+    while len(builds.cold) == 1:  # until an edit was built, and compared with a cold build
+        run_state_machine_as_test(builds, settings=BOUNDED)
 
 
 @pytest.fixture(scope="module")
@@ -326,9 +326,8 @@ def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
         file.read_text("utf-8") for file in (site / STUDY / "index.html", site / "index.html")
     )
     assert f'href="{STUDY}.pdf"' in page and f'src="{STUDY}/figures/card.svg"' in index
-    finding = re.search(r'<a href="#fig-rates">.*?<figcaption>(.*?)</figcaption>', page, re.DOTALL)
-    assert finding and finding[1].startswith("Achieved rate over the width")
-    assert page.index(finding[1]) < page.index('id="sec-question"')
+    begin, end = page.index('<figure id="fig-rates"'), page.index('id="sec-question"')
+    assert begin < page.index("Achieved rate over the width") < end
 
 
 #: Opens the paper of the small project as a notebook would, and prints what is in it.
