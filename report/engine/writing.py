@@ -1,7 +1,5 @@
 """Write the document of a paper or of its report; read or compute its present results."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -75,7 +73,7 @@ class PaperResults(NamedTuple):
     content: Mapping[str, Any]
     records: Sequence[Mapping[str, Any]]
     source: str
-    samples: Callable[[], pd.DataFrame]
+    samples: Callable[[], "pd.DataFrame"]
 
 
 def present_results(study: str, request: BuildRequest, stale: Collection[str]) -> PaperResults:

@@ -5,8 +5,6 @@ imported records, become columns of the same name; a name that another column ha
 becomes ``case_policy``.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -28,7 +26,7 @@ _TAKEN: Final = {"file", "device", "case", *_OF_SERIES, "repetition", "value"}
 _BEGIN: Final = "\0"
 
 
-def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
+def sample_frame(stored: Sequence[Stored | StoredImport]) -> "pd.DataFrame":
     """Return all samples of all cases, one row each, in the unit that the row names."""
     stream = io.StringIO()
     write_samples(stored, stream)
@@ -36,7 +34,7 @@ def sample_frame(stored: Sequence[Stored | StoredImport]) -> pd.DataFrame:
     return read_samples(stream)
 
 
-def read_samples(written: Path | IO[str]) -> pd.DataFrame:
+def read_samples(written: Path | IO[str]) -> "pd.DataFrame":
     """Read the CSV that ``write_samples`` wrote, packed or not."""
     import pandas as pd
 

@@ -5,8 +5,6 @@ and profilers, are beside it in a folder of the same name.  Imported records are
 ``data/<study>/imported``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -58,11 +56,11 @@ class Filed(Generic[Kind_co]):
     record: Kind_co
     file: str
     edited: bool = False
-    others: tuple[Filed[Kind_co], ...] = ()
-    parts: tuple[Filed[Kind_co], ...] = ()
+    others: tuple["Filed[Kind_co]", ...] = ()
+    parts: tuple["Filed[Kind_co]", ...] = ()
 
     @property
-    def shards(self) -> tuple[Filed[Kind_co], ...]:
+    def shards(self) -> tuple["Filed[Kind_co]", ...]:
         """The shards of this run, or the run itself if it has none."""
         return self.parts or (self,)
 
@@ -72,7 +70,7 @@ class Filed(Generic[Kind_co]):
         return tuple(part.file for part in self.shards)
 
     @property
-    def runs(self) -> tuple[Filed[Kind_co], ...]:
+    def runs(self) -> tuple["Filed[Kind_co]", ...]:
         """The record and all records pooled with it."""
         return (self, *self.others)
 
