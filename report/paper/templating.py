@@ -74,8 +74,6 @@ _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 class StudyText(str):
     """A text of the study, which a template prints whole."""
 
-    is_markdown = False
-
 
 class PrintedNumber(str):
     """A number of the study in one of its forms, which a template prints whole.
@@ -390,12 +388,7 @@ def _study_text(content: Any) -> StudyText:
 
 
 def _md(text: Any) -> StudyText:
-    """Escape a text for markdown, once."""
-    escaped = _study_text(text)
-    if not escaped.is_markdown:
-        escaped = StudyText(markdown(escaped))
-        escaped.is_markdown = True
-    return escaped
+    return StudyText(markdown(_study_text(text)))
 
 
 def _join(texts: Any, between: str = " ") -> StudyText:
