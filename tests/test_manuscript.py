@@ -262,6 +262,7 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ("a\n{{ v.knee | md }}", 2, "a filter needs a text"),
     ("a\n{% for d in tables %}{{ loop.index }}{% endfor %}", 2, "the number 1 is none"),
     ('a\n{{ "\\U000f0000" }}', 2, "no text that can be printed"),
+    ("a\n\U000f0000", 2, "a private character; remove it"),
     ("---\nnames: [x7, about 7]\n---\n", 2, "about 7 could be a result"),
     ("a\n\nIt takes 12 ms.\n", 3, "12"),
     # A template is no program.

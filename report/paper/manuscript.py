@@ -110,8 +110,9 @@ def _read(template: Path) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
-    if MARK.search(text):
-        raise TemplateError(f"{place}: found a private character; remove it.")
+    if mark := MARK.search(text):
+        line = text.count("\n", 0, mark.start()) + 1
+        raise TemplateError(f"{place}:{line}: found a private character; remove it.")
     return text
 
 
