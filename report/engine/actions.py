@@ -293,7 +293,8 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
         samples=steps.SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
-        key_figure=values["figure"][2] if values["figure"] else "",
+        # In a report a section of its own introduces the figures.
+        key_figure=values["figure"][2] if values["figure"] and not is_report(task.study) else "",
     )
 
 
