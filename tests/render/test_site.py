@@ -117,7 +117,8 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (source / "sample.qmd").open("a", encoding="utf-8") as text:
         text.write(ADDED)
     own = folder / "sample"
-    page = page_of(source, "sample", own, Publication(SETTINGS, measured="2025-01-02"))
+    publication = Publication(SETTINGS, measured="2025-01-02", key_figure="fig-time")
+    page = page_of(source, "sample", own, publication)
     made = drawn("time")
     series = [each.__dict__ for each in made.series]
     figure = {"place": "figures.time", "series": series, "svg": made.svg.decode()}
@@ -159,6 +160,12 @@ def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
     # The policy of the page forbids them.
     assert not page.values("style", "onclick") and not page.all("style")
     assert all("src" in script for script in page.all("script"))
+
+
+def test_the_key_figure_stands_once_under_the_abstract(site: Path) -> None:
+    page = (site / PAPER).read_text("utf-8")
+    places = [page.index(f'id="{id}"') for id in ("abstract", "fig-time", "sec-model")]
+    assert places == sorted(places) and page.count('id="fig-time"') == 1
 
 
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
