@@ -115,7 +115,7 @@ def test_settings_choose_levels_and_other_batches() -> None:
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
-    "conv_scaling": ("subject=layer", "layout=contiguous", f"batch=1,{TOO_MANY}"),
+    "conv_scaling": ("subject=layer", f"batch=1,{TOO_MANY}"),
     "conv_profiling": ("batch=64",),
     "inference_memory": ("sweep=peaks", "network=ResNet-20", "batch=1"),
     "training_roofline": ("subject=training,profile", "network=ResNet-18", "image=32", "batch=2",
@@ -254,9 +254,6 @@ def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
     training = found.case(subject="training")
     course = training.samples("test_accuracy")
     assert len(course) == 501 and course[-1] > 0.9
-    # Of what the library takes (NumPy 20 MB) nothing was there before.
-    start, imported = (training.samples(f"resident_{when}")[0] for when in ("start", "import"))
-    assert imported > start + 5e6
     (timed,) = found.case(subject="scaling").rounds
     assert {"time", "call_time", "product_alone_time"} <= set(timed.series)
     assert set(found.files) == {"images.json", "backend.numpy.json"}
