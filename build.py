@@ -1,7 +1,5 @@
 """Build the papers: ``python build.py [STUDY ...] [--pdf] [--html]``; see ``--help``."""
 
-from __future__ import annotations
-
 import signal
 
 _ON_INTERRUPT = signal.getsignal(signal.SIGINT)

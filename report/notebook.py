@@ -1,7 +1,5 @@
 """A paper in a notebook: its samples, tables, values and claims, as pandas frames."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from html import escape

@@ -1,7 +1,5 @@
 """Papers of made-up records: their inputs, and checks that every paper must pass."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """backend_speedup: both sides of its claims on published records, and an allowance by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

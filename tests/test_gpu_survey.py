@@ -1,7 +1,5 @@
 """gpu_survey: rooflines by hand, pairs of published rates, and the program in the paper."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A case compares a function with the baseline.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Write the artifact of a paper: archive, appendix and citation (``--artifact``)."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@ same records no number may change; with other records numbers may, but no verdic
 reports differences, ``--accept`` writes the file, and ``--diff`` lists every number that changed.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath

@@ -3,8 +3,6 @@
 Both versions of a study are built, and their values, manuscripts and figures are compared.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Write a new study that measures, builds and passes its tests: ``--new SLUG "TITLE"``."""
 
-from __future__ import annotations
-
 import re
 from argparse import Namespace
 from keyword import iskeyword

@@ -4,8 +4,6 @@
 the manifest of a site lists, and says of each file that differs why.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Compute a paper, or the replication report of a study."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Studies look up cases by their factors.  Their runs extend ``Run``, so that all 
 outcomes, medians, intervals and ceilings alike.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

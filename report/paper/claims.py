@@ -4,8 +4,6 @@ A paper prints the verdict of a claim.  A report on other machines also prints w
 fails and by how much, and how many processes would decide one that is undecided.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

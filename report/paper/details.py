@@ -1,7 +1,5 @@
 """Details that pages show: the origin of each number, key results of a paper, and all records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

@@ -4,8 +4,6 @@ A study declares by a ``MachineComparison`` which measure of many machines it co
 their measured peak rates are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter

@@ -4,8 +4,6 @@ A pinned number has nine significant digits.  Arithmetic and square roots are th
 system; ``exp``, ``log``, sines and sums of NumPy may differ in the last of 16 digits.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Quantities over the levels of a factor, roofs and reconciliations, as papers draw them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final

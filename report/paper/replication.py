@@ -3,8 +3,6 @@
 One template prints the reports of all studies; no study writes a sentence for it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import textwrap

@@ -6,8 +6,6 @@ markup.  pdfLaTeX prints Latin, Greek and the characters that ``ridgepoint.sty``
 code points for all others; HTML and Typst print every character.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache

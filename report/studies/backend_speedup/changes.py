@@ -5,8 +5,6 @@ layer, and of an iteration on one image, which calls the library as often and co
 nothing.  A mapped page has the price that a ceiling of the same run measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

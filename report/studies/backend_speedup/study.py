@@ -1,7 +1,5 @@
 """backend_speedup as its paper and its reports print it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """All that the paper of conv_profiling prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -6,8 +6,6 @@ times; applied to a whole network it takes the longer of the sums, which is neve
 operator lacks in arithmetic another cannot make up for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
