@@ -108,7 +108,7 @@ def test_what_an_edition_cannot_mean_is_refused() -> None:
             choices_of(items, edition)
         assert str(caught.value).startswith("data/editions.yaml: ")
     with pytest.raises(RecordError, match=r"--use: no record x\.json; correct the name"):
-        choices_of(items, asked=["x.json"])
+        choices_of(items, requested=["x.json"])
 
 
 # ------------------------------------------------------------------------------------------ roles

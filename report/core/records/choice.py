@@ -143,15 +143,15 @@ Choices: TypeAlias = tuple[Choice, ...]
 
 
 def choices_of(
-    records: Iterable[Stored], edition: Edition | None = None, asked: Sequence[str] = ()
+    records: Iterable[Stored], edition: Edition | None = None, requested: Sequence[str] = ()
 ) -> Choices:
     """Choose the records that a paper uses of each of its machines, newest machine first.
 
     Per machine the newest run of the full plan wins, and older full runs of the same measurement
     are pooled with it; a quick or custom run is used only for a machine without a full one.  Files
-    named by the ``edition`` or ``asked`` for by the user are used alone.  A machine of an asked
-    file that has no role takes the first role that fits it.  Without an edition all machines are
-    used.
+    named by the ``edition``, or ``requested`` by the user, are used alone.  The machine of a
+    requested file takes the first role that fits it if it has none.  Without an edition all
+    machines are used.
 
     Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
     """
@@ -159,13 +159,13 @@ def choices_of(
     for run in sorted(runs_of(records), key=_rank):
         machines.setdefault(run.record.environment.key, []).append(run)
     key_of = {f: key for key, runs in machines.items() for run in runs for f in run.files}
-    named = {USE: asked, _EDITION: edition.files if edition else ()}
+    named = {USE: requested, _EDITION: edition.files if edition else ()}
     for by, files in named.items():
         for file in files:
             if file not in key_of:
                 raise RecordError(f"{by}: no record {file}; correct the name.")
     original = _machine_by_role(edition, machines, key_of)
-    final = _with_asked(original, [key_of[file] for file in asked], machines)
+    final = _with_requested(original, [key_of[file] for file in requested], machines)
     compared = edition.compared if edition else machines
     choices = []
     for key in dict.fromkeys((*final.values(), *original.values(), *compared)):
@@ -221,11 +221,11 @@ def _machine_by_role(
     return machine_by_role
 
 
-def _with_asked(
-    original: Mapping[Role, str], asked: Iterable[str], machines: _Machines
+def _with_requested(
+    original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
-    """Give each machine of ``asked`` without a role the first role that fits it."""
-    machine_by_role, keys = dict(original), dict.fromkeys(asked)
+    """Give each requested machine without a role the first role that fits it."""
+    machine_by_role, keys = dict(original), dict.fromkeys(requested)
     for key in keys:
         if key in machine_by_role.values():
             continue
