@@ -99,15 +99,17 @@ def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
 
 def disagreeing(one: Record, other: Record) -> int:
     """Count the series of times in which two runs of one machine do not agree."""
-    known = {frozenset(case.factors.items()): case for case in other.cases}
-    pairs = ((case, known.get(frozenset(case.factors.items()))) for case in one.cases)
-    return sum(
-        not agree(own, others)
-        for case, twin in pairs
-        if twin is not None
-        for policy in policies(case)
-        if (own := medians(case, "time", policy)) and (others := medians(twin, "time", policy))
-    )
+    twins = {frozenset(case.factors.items()): case for case in other.cases}
+    count = 0
+    for case in one.cases:
+        twin = twins.get(frozenset(case.factors.items()))
+        if twin is None:
+            continue
+        for policy in policies(case):
+            first, second = medians(case, "time", policy), medians(twin, "time", policy)
+            if first and second and not agree(first, second):
+                count += 1
+    return count
 
 
 def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
