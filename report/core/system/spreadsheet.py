@@ -2,8 +2,11 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterable
+from typing import Final
+
+#: Beginnings of a text that a spreadsheet takes for a formula.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(rows: Iterable[Iterable[object]]) -> str:
@@ -15,9 +18,6 @@ def csv_of(rows: Iterable[Iterable[object]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        writer.writerow(map(_harmless, row))
+        cells = [f"'{c}" if isinstance(c, str) and c.startswith(_FORMULA) else c for c in row]
+        writer.writerow(cells)
     return stream.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and re.match(r"[=+\-@\t\r]", cell) else cell
