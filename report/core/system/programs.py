@@ -126,9 +126,6 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-# ------------------------------------------------------------------------------------ renderers
-
-
 def run(
     command: Sequence[str | Path], folder: Path, limit_s: float, place: str = "", stdin: str = ""
 ) -> CompletedProcess[str]:
