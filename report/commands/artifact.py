@@ -22,7 +22,7 @@ from report.core.text.escape import latex_source, markdown
 from report.engine.place import put
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
-from report.render.bundle import packed
+from report.render.latex import packed
 from report.render.pandoc import TEMPLATES
 from report.render.shell import environment, read_settings
 from report.render.site import plain_words

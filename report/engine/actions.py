@@ -335,8 +335,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
 def pdf(task: StepTask) -> tuple[str, ...]:
     """Make the PDF, and pack the LaTeX source with the bibliography if LaTeX made the PDF."""
     from report.core.records.files import gzipped
-    from report.render.bundle import bundle
-    from report.render.latex import compile_latex
+    from report.render.latex import bundle, compile_latex
     from report.render.quarto import render_paper
     from report.render.source import read_source
     from report.render.typst import render_typst

@@ -20,8 +20,7 @@ from report.core.text.escape import markdown
 from report.paper.latex_table import to_latex
 from report.paper.tables import Column, Table, to_markdown
 from report.render import STYLES
-from report.render.bundle import bundle
-from report.render.latex import compile_latex, notes_of
+from report.render.latex import bundle, compile_latex, notes_of
 from report.render.source import in_style, read_source
 from tests.render.conftest import HEAD, needs_latex, page_of, tex_of, typst_pdf
 

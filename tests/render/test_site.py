@@ -15,9 +15,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from report.render.html import Publication
-from report.render.search import index_of_paper
 from report.render.shell import Settings, script_of
-from report.render.site import SitePaper, write_site
+from report.render.site import SitePaper, index_of_paper, write_site
 from tests.render import site_checks
 from tests.render.conftest import drawn, page_of
 from tests.render.site_checks import Page
