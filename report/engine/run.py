@@ -82,14 +82,8 @@ def run(
             if isinstance(outcome, Failure):
                 outcomes[name] = outcome
         outcomes[SITE] = builder.build(SITE, plan.shared_steps())
-    replaced: dict[str, Sequence[Path]] = {}
-    failed: list[Failure] = []
-    for study, outcome in outcomes.items():
-        if isinstance(outcome, Failure):
-            failed.append(outcome)
-        else:
-            replaced[study] = outcome
-    return replaced, failed
+    replaced = {name: paths for name, paths in outcomes.items() if not isinstance(paths, Failure)}
+    return replaced, [outcome for outcome in outcomes.values() if isinstance(outcome, Failure)]
 
 
 class _Builder(NamedTuple):
