@@ -81,15 +81,7 @@ def is_in_place(func: Any) -> bool:
     return func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
 
 
-class DispatchMode(TorchDispatchMode):
-    """Mode that sees every operator, without the guard against compilers that costs time."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-
-class FakeMode(DispatchMode, FakeTensorMode):
+class FakeMode(FakeTensorMode):
     """PyTorch's mode for fake tensors; refuses mixed types that kernels refuse.
 
     ``unseen`` is the name of an operator that the network called in a thread of its own, where no
@@ -231,7 +223,7 @@ class _Storages:
         self.sizes[storage] = 0
 
 
-class Recorder(DispatchMode):
+class Recorder(TorchDispatchMode):
     """Writes down every operator that is called while it is active."""
 
     supports_higher_order_operators = True
