@@ -23,7 +23,6 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from operator import itemgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -73,12 +72,6 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
     elif isinstance(value, dict):
         yield from tensors_in(tuple(value.values()))
-
-
-@cache
-def is_in_place(func: Any) -> bool:
-    """Return whether an operator changes only the values of its first argument."""
-    return func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
 
 
 class FakeMode(FakeTensorMode):
@@ -338,14 +331,7 @@ class Recorder(TorchDispatchMode):
         if func is torch.ops.aten._local_scalar_dense.default and phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
         freed = self._freed() if self.writes else ()
-        if phase == "update" and is_in_place(func):
-            # PyTorch's own optimisers need no check of shapes, and parameters are many.
-            result = args[0] if func._schema.returns else None
-        elif phase == "update" and func is torch.ops.aten.lift_fresh.default:
-            # A count of steps, whose value nobody asks for.
-            result = self._mode.like(args[0], args[0].device)
-        else:
-            result = func(*args, **given)
+        result = func(*args, **given)
         if phase == "forward":
             self._count_forward(_name(func))
         if self.writes:
