@@ -69,18 +69,14 @@ class Run(any_study.Run):
         network: str,
         batch: int = theory.SOURCE_BATCH,
         precision: TrainingPrecision = "float32",
-        image: int = IMAGE,
         quantity: str = "time",
     ) -> Quantity:
         """A quantity of a training step, its time (s) by default."""
-        return self.series(quantity, self._of(Step(network, image, batch, precision)))
+        return self.series(quantity, self._of(Step(network, IMAGE, batch, precision)))
 
-    def narrow_gain(
-        self, network: str, batch: int = theory.SOURCE_BATCH, image: int = IMAGE
-    ) -> Quantity:
+    def narrow_gain(self, network: str) -> Quantity:
         """Divide the time of a step in float32 by that in bfloat16."""
-        float32 = self.step(network, batch, "float32", image)
-        return float32 / self.step(network, batch, "bfloat16", image)
+        return self.step(network) / self.step(network, precision="bfloat16")
 
     # ------------------------------------------------------------------------ loaded images
 
@@ -88,7 +84,6 @@ class Run(any_study.Run):
         self,
         network: str = "none",
         files: str = "none",
-        image: int = theory.LOADED_IMAGE,
         statistic: Callable[[Sequence[float]], float] = fmean,
         unit: str = "s",
     ) -> Quantity:
@@ -97,7 +92,7 @@ class Run(any_study.Run):
         Another ``statistic`` of a process's steps, in ``unit``, replaces their mean.
         """
         factors: dict[str, Level] = {"network": network, "files": files}
-        factors |= {"image": image, "batch": theory.LOADED_BATCH}
+        factors |= {"image": theory.LOADED_IMAGE, "batch": theory.LOADED_BATCH}
         processes = self.by_process("time", {"subject": "loading", **factors})
         name = described("mean step" if unit == "s" else "mean over total rate", factors)
         if isinstance(processes, Missing):
@@ -112,10 +107,6 @@ class Run(any_study.Run):
     def bunched(self, network: str, files: str) -> tuple[Quantity, Quantity]:
         """Predict the mean time (s) of a step on loaded images and its overstatement."""
         return theory.bunched(self.loaded_step(files=files), self.loaded_step(network))
-
-    def four_loaders(self) -> Quantity:
-        """Compute the images a second of four workers, each on a core, for the source's images."""
-        return theory.WORKERS * theory.LOADED_BATCH / self.loaded_step(files="320", image=IMAGE)
 
     # -------------------------------------------------------------------------------- layers
 
