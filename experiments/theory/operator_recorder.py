@@ -221,7 +221,7 @@ class Recorder(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, step: ReplayedStep, mode: FakeMode) -> None:
+    def __init__(self, step: ReplayedStep) -> None:
         super().__init__()
         #: Else operators are called and not written down.
         self.writes = True
@@ -240,7 +240,6 @@ class Recorder(TorchDispatchMode):
         #: From which number of autograd's nodes on a module was being called, in order.
         self._callers: list[tuple[int, str]] = []
         self._storages = _Storages()
-        self._mode = mode
         #: Storages that the backward pass allocated.
         self._gradients: set[int] = set()
         self._inputs: tuple[Tensor, ...] = ()

@@ -110,7 +110,7 @@ def _record(
 ) -> tuple[Recorder, Recorder]:
     """Run a step on fake tensors; return its recorder and that of the probe."""
     mode = FakeMode()
-    recorder, trial, third = (Recorder(step, mode) for _ in range(3))
+    recorder, trial, third = (Recorder(step) for _ in range(3))
     try:
         _materialise(step.module, inputs)
         put_into(step.module, mode, device)
