@@ -69,6 +69,12 @@ class Baseline(msgspec.Struct, frozen=True):
     estimated_fixed: int | None = None
     estimated_per_image: int | None = None
 
+    @property
+    def steepens(self) -> bool:
+        """Tell if memory per image is 1 % larger from 128 to 256 images than from 2 to 4."""
+        early, late = self.peak_of_4 - self.peak_of_2, self.peak_of_256 - self.peak_of_128
+        return late / 128 > 1.01 * early / 2
+
     def predicted(self, limit: int) -> dict[BatchRule, int]:
         """Predict the largest batch under a limit (B) by every rule that has an answer."""
         peaks = {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
@@ -134,9 +140,10 @@ class RuleComparison:
     def numbers(self) -> dict[str, Quantity]:
         """Count for every rule the limits where it is right, and where its batch does not fit."""
         ours, training = self._limits("inference", of_studies=True), self._limits("training")
-        most = max((row.predicted / row.ran for row in training), default=0)
         limits = len(ours) + len(self._predicted)
         same = [row for row in self._repeated if row in self._on_cpu]
+        by_line = self.answers("line")
+        steeper = [(batch, ran) for net, batch, ran in by_line if self._baselines[net].steepens]
         counts: dict[str, float] = {
             "rule_limits": len(self._predicted),
             "rule_networks": len({row.network for row, _ in self._predicted}),
@@ -144,10 +151,13 @@ class RuleComparison:
             "own_right": sum(row.ran == row.predicted for row in ours),
             "training_limits": len(training),
             "training_met": sum(row.ran == row.predicted for row in training),
-            "training_most": most,
+            "training_most": max((row.predicted / row.ran for row in training), default=0),
             "inference_limits": limits,
             "repeated_same": len(same),
             "unrepeated": limits - len(self._repeated),
+            "line_doubled": len({net for net, batch, ran in by_line if batch > 2 * ran}),
+            "steeper_over": sum(batch > ran for batch, ran in steeper),
+            "steeper_right": sum(batch == ran for batch, ran in steeper),
         }
         for rule in RULES:
             ratios = self.ratios(rule)

@@ -60,6 +60,10 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", call.factors)
 
+    def pages(self, call: Call) -> Quantity:
+        """Pages that the operating system newly maps in a call."""
+        return self.series("page_faults", call.factors)
+
     def peak(self, call: Call) -> Quantity:
         """Most bytes of live blocks in a call, with parameters and input; of a GPU as requested.
 
@@ -247,27 +251,13 @@ class Allocated:
                 if not run.peak(call).missing:
                     self.by_call.setdefault(call, run)
 
-    def peak(
-        self,
-        batch: int,
-        precision: InferencePrecision = "float32",
-        layout: Layout = "contiguous",
-        network: str = SHOWN,
-    ) -> Quantity:
+    def peak(self, call: Call) -> Quantity:
         """Return the peak of a call (B)."""
-        call = small(network, batch, precision, layout)
         return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
 
-    def ratio(
-        self,
-        batch: int,
-        precision: InferencePrecision = "float32",
-        layout: Layout = "contiguous",
-        network: str = SHOWN,
-    ) -> Quantity:
+    def ratio(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""
-        whole = self.peak(batch, network=network)
-        return self.peak(batch, precision, layout, network) / whole
+        return self.peak(call) / self.peak(small(call.network, call.batch))
 
     def most(self, precision: InferencePrecision, layout: Layout) -> Quantity:
         """Return the largest such ratio of all networks and batches."""
@@ -275,7 +265,7 @@ class Allocated:
         for call in self.by_call:
             plain = small(call.network, call.batch)
             if (call.precision, call.layout) == (precision, layout) and plain in self.by_call:
-                ratios.append(self.ratio(call.batch, precision, layout, call.network))
+                ratios.append(self.ratio(call))
         return largest(*ratios or [NO_RATIO])
 
     def lacks_tensors(self) -> list[Quantity]:

@@ -52,7 +52,7 @@ TIMED_BATCH: Final = 64
 #: The batches at which channels last takes most on the GPU.
 SWELLING: Final = (128, 512, 1024)
 #: The batches of sentences; the source's lie among the first five.
-PRINTED: Final = (64, 128, 256, 512, 1024, 4096, 16_384)
+PRINTED: Final = (64, 128, 256, 512, 1024, 16_384, 65_536, 262_144)
 #: Changed settings of a contiguous float32 call, by the ids of their values.
 _SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
     "last": ("float32", COALESCED),
@@ -75,6 +75,8 @@ class Paper:
         #: The CPU whose limits were measured, and the one on which layouts and tiles were tried.
         self.limited = self.cpu if self.cpu and self.cpu.has_limits() else None
         self.varied = self.second or self.cpu
+        #: The same CPU where the C library returns freed memory.
+        self.freed = self.varied and self.varied.under("default")
         #: The CPU on which networks with one allocation changed ran under limits.
         self.changed = next((run for run in self.runs if run.has_limits(changed=True)), None)
         self.rules = RuleComparison(inputs)
@@ -94,6 +96,7 @@ printed: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
 limited: Part[Run] = study.part("limited", "cpu")
 varied: Part[Run] = study.part("varied", "cpu")
+freed: Part[Run] = study.part("freed", "cpu")
 changed: Part[Run] = study.part("changed", "cpu")
 compared: Part[RuleComparison] = study.part("rules", "others")
 second: Part[Run] = study.part("second", "pair")
@@ -123,14 +126,12 @@ study.constants(
 )
 
 
-@printed.text()
-def source_device(p: Paper) -> str:
-    return markdown(p.inputs.reported.device)
+def _of_source(p: Paper, name: str) -> str:
+    """Return a text of the source's description."""
+    return markdown(getattr(p.inputs.reported, name))
 
 
-@printed.text()
-def source_software(p: Paper) -> str:
-    return markdown(p.inputs.reported.software)
+printed.texts(**{f"source_{n}": partial(_of_source, name=n) for n in ("device", "software")})
 
 
 def device(run: Run) -> str:
@@ -196,7 +197,6 @@ def rules_gpu(p: Paper) -> Iterator[Statement]:
 def rules_table(comparison: RuleComparison) -> Iterator[Mapping[str, Content]]:
     for rule, name in RULES.items():
         answers = comparison.answers(rule)
-        wrong = {network for network, predicted, ran in answers if predicted != ran}
         if answers:
             yield {
                 "Rule": name,
@@ -206,7 +206,6 @@ def rules_table(comparison: RuleComparison) -> Iterator[Mapping[str, Content]]:
                 "Does not fit": sum(predicted > ran for _, predicted, ran in answers),
                 "Over twice": sum(predicted > 2 * ran for _, predicted, ran in answers),
                 "No image": sum(predicted == 0 for _, predicted, ran in answers),
-                "Networks": len({network for network, *_ in answers} - wrong),
             }
 
 
@@ -254,6 +253,12 @@ def _missed(run: Run) -> str:
     return "; ".join(f"{name} (batch {', '.join(sizes)})" for name, sizes in batches.items())
 
 
+def _alexnet_line(run: Run) -> Quantity:
+    """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
+    two, four = (run.peak(small("AlexNet", batch)) for batch in (2, 4))
+    return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
+
+
 def _fall(run: Run) -> Quantity:
     """Divide the peak of one image by the peak of two images."""
     return run.peak(small(SHOWN, 1)) / run.peak(small(SHOWN, 2))
@@ -272,6 +277,7 @@ cpu.values(
     held_exact=partial(_exact, held_out=True, met=True),
     held_compared=partial(_exact, held_out=True),
     bounds=_bounds,
+    alexnet_line=_alexnet_line,
     fall=_fall,
 )
 cpu.values("percent", layout_saved=partial(_saved, setting="last"))
@@ -297,12 +303,12 @@ def peaks(run: Run) -> Iterator[Scaling]:
         sizes = [(point(run.predicted_peak(call)), point(run.peak(call))) for call in calls]
         if sizes:
             x, y = (tuple(float(n) / 1e6 for n in of) for of in zip(*sizes, strict=True))
-            drawn.append(Points(name, x, y, series=series, hollow=bool(series), many=True))
+            drawn.append(Points(name, x, y, series=series, hollow=bool(series), many=not series))
     if drawn:
-        ends = (1.0, 1000.0)
+        ends = (0.1, 1000.0)
         yield Scaling(
             "Predicted peak (MB)", "Measured peak (MB)", tuple(drawn), (Curve("", ends, ends),),
-            x_ticks=(1.0, 10.0, 100.0, 1000.0),
+            x_ticks=(0.1, 1.0, 10.0, 100.0, 1000.0),
         )  # fmt: skip
 
 
@@ -321,7 +327,7 @@ def _beyond(run: Run, changed: bool = False) -> list[Quantity]:
     excess: list[Quantity] = []
     for limit, fits in run.limits(changed=changed):
         if limit.ran > fits.largest and limit.ran in fits.predicted:
-            above = least(fits.predicted[limit.ran]) - limit.bytes
+            above = least(fits.predicted[limit.ran]) - (limit.mebibytes << 20)
             excess.append(exact("excess", "B", above, run.file))
     return excess
 
@@ -387,18 +393,18 @@ def nested_costs(run: Run) -> Iterator[Statement]:
 @changed.table("changes", wide=True)
 def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
-    headings = product(("as written", *CHANGES.values()), ("ours", "ran"))
+    headings = product(("flat", *CHANGES.values()), ("count", "ran"))
     unlike: Content = Missing("the network has no stages")
     empty = dict.fromkeys(map(", ".join, headings), unlike)
     for limit, fits in (*run.limits(), *run.limits(changed=True)):
-        words = CHANGES.get(limit.change, "as written")
+        words = CHANGES.get(limit.change, "flat")
         named: dict[str, Content] = {
             "Network": limit.network,
             "Layout": limit.layout.replace("_", " "),
-            "Limit (MB)": exact("limit", "B", limit.bytes, run.file),
+            "Limit, MiB": limit.mebibytes,
         }
         row = rows.setdefault(limit.setting, {**named, **empty})
-        row |= {f"{words}, ours": fits.largest, f"{words}, ran": limit.ran}
+        row |= {f"{words}, count": fits.largest, f"{words}, ran": limit.ran}
     yield from rows.values()
 
 
@@ -477,6 +483,8 @@ varied.values(
     tile_small_time=partial(_of_tile, of=Run.time, tile=8),
     tile_large_time=partial(_of_tile, of=Run.time, tile=64),
 )
+freed.values(tile_freed_time=partial(_of_tile, of=Run.time, tile=64))
+freed.values("percent", tile_freed_pages=partial(_of_tile, of=Run.pages, tile=64))
 gpu.values(**{f"gpu_tile_{e}": partial(_of_tiles, of=Run.time, extreme=e) for e in _EXTREMES})
 gpu.values(
     "percent", gpu_stage_peak=partial(_of_tiles, of=Run.peak, extreme="least", form="tiled_stages")
@@ -492,7 +500,7 @@ def tile_time(run: Run) -> Iterator[Statement | Several]:
             yield from trend(over, rising=False).statements
 
 
-@varied.claim("Some form of tiling saves more than a tenth of the time")
+@varied.claim("With freed memory kept some form of tiling saves over a tenth of the time")
 def tile_pays(run: Run) -> Several:
     return any_of(*(ratio < 1 - MARGIN for ratio in run.over_whole(Run.time)))
 
@@ -511,15 +519,15 @@ def _ratios(a: Allocated) -> dict[str, Quantity]:
     """Compare peaks by layout, by precision, and from batch to batch; count workspaces."""
     in_half, channels_last = a.copies(True, LAYOUTS[0]), a.copies(False, COALESCED)
     return {
-        "last_peak": a.ratio(64, layout=COALESCED),
-        "last_1024": a.ratio(1024, layout=COALESCED),
+        "last_peak": a.ratio(small(SHOWN, 64, layout=COALESCED)),
+        "last_1024": a.ratio(small(SHOWN, 1024, layout=COALESCED)),
         "last_most": a.most("float32", COALESCED),
         "half_most": a.most("float16", LAYOUTS[0]),
-        "most_128": a.ratio(128, "float16"),
-        "weights_alexnet": a.ratio(1, REDUCED, network="AlexNet"),
-        "weights_vgg": a.ratio(1, REDUCED, network="VGG-16"),
-        "spike": a.peak(256) / a.peak(128),
-        "spike_most": a.peak(16_384) / a.peak(4096),
+        "most_128": a.ratio(small(SHOWN, 128, "float16")),
+        "weights_alexnet": a.ratio(small("AlexNet", 1, REDUCED)),
+        "weights_vgg": a.ratio(small("VGG-16", 1, REDUCED)),
+        "spike": a.peak(small(SHOWN, 256)) / a.peak(small(SHOWN, 128)),
+        "spike_most": a.peak(small(SHOWN, 16_384)) / a.peak(small(SHOWN, 4096)),
         "repeated": exact("peaks measured on two GPUs", "1", len(a.repeated())),
         **dict(zip(("workspaces", "copies"), in_half, strict=True)),
         **dict(zip(("last_workspaces", "last_copies"), channels_last, strict=True)),
@@ -528,7 +536,8 @@ def _ratios(a: Allocated) -> dict[str, Quantity]:
 
 @allocated.mapping("percent")
 def _saved_on_gpu(a: Allocated) -> dict[str, Quantity]:
-    return {f"saved_{batch}": 1 - a.ratio(batch, REDUCED) for batch in (512, 16_384)}
+    calls = [small(SHOWN, batch, REDUCED) for batch in (512, 16_384, 65_536, 262_144)]
+    return {f"saved_{call.batch}": 1 - a.ratio(call) for call in calls}
 
 
 @allocated.claim("Every allocator history of a GPU holds the tensors of theory, in order")
@@ -547,7 +556,7 @@ def layout_copies(a: Allocated) -> Iterator[Statement]:
 
 @allocated.claim("Half precision costs more than a tenth of memory at batch 128 on a GPU")
 def precision_costs(a: Allocated) -> Iterator[Statement]:
-    return (a.ratio(128, precision) > 1 + MARGIN for precision in PRECISIONS[1:])
+    return (a.ratio(small(SHOWN, 128, precision)) > 1 + MARGIN for precision in PRECISIONS[1:])
 
 
 @allocated.claim("Half precision can triple the peak on a GPU")
@@ -560,7 +569,7 @@ def precision_triples(a: Allocated) -> Statement:
     numbers=("last_most",),
 )
 def layout_costs(a: Allocated) -> Iterator[Statement]:
-    return (a.ratio(batch, layout=COALESCED) > 2 for batch in SWELLING)
+    return (a.ratio(small(SHOWN, batch, layout=COALESCED)) > 2 for batch in SWELLING)
 
 
 @allocated.claim("For one image half precision takes a third more memory, for copies of weights")
@@ -570,8 +579,9 @@ def weights_cost(a: Allocated) -> Iterator[Statement]:
         operators = subject.operators(small(network, 1))
         assert not isinstance(operators, Missing)
         halves = exact("half of the parameters", "B", 2 * operators.network.parameter_count)
-        grown = a.peak(1, REDUCED, network=network) - a.peak(1, network=network)
-        yield a.ratio(1, REDUCED, network=network) > 1 + 1 / 3
+        reduced = small(network, 1, REDUCED)
+        grown = a.peak(reduced) - a.peak(small(network, 1))
+        yield a.ratio(reduced) > 1 + 1 / 3
         yield (grown / halves).near(1, MARGIN)
 
 
@@ -582,7 +592,7 @@ def peaks_repeat(a: Allocated) -> Iterator[Statement]:
 
 @allocated.claim("A GPU's peak of memory grows with every batch size of the source")
 def memory_monotone(a: Allocated) -> Several:
-    return trend({batch: a.peak(batch) for batch in PRINTED[:5]}, rising=True)
+    return trend({batch: a.peak(small(SHOWN, batch)) for batch in PRINTED[:5]}, rising=True)
 
 
 @allocated.figure(height=2.2, wide=True, same_axes=True)
@@ -594,18 +604,15 @@ def cost(a: Allocated) -> Iterator[Scaling]:
             ("channels last", "float32", COALESCED), ("bfloat16", "bfloat16", LAYOUTS[0]),
             ("float16", "float16", LAYOUTS[0]),
         )):  # fmt: skip
-            ratios = {2**n: a.ratio(2**n, precision, layout, network) for n in range(15)}  # type: ignore[arg-type]
-            over = {batch: ratio for batch, ratio in ratios.items() if not ratio.missing}
+            calls = [small(network, 2**n, precision, layout) for n in range(19)]  # type: ignore[arg-type]
+            over = {call.batch: a.ratio(call) for call in calls if not a.ratio(call).missing}
             # The half precisions lie on each other; one shows as a ring around the other.
-            hollow = precision == "bfloat16"
-            if over:
-                drawn += points(name, over, "1", series=series, hollow=hollow, joined=True)
+            drawn += points(name, over, "1", series=series, hollow=name == "bfloat16", joined=True)
         if drawn:
-            even = Curve("", (1.0, 2.0**14), (1.0, 1.0))
+            even = (Curve("", (1.0, 2.0**18), (1.0, 1.0)),)
             yield Scaling(
-                "Batch size (images)", "Peak over float32, contiguous", drawn, (even,),
-                title=network, x_ticks=tuple(float(4**n) for n in range(0, 8, 2)),
-                y_bottom=0.2, y_top=8.0,
+                "Batch size (images)", "Peak over float32, contiguous", drawn, even,
+                title=network, x_ticks=(1.0, 2.0**9, 2.0**18), y_bottom=0.2, y_top=8.0,
             )  # fmt: skip
 
 
@@ -628,9 +635,8 @@ def _half_time(run: Run, extreme: str) -> Quantity:
 
 def _faster(run: Run) -> Quantity:
     """Count the calls in half precision that are faster by more than a tenth."""
-    ratios = [point(ratio) for ratio in _half_times(run)]
-    known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
-    return exact("faster calls", "1", sum(ratio < 1 - MARGIN for ratio in known), run.file)
+    ratios = [ratio for ratio in map(point, _half_times(run)) if not isinstance(ratio, Missing)]
+    return exact("faster calls", "1", sum(ratio < 1 - MARGIN for ratio in ratios), run.file)
 
 
 def _right(run: Run, precision: InferencePrecision) -> Quantity:

@@ -21,7 +21,7 @@ LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[InferencePrecision, ...]] = get_args(InferencePrecision)
 TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
 #: Changes of one allocation under a limit, in words.
-CHANGES: Final = {"in_place": "ReLU in place", "nested": "stages nested"}
+CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout of the source's "AMP + AMC".
 REDUCED: Final[InferencePrecision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
@@ -98,11 +98,6 @@ class Limit(NamedTuple):
         """Return what changed and unchanged networks have in common."""
         return self.network, self.layout, self.mebibytes
 
-    @property
-    def bytes(self) -> int:
-        """Return the limit in bytes."""
-        return self.mebibytes * 2**20
-
 
 def call_of(case: Case) -> Call | None:
     """Return the call of a checked case, or None for a case that this paper leaves out."""
@@ -156,4 +151,4 @@ def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
     network = captured(limit.network, limit.image, variant)
     if isinstance(network, Missing):
         return network
-    return scaled_fits(network, Theory(network.network, conditions), limit.bytes)
+    return scaled_fits(network, Theory(network.network, conditions), limit.mebibytes << 20)
