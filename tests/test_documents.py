@@ -111,31 +111,22 @@ def test_links_lead_somewhere() -> None:
             assert (DOCS / target).exists(), f"{page.name}: {target}"
 
 
-#: Runs a program once for each of its arguments, in one process, since to import torch takes long.
-AGAIN = "import sys\nfor word in sys.argv[1:]:\n    sys.argv = ['', word]\n    exec(program, {})\n"
-#: By paper: the arguments of its program in turn, and what the numbers that it prints show.
-PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[Any], bool]]] = {
+#: By paper: what the numbers that its program prints show.
+PROGRAMS: dict[str, Callable[[Any], bool]] = {
     # A peak of another number format and a run that collapsed make the paradox.
-    "training_roofline": (("",), lambda a: a[0] > 2.5 and 1.2 < a[1] < 1.6 and a[2] < 1),
-    "inference_memory": (("contiguous_format", "channels_last"), lambda a: a[0] > 2 and a[1] < 1.1),
+    "training_roofline": lambda a: a[0] > 2.5 and 1.2 < a[1] < 1.6 and a[2] < 1,
     # Ten times the work takes no longer where a call is all of the time, and the floor ends.
-    "backend_speedup": (
-        ("",),
-        lambda a: (
-            list(a[:, 0]) == [1, 10, 100, 1000]
-            and a[1, 1] < 2 * a[0, 1] < a[3, 1]
-            and (np.diff(a[:, 1] / a[:, 0]) < 0).all()
-        ),
+    "backend_speedup": lambda a: (
+        list(a[:, 0]) == [1, 10, 100, 1000]
+        and a[1, 1] < 2 * a[0, 1] < a[3, 1]
+        and (np.diff(a[:, 1] / a[:, 0]) < 0).all()
     ),
     # Nothing was changed between four medians.
-    "tuning_tips": (("",), lambda a: len(a) == 4 and 0 < a.min() < a.max()),
+    "tuning_tips": lambda a: len(a) == 4 and 0 < a.min() < a.max(),
     # The output, and the same in blocks of channels.
-    "conv_profiling": (
-        ("",),
-        lambda a: (
-            a.sum() == 4 * 8 * 65 * 24**2
-            and any(4 * 8 * channels * 24**2 in a for channels in (72, 80))
-        ),
+    "conv_profiling": lambda a: (
+        a.sum() == 4 * 8 * 65 * 24**2
+        and any(4 * 8 * channels * 24**2 in a for channels in (72, 80))
     ),
 }
 
@@ -146,12 +137,19 @@ def paper(study: str) -> str:
 
 @pytest.mark.parametrize("study", PROGRAMS)
 def test_a_program_shows_what_its_paper_says(study: str, tmp_path: Path) -> None:
-    (program,), (words, shows) = blocks(paper(study), "python"), PROGRAMS[study]
+    (program,) = blocks(paper(study), "python")
     if "torch" in program:
         pytest.importorskip("torch")
-    command = (sys.executable, "-c", f"program = {program!r}\n{AGAIN}", *words)
+    command = (sys.executable, "-c", program)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    assert shows(np.loadtxt(done.stdout.decode().splitlines())), done.stdout
+    assert PROGRAMS[study](np.loadtxt(done.stdout.decode().splitlines())), done.stdout
+
+
+def test_a_command_prints_what_its_paper_shows() -> None:
+    pytest.importorskip("torch")
+    (command,), (shown,) = (blocks(paper("inference_memory"), name) for name in ("sh", "text"))
+    command = command.replace("python", sys.executable, 1)
+    assert subprocess.check_output(["bash", "-c", command], text=True) == shown
 
 
 def test_the_network_that_is_printed_is_the_one_that_is_measured() -> None:
