@@ -6,19 +6,27 @@ import re
 from dataclasses import replace
 from functools import cache
 
+import msgspec
 import pytest
 
 from figures.panels import Dots, Grid
 from figures.render import render
 from report.core.statistics.prediction import next_effect, student_quantile
 from report.engine.gather import compute_usable
-from report.engine.replicate import atlas_of, choose_for_report, read_original, replicas_of
+from report.engine.replicate import (
+    atlas_of,
+    choose_for_report,
+    labels_by_day,
+    read_original,
+    replicas_of,
+)
 from report.engine.steps import ROOT
 from report.engine.writing import render_document
 from report.paper.claims import judge
 from report.paper.findings import Findings, Inputs
 from report.paper.replicas import Replica, compare, main_claims, summary
 from report.paper.replication import report
+from report.paper.tables import table_of
 from report.quantity.expression import Sampled, Statement, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.verdicts import Verdict, all_of
@@ -220,6 +228,33 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert "Theory is an upper bound of the memory that the source\\'s allocator reports" in text
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
     assert len(captions) == len(report_of_run.tables)
+
+
+def test_a_table_of_the_study_may_have_the_name_of_a_table_of_the_report() -> None:
+    (xeon,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
+    names = ("setup", "claims", "machines", "records", "numbers")
+    ids = [f"tbl-{name}" for name in names]
+    tables = {id: table_of(id, [{"Setting": "one"}]) for id in ids}
+    findings = replace(xeon.findings, tables=tables)
+    found = report(original("conv_scaling"), [replace(xeon, findings=findings)], [])
+    assert {f"tbl-paper-{name}" for name in names} < {*found.tables}
+    text = printed("conv_scaling", found)
+    assert all(text.count(f"{{#{id}") == 1 for id in found.tables)
+
+
+def test_equal_names_of_machines_are_told_apart_by_the_day_of_their_records() -> None:
+    first = machines("conv_scaling")[0].stored
+    days = ("2026-11-26T16:37:08Z", "2026-11-25T00:00:00Z")
+    same = [
+        replace(first, record=msgspec.structs.replace(first.record, started=day)) for day in days
+    ]
+    label = first.record.environment.label
+    assert labels_by_day(same) == [f"{label}, 26 Nov 2026", f"{label}, 25 Nov 2026"]
+    same[1] = replace(
+        first, record=msgspec.structs.replace(first.record, started="2026-11-26T16:37:09Z")
+    )
+    assert labels_by_day(same)[0] == f"{label}, 26 Nov 2026, 16:37:08 UTC"
+    assert labels_by_day(same[:1]) == [label]
 
 
 def test_copied_records_count_once() -> None:

@@ -4,12 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
+from report.core.records.store import Stored
 from report.engine.gather import Chosen, Folder, choose, compute_usable, read_folder
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
@@ -82,7 +84,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     parts = ", ".join(f"{count:,} {words}" for words, count in counts.items())
     line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. Verdicts on "
     line += f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {parts}."
-    labels = [replica.label for replica in replicas]
+    labels = [replica.label for replica in replicas if replica.claims]
     claims = []
     for row in compare(replicas, findings).values():
         by_machine = [row.letters.get(label, "") for label in labels]
@@ -131,7 +133,7 @@ def replicas_of(
     declared = _declared(study)
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
-    for stored, label in zip(inputs.records, labels(inputs.records), strict=True):
+    for stored, label in zip(inputs.records, labels_by_day(inputs.records), strict=True):
         try:
             findings = declared.evaluate(inputs, stored, claims_only=claims_only)
             replicas.append(Replica(stored, label, findings))
@@ -140,6 +142,20 @@ def replicas_of(
             named = stored.file in reason.partition(": ")[0]
             refused[stored.file] = reason if named else f"data/{stored.file}: {reason}"
     return replicas, refused
+
+
+def labels_by_day(records: Sequence[Stored]) -> list[str]:
+    """Label each record's device; tell equal labels apart by day, and by time on the same day."""
+    names, dated = labels(records), list[str]()
+    for form in ("{:%-d %b %Y}", "{:%-d %b %Y, %H:%M:%S} UTC"):
+        dated = []
+        for stored, name in zip(records, names, strict=True):
+            record = stored.record
+            started = form.format(datetime.fromisoformat(record.started))
+            dated.append(name.replace(f" ({record.environment.key})", f", {started}"))
+        if len({*dated}) == len(records):
+            break
+    return dated
 
 
 def _declared(study: str) -> Study[Any]:

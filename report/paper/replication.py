@@ -63,7 +63,9 @@ _SOFTWARE: Final = ("C library", "Operating system")
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 _ENDED: Final = "the run was ended before this was measured"
-_INSTALL: Final = "python -m pip install -e '.[experiments]' -c constraints.txt"
+_INSTALL: Final = 'python -m pip install -e ".[experiments]" -c constraints.txt'
+#: Begins the ids of the study's tables, so that none has the id of a table of the report.
+_OF_PAPER: Final = "tbl-paper-"
 #: Tables, figures by id, claims and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Claim], dict[str, Any]]
 
@@ -138,7 +140,11 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
         difference = _other_cases(row.paper.formulas, row.claim.formulas)
         if difference and "N" not in row.letters.values():
             cases.append(f"{row.paper.title}: {difference}")
-    names = {id: id.removeprefix("tbl-").replace("-", " ") for id in one.findings.tables}
+    own_tables, names = list[Table](), dict[str, str]()
+    for id, table in one.findings.tables.items():
+        name = id.removeprefix("tbl-")
+        own_tables.append(replace(table, id=f"{_OF_PAPER}{name}"))
+        names[f"{_OF_PAPER}{name}"] = name.replace("-", " ").capitalize()
     facts |= {
         "where": one.label,
         "plan": _plan(one),
@@ -146,11 +152,11 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
         "causes": [f"{name} ({differing[name]})" for name in _CAUSES if name in differing],
         "record": f"data/{one.stored.file}",
         "cases": cases,
-        "parts": {id: name.capitalize() for id, name in names.items()},
+        "parts": names,
         **_commands(original, one, rows),
     }
     tables = [_claims_of_one(rows), machine, _numbers(one, original.findings), _records([one])]
-    return [*tables, *one.findings.tables.values()], figures, one.claims, facts
+    return [*tables, *own_tables], figures, one.claims, facts
 
 
 def _report_of_many(
