@@ -127,15 +127,8 @@ def threshold_cases(levels: Levels) -> Iterator[Factors]:
     settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
     settings += [{"freed": elements} for elements in levels["freed"]]
     for name, setting in product(levels["layer"], settings):
-        for batch in batches_around_start(LAYERS[str(name)], trimming_threshold(setting)):
+        for batch in batches_around_start(LAYERS[str(name)], heap.trimming_threshold(setting)):
             yield {"subject": "cliff", "layer": name, **setting, "batch": batch}
-
-
-def trimming_threshold(factors: Factors) -> int:
-    """Trimming threshold of a case (B)."""
-    if "freed" in factors:
-        return heap.raised_trimming(int(factors["freed"]))
-    return int(factors["threshold"]) * 2**20
 
 
 def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
@@ -259,7 +252,7 @@ def _set_memory(factors: Factors) -> None:
     if "threshold" in factors:
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING)
-        library.mallopt(_M_TRIM_THRESHOLD, trimming_threshold(factors))
+        library.mallopt(_M_TRIM_THRESHOLD, heap.trimming_threshold(factors))
     if "freed" in factors:
         tensor = torch.empty(int(factors["freed"]))
         del tensor

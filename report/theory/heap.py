@@ -14,9 +14,11 @@ output in such blocks, and copies that into the output of the call.  A linear la
 MKL, whose buffers stay allocated, and allocates its output only.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from report.core.records.layers import Convolution, Layer
+from report.core.records.record import Level
 from report.theory.work import input_bytes, output_bytes, round_up
 
 #: A page of memory, and the header of a block that is mapped by itself (B).
@@ -42,6 +44,13 @@ def freed_blocks(layer: Layer) -> int:
 def raised_trimming(elements: int) -> int:
     """Trimming threshold (B) after a mapped float32 tensor of ``elements`` was freed."""
     return 2 * round_up(4 * elements + HEADER, PAGE)
+
+
+def trimming_threshold(factors: Mapping[str, Level]) -> int:
+    """Trimming threshold (B) of a case that sets it (MiB), or frees a tensor instead."""
+    if "freed" in factors:
+        return raised_trimming(int(factors["freed"]))
+    return int(factors["threshold"]) * 2**20
 
 
 def mapping_start(image: Layer, trimming: int) -> float:

@@ -71,6 +71,10 @@ class Run(any_study.Run):
         """Divide the time of a single image by the time per image of a large batch."""
         return self.time(1) / self.image_time(largest or self.compared[-1])
 
+    def batch_cost(self, largest: int) -> Quantity:
+        """Divide the time of a call of a large batch by that of a single image."""
+        return self.time(largest) / self.time(1)
+
     def batch_at(self, sizes: str, place: int) -> Quantity:
         """Return one of the batch sizes ``mapping`` or ``compared``."""
         return exact(sizes, "1", getattr(self, sizes)[place], self.file)
@@ -132,6 +136,16 @@ class Run(any_study.Run):
         time = self.under("default").time(batch, "forward_backward")
         return named("slowdown", time / self.time(batch, "forward_backward"))
 
+    def training_starts_alike(self, margin: float) -> Iterator[Statement]:
+        """State that training maps pages from the batch of forward calls on, and slows less."""
+        last, first = theory.LAST_BY_DEFAULT, theory.ALL_BY_DEFAULT
+        for pass_ in PASSES:
+            yield self.mapping_share(self.factors(last, pass_)).exactly(0)
+            yield self.mapping_share(self.factors(first, pass_)).exactly(1)
+        forward = self.under("default").time(first) / self.time(first)
+        yield self.trained(first) > 1 + margin
+        yield forward / self.trained(first) > 1
+
     def page_price(self) -> Quantity:
         """The time of mapping one page, measured without the layer (s)."""
         return named("price of a page", 1 / self.peak_rate("page_mapping"))
@@ -150,32 +164,22 @@ class Run(any_study.Run):
                 medians.append(exact(name, "1", share, self.file))
         return choose(*medians or [absent(name, "1", "no two memory policies were measured")])
 
-    def threshold(self, batch: int) -> Quantity:
-        """Bytes that may be free at the top of the heap after calls of a batch size.
+    def first_threshold(self) -> Quantity:
+        """Bytes that may be free at the top of the heap when a process arrives at its first call.
 
         Calls of one image raise no threshold, so that theirs is the one which the process had.
         """
-        mapped = self.under("traced").repeated("mmap_threshold", self.factors(batch))
+        mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
         return named("trimming threshold", 2 * mapped)
-
-    def first_threshold(self) -> Quantity:
-        """The threshold with which a process arrives at its first call (B)."""
-        return self.threshold(self.timed[0])
-
-    def processes(self) -> Quantity:
-        """Count the processes that timed a single image."""
-        return exact("processes", "1", len(self.timing(1)), self.file)
 
     def mapping_share(self, factors: CaseFactors, few: int = 0) -> Quantity:
         """The share of the processes whose calls map more than a ``few`` pages by default."""
-        processes = self.under("default").by_process("page_faults", factors)
-        share: float | Missing
-        if isinstance(processes, Missing):
-            share = processes
-        else:
-            share = sum(process.median > few for process in processes) / len(processes)
         name = f"processes that map pages at {factors['batch']} images"
-        return recorded(name, "1", share, self.file)
+        processes = self.under("default").by_process("page_faults", factors)
+        if isinstance(processes, Missing):
+            return recorded(name, "1", processes, self.file)
+        mapping = sum(process.median > few for process in processes)
+        return exact(name, "1", mapping / len(processes), self.file)
 
 
 def executed(run: Run) -> Iterator[Reconciliation]:
@@ -265,10 +269,7 @@ def pages_as_predicted(run: Run) -> Iterator[Statement]:
         if batch < MANY_IMAGES:
             continue
         rest = run.under("default").faults(batch) - theory.pages(batch)
-        size = point(rest)
-        if isinstance(size, Missing):
-            yield rest.exactly(0)
-            continue
+        size = float(point(rest))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = theory.WEIGHT_PAGES if size > theory.WEIGHT_PAGES / 2 else 0
         excess = exact("median pages − pages of the blocks", "1", size - weights, run.file)
         yield excess.near(0, within=1)

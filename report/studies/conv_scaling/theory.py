@@ -106,10 +106,11 @@ FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 FREED: Final = 8_000_000
 RAISED = exact("raised threshold", "B", heap.raised_trimming(FREED))
 #: Images of a call up to which no process then maps pages, and beyond which all do.
-LAST_WITHOUT_PAGES: Final = math.floor(heap.mapping_start(_IMAGE, heap.raised_trimming(FREED)))
+START_AFTER_FREED: Final = heap.mapping_start(_IMAGE, heap.raised_trimming(FREED))
+LAST_WITHOUT_PAGES: Final = math.floor(START_AFTER_FREED)
 ALL_MAP_BEYOND: Final = math.floor(heap.mapping_end(_IMAGE, heap.raised_trimming(FREED)))
-#: Images up to which no process maps pages if no tensor was freed.
-LAST_BY_DEFAULT: Final = 4
+#: Images up to which no process maps pages if no tensor was freed, and from which all do.
+LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
 #: The first convolution of ResNet-18 on one image.
 _FIRST_OF_RESNET: Final = square_convolution(
     "conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3

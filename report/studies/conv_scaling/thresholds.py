@@ -4,9 +4,8 @@ Layers begin to map pages at a batch size that theory predicts; networks are tim
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
-from statistics import median
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
@@ -23,19 +22,10 @@ from report.studies.conv_scaling.runs import Run, panel
 from report.theory import heap
 from report.theory.work import output_bytes
 
-#: Layer in a record → its name for readers.
-_CONVOLUTIONS: Final[Mapping[str, str]] = {"3x3": "3 × 3", "1x1": "1 × 1", "5x5": "5 × 5"}
 #: The networks, and the policies that practitioners use to keep memory.
 _SMALL: Final = "MNIST CNN"
 _LARGE: Final = "ResNet-18"
 _KEEPING: Final[tuple[Policy, ...]] = ("retained", "jemalloc")
-
-
-def _trimming(factors: CaseFactors) -> int:
-    """Trimming threshold of a case (B)."""
-    if "freed" in factors:
-        return heap.raised_trimming(int(factors["freed"]))
-    return int(factors["threshold"]) * 2**20
 
 
 # --------------------------------------------------------------------------- set thresholds
@@ -86,7 +76,7 @@ def measured_series(run: Run) -> Iterator[Series]:
         if share.missing or isinstance(case, Missing):
             continue
         layer, batch = str(factors["layer"]), int(factors["batch"])
-        setting = (str(factors["subject"]), layer, _trimming(factors))
+        setting = (str(factors["subject"]), layer, heap.trimming_threshold(factors))
         shares.setdefault(setting, {})[batch] = share
         images[layer] = at_batch(case.layers, 1)[0]
     for setting in sorted(shares):
@@ -102,18 +92,19 @@ def convolutions(series: Sequence[Series]) -> list[Series]:
 
 
 def start_numbers(series: Sequence[Series]) -> dict[str, Quantity]:
-    """Return the numbers of the text about starts of convolutions."""
+    """Return the numbers of the text about starts of convolutions, each counted once."""
     names = ("starts", "to_the_image", "partly", "start_least", "start_most", "aligned")
-    chosen = convolutions(series)
-    aligned = {batch for one in series if one not in chosen for batch in one.aligned}
+    measured = convolutions(series)
+    aligned = {batch for one in series if one not in measured for batch in one.aligned}
+    first_measured = {(one.layer, one.start): one for one in reversed(measured)}
+    chosen = [*first_measured.values()]
     if not chosen:
         return dict.fromkeys(names, absent("starts", "1", "no run set a threshold"))
     expected = [one.expected for one in chosen]
-    firsts = [one.first for one in chosen]
-    exactly = sum(first == start for first, start in zip(firsts, expected, strict=True))
-    partly = 0
-    for one, first in zip(chosen, firsts, strict=True):
-        partly += first is not None and point(one.shares[first]) != 1
+    exactly = partly = 0
+    for one in chosen:
+        exactly += one.first == one.expected
+        partly += one.first is not None and point(one.shares[one.first]) != 1
     numbers = (len(chosen), exactly, partly, min(expected), max(expected), len(aligned))
     quantities = (exact("starts", "1", number, chosen[0].file) for number in numbers)
     return dict(zip(names, quantities, strict=True))
@@ -122,12 +113,9 @@ def start_numbers(series: Sequence[Series]) -> dict[str, Quantity]:
 def within_an_image(series: Sequence[Series]) -> Iterator[Statement]:
     """State that each convolution begins at the predicted image or one before."""
     for one in convolutions(series):
-        if one.first is None:
-            yield absent("images", "1", "no process mapped pages").near(0, within=1)
-        else:
-            number = one.expected - one.first
-            early = exact("expected − observed start", "1", number, one.file)
-            yield (2 * early).near(1, within=1)
+        number = one.expected - (one.first or 0)
+        early = exact("expected − observed start", "1", number, one.file)
+        yield (2 * early).near(1, within=1)
 
 
 def shares_beyond_predictions(series: Sequence[Series]) -> Iterator[Statement]:
@@ -152,25 +140,25 @@ def aligned_without_pages(series: Sequence[Series]) -> Iterator[Statement]:
 
 
 def mapping_shares(series: Sequence[Series]) -> Iterator[Scaling]:
-    """Draw the shares of convolutions between the batch sizes of both predictions."""
+    """Draw how many processes map pages, a column of batch sizes for each predicted start."""
+    places: dict[str, list[tuple[float, float]]] = {}
+    for one in convolutions(series):
+        for batch, share in one.shares.items():
+            mapping = float(point(share))  # type: ignore[arg-type]
+            name = "Some processes" if mapping % 1 else "All processes" if mapping else "No process"
+            place = (one.start, (batch - one.start) / (one.end - one.start))
+            places.setdefault(name, []).append(place)
     drawn = []
-    for number, (layer, name) in enumerate(_CONVOLUTIONS.items()):
-        places, shares = [], []
-        for one in series:
-            if one.layer != layer:
-                continue
-            for batch, share in one.shares.items():
-                places.append((batch - one.start) / (one.end - one.start))
-                shares.append(float(point(share)))  # type: ignore[arg-type]
-        if places:
-            drawn.append(Points(name, tuple(places), tuple(shares), series=number, hollow=True))
+    for number, (name, marks) in enumerate(sorted(places.items())):
+        x, y = zip(*marks, strict=True)
+        drawn.append(Points(name, x, y, series=number, hollow=True))
     if drawn:
-        lines = (
-            Curve("Start: two outputs and a copy", (0.0, 0.0), (0.0, 1.0)),
-            Curve("End: two outputs", (1.0, 1.0), (0.0, 1.0), part=True),
-        )
-        axes = ("Batch size, from predicted start (0) to end (1)", "Share of processes")
-        yield Scaling(*axes, tuple(drawn), lines, x_scale="linear", y_scale="linear")
+        starts = [one.start for one in convolutions(series)]
+        ends = (min(starts), max(starts))
+        lines = (Curve("Start", ends, (0.0, 0.0)), Curve("End", ends, (1.0, 1.0), part=True))
+        axes = ("Predicted start (images)", "Batch, from start (0) to end (1)")
+        ticks = (8.0, 32.0, 128.0, 512.0)
+        yield Scaling(*axes, tuple(drawn), lines, x_ticks=ticks, y_scale="linear")
 
 
 # ------------------------------------------------------------------------- networks at a batch
@@ -196,13 +184,6 @@ class Network:
             return []
         return sorted(process.median for process in processes)
 
-    def median_pages(self, factors: CaseFactors) -> Quantity:
-        """Median of ``pages``."""
-        pages = self.pages(factors)
-        if not pages:
-            return absent("pages", "1", "no pages were counted")
-        return exact("pages", "1", round(median(pages)), self.run.file)
-
     def pages_text(self, factors: CaseFactors) -> Content:
         """Print the smallest and the largest of ``pages``."""
         pages = self.pages(factors)
@@ -213,14 +194,15 @@ class Network:
 
     def gain(self, policy: Policy | None = None) -> Quantity:
         """Divide the time of a call by that under ``policy``, by default after the freed tensor."""
-        return self._of("time") / self._of("time", policy, freed=policy is None)
+        return self.series("time") / self.series("time", policy, freed=policy is None)
 
     def held(self, policy: Policy | None = None) -> Quantity:
         """Memory that the process holds between calls, less that by default (B)."""
-        resident = self._of("resident_before", policy, freed=policy is None)
-        return resident - self._of("resident_before")
+        resident = self.series("resident_before", policy, freed=policy is None)
+        return resident - self.series("resident_before")
 
-    def _of(self, quantity: str, policy: Policy | None = None, freed: bool = False) -> Quantity:
+    def series(self, quantity: str, policy: Policy | None = None, freed: bool = False) -> Quantity:
+        """A quantity of the calls under ``policy``, or after a tensor was freed."""
         run = self.run.under(policy or "default")
         return run.series(quantity, self.after if freed else self.factors)
 
@@ -268,14 +250,14 @@ def small_network_gains(networks: Sequence[Network], margin: float) -> Iterator[
     """State that the small network maps no pages, and its inference gains more than ``margin``."""
     for mode in ("inference", "training"):
         small = _select(networks, _SMALL, mode)
-        yield small.median_pages(small.after) < theory.FEW_PAGES
+        yield small.series("page_faults", freed=True) < theory.FEW_PAGES
     yield _select(networks, _SMALL).gain() > 1 + margin
 
 
 def large_network_does_not(networks: Sequence[Network], margin: float) -> Iterator[Statement]:
     """State that the large network gains from usual remedies, but not from a freed tensor."""
     large = _select(networks, _LARGE)
-    yield large.median_pages(large.after) > theory.FEW_PAGES
+    yield large.series("page_faults", freed=True) > theory.FEW_PAGES
     yield large.gain().near(1, within=margin)
     for policy in _KEEPING:
         yield large.gain(policy) > 1 + margin
@@ -331,8 +313,12 @@ class FreedTensor:
         ):
             before = {b: self.of_layer(quantity, b, 0) / b for b in batches}
             after = {b: self.of_layer(quantity, b, theory.FREED) / b for b in batches}
-            lines = {("As it is", 1): before, ("Tensor freed", 0): after}
-            yield panel(label, unit, lines, (4.0, 16.0, 64.0, 256.0))
+            lines = {("No tensor freed", 1): before, ("Tensor freed", 0): after}
+            drawn = panel(label, unit, lines, (4.0, 16.0, 64.0, 256.0))
+            start = theory.START_AFTER_FREED
+            top = max(y for line in drawn.points for y in line.y)
+            predicted = Curve(f"Predicted: {start:.1f} images", (start, start), (0.0, top))
+            yield replace(drawn, curves=(predicted,), direct=False)
 
 
 def freed_tensor(run: Run) -> FreedTensor | None:
