@@ -8,6 +8,7 @@ same kinds: it treats them as drawn independently, which variants of one design 
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +23,13 @@ from report.core.statistics.estimates import median_interval
 from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey.subject import (
-    GROUPED,
     Published,
     Setting,
     SettingChange,
     family_of,
     is_cnn,
 )
-from report.studies.gpu_survey.theory import GROUP_NORM, ByteModel, Card, Networks
+from report.studies.gpu_survey.theory import ByteModel, Card, Networks
 
 #: The image size at which most of the networks were trained (px).
 _USUAL_SIZE: Final = 224
@@ -98,6 +98,17 @@ class Distribution:
             return absent(self.name, "1", "published for no such network")
         return exact(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
 
+    def share_above(self, limit: float) -> Leaf:
+        """The share of the networks above ``limit``, to three digits."""
+        share = _rounded(float((self.numbers > limit).mean()), 3)
+        return self.exactly(f"share above {limit:g}", share)
+
+    def of(self, network: str) -> Leaf:
+        """The number of one network, to three digits."""
+        if network not in self.numbers.index:
+            return absent(network, "1", "not published")
+        return self.exactly(network, _rounded(float(self.numbers[network]), 3))
+
     @property
     def slower(self) -> Leaf:
         """The number of networks whose gain is below one."""
@@ -131,10 +142,9 @@ class Pairs:
         # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [family_of(name, norms.get(name)) for name in pairs["network"]]
-        #: The pairs of all networks, one a network, and those of CNNs at every image size.
+        #: The pairs of all networks, one a network.
         self.networks = _nearest_to_usual(pairs).set_index("network")
         pairs = pairs[pairs["network"].map(is_cnn).eq(True)]
-        self.every = pairs.set_index("network")
         captured = networks.captured.drop(columns="norm")
         rows = _nearest_to_usual(pairs).merge(captured, how="left", on=["network", "image"])
         self.rows = rows.set_index("network")
@@ -156,6 +166,13 @@ class Pairs:
     def all_gains(self) -> Distribution:
         """The gains of networks of all kinds."""
         return self._gain_of(self.networks, f"{self.name}, all networks")
+
+    def gain_near_peak(self, share: float) -> Distribution:
+        """The gains of networks of all kinds that compute at ``share`` of the older card's peak."""
+        older, rows = self._cards[0], self.networks
+        rates = 2 * rows["work_before"] * rows["rate_before"]
+        fast = rows[rates >= share * (older.peak if older else math.inf)]
+        return self._gain_of(fast, f"{self.name}, at {share:g} of the peak")
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -180,15 +197,6 @@ class Pairs:
         """
         bandwidth, peak = self.limits
         return 1 / (weight / bandwidth + (1 - weight) / peak)
-
-    @property
-    def fitted_weight(self) -> float:
-        """The weight that makes the harmonic mean the median gain; half of equal growths."""
-        bandwidth, peak = self.limits
-        gains = self.known_gain.numbers
-        if bandwidth == peak or gains.empty:
-            return 0.5
-        return (1 / float(gains.median()) - 1 / peak) / (1 / bandwidth - 1 / peak)
 
     @cached_property
     def known(self) -> pd.DataFrame:
@@ -242,38 +250,6 @@ class Pairs:
         """Distance of the predicted gain from the measured one, as a share of the measured one."""
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
-
-    @cached_property
-    def _lost(self) -> pd.DataFrame:
-        """The CNNs with group normalization: its ``bytes``, and the ``seconds`` that an image lost.
-
-        ``share`` is that time over the time on the newer card.
-
-        A row is a pair at any image size.  It lost what it takes longer on the newer card than if
-        it gained as the median CNN without group normalization.  Bytes of a network that was
-        captured at another image size are scaled by its pixels.
-        """
-        captured = self._networks.captured.drop_duplicates("network").set_index("network")
-        moved = pd.Series(self._networks.traffic(GROUP_NORM)[captured["place"]], captured.index)
-        rows = self.every[self.every["family"] == GROUPED]
-        usual = self.gain.numbers[self.rows["family"] != GROUPED].median()
-        pixels = (rows["image"] / captured.loc[rows.index, "image"]) ** 2
-        lost = 1 / rows["rate_after"] - 1 / (rows["rate_before"] * usual)
-        shares = lost * rows["rate_after"]
-        columns = {"bytes": moved[rows.index] * pixels, "seconds": lost, "share": shares}
-        return pd.DataFrame(columns)[lost > 0]
-
-    @property
-    def bandwidth_share(self) -> Distribution:
-        """The bytes of group normalization over the lost time, as a share of the bandwidth."""
-        newer = self._cards[1]
-        numbers = self._lost["bytes"] / (self._lost["seconds"] * (newer.bandwidth if newer else 1))
-        return self._of_theory(f"bandwidth of group normalization({self.name})", numbers)
-
-    @property
-    def lost_share(self) -> Distribution:
-        """The lost time of CNNs with group normalization as a share of their time."""
-        return self._of_theory(f"lost share of the time({self.name})", self._lost["share"])
 
     def order(self, column: str) -> Leaf:
         """Spearman's rank correlation of a column of ``known`` with measured gains."""

@@ -8,14 +8,14 @@ from typing import Final, Literal
 import pandas as pd
 
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
-from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
 from report.paper.findings import Inputs
 from report.paper.study import Content, Part, Study
-from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import largest
+from report.quantity.expression import Exact, Leaf, Quantity, Statement, absent, exact
+from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey.results import Distribution, Pairs
 from report.studies.gpu_survey.subject import (
+    BACKBONES,
     CARDS,
     COMPARISONS,
     EFFICIENT,
@@ -35,17 +35,23 @@ from report.studies.gpu_survey.theory import Networks, cards
 MARGIN: Final = 0.1
 #: A median error below this is acceptable in every step.
 MAX_ERROR: Final = 0.2
-#: Two mean errors that differ by less are called near.
-MAX_GAP: Final = 0.05
-#: Largest relative difference between the group normalization rates of all networks.
-MAX_GROUP_NORM_SPREAD: Final = 1 / 3
-#: The step whose median gain fits a rule with one number, for each step that the rule predicts.
+#: The error of operators over that of the smaller growth, if it is called half of it.
+HALF: Final = (0.4, 0.6)
+#: Networks that compute at this share of a listed peak are bound by arithmetic.
+NEAR_PEAK: Final = 0.8
+#: The least share of a listed peak that one network computes at on a card that delivers it.
+DELIVERED: Final = 0.9
+#: A card on which all networks stay below this share of the listed peak misses it.
+MISSED: Final = 0.6
+#: The step whose median gain is the constant that predicts each step.
 FITTED_ON: Final = {
     "first": "second", "second": "first", "compiled": "first",
     "both": "first", "pro_eager": "second", "pro": "compiled",
 }  # fmt: skip
 #: Steps by the pair of cards that they compare, without the composed step.
-PAIRS_OF_CARDS: Final = (("first",), ("second", "compiled"), ("pro_eager", "pro"))
+GEFORCE_PAIRS: Final = (("first",), ("second", "compiled"))
+PRO_STEPS: Final = ("pro_eager", "pro")
+PAIRS_OF_CARDS: Final = (*GEFORCE_PAIRS, PRO_STEPS)
 #: Predictors of a gain by their labels in figures.
 PREDICTORS: Final = {
     "Nothing is gained": "none",
@@ -54,15 +60,18 @@ PREDICTORS: Final = {
     "Smaller growth": "smaller",
     "Half and half": "half",
     "Constant, fitted": "constant",
-    "Weighted, fitted": "weighted",
     "Weighted, hindsight": "hindsight",
     "Whole network": "network",
     "Operators": "operators",
-    "Operators, L2": "cached",
+    "Operators, best rates": "attained",
     "Merged operators": "merged",
 }
+#: The predictors that a figure shows.
+SHOWN: Final = (
+    "Bandwidth", "Peak", "Smaller growth", "Half and half", "Operators", "Operators, best rates",
+)  # fmt: skip
 #: Predictors that know no operator and no rate of the step that they predict.
-BLIND: Final = ("none", "bandwidth", "peak", "smaller", "half", "constant", "weighted", "network")
+BLIND: Final = ("none", "bandwidth", "peak", "smaller", "half", "constant", "network")
 
 
 class Survey:
@@ -85,6 +94,31 @@ class Survey:
         known = [pair.known.index for pair in self.all_known.values()]
         common: pd.Index[str] = reduce(pd.Index.intersection, known)
         self.pairs |= {id: pair.among(common) for id, pair in self.all_known.items()}
+        #: The same, with the best published rate of each card in place of its listed peak.
+        self.attained = {}
+        best = {}
+        for name, card in self.cards.items():
+            if isinstance(rate := self.best(name), Exact):
+                best[name] = card._replace(peak=float(rate.value))
+        for id, step in LADDER.items():
+            named = step._replace(name=f"{step.name}, best published rates")
+            self.attained[id] = Pairs(named, self.tables, self.networks, best).among(common)
+
+    def best(self, device: str) -> Leaf:
+        """The highest published rate of a card (FLOP/s), by the multiply-adds that timm lists."""
+        tables = [table for setting, table in self.tables.items() if setting.device == device]
+        rates = [2 * float((table.rows["work"] * table.rows["rate"]).max()) for table in tables]
+        name, files = f"best rate({device})", tuple(table.file for table in tables)
+        if not any(rate > 0 for rate in rates):
+            return absent(name, "FLOP/s", "no such table is published")
+        fastest = max(rate for rate in rates if rate > 0)
+        return exact(name, "FLOP/s", fastest, files[0], files[1:])
+
+    def reached(self, device: str) -> Quantity:
+        """The highest published rate of a card over its listed peak."""
+        if device not in self.cards:
+            return absent(device, "1", "its data sheet is not known")
+        return self.best(device) / self.cards[device].quantity("peak")
 
     @cached_property
     def hindsight_weight(self) -> float:
@@ -99,11 +133,12 @@ class Survey:
     def error(self, id: str, way: str) -> Distribution:
         """Errors of a predictor; its number, if it has one, is fitted on other rates."""
         pair, source = self.pairs[id], self.pairs[FITTED_ON[id]]
+        if way == "attained":
+            return self.attained[id].error("operators")
         if way == "constant":
             return pair.error(float(source.known_gain.numbers.median()) if len(source.known) else 1)
-        if way in ("weighted", "hindsight"):
-            weight = source.fitted_weight if way == "weighted" else self.hindsight_weight
-            return pair.error(pair.weighted(weight))
+        if way == "hindsight":
+            return pair.error(pair.weighted(self.hindsight_weight))
         return pair.error(way)
 
     def worst(self, way: str) -> Quantity:
@@ -116,7 +151,7 @@ class Survey:
 
     def growth(self, id: str, limit: Literal["peak", "bandwidth"]) -> Quantity:
         """Return the ratio of a data-sheet value after a step to the value before it."""
-        names = STEPS[id].before.device, STEPS[id].after.device
+        names = LADDER[id].before.device, LADDER[id].after.device
         before, after = map(self.cards.get, names)
         if before is None or after is None:
             return absent(limit, "1", f"the data sheets of {' and '.join(names)} are not known")
@@ -141,8 +176,8 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "tables": exact("tables", "1", len(p.tables)),
         "captured": exact("CNNs captured", "1", len(p.networks.captured)),
         "common_count": p.pairs["first"].known_gain.count,
-        "pro_same_known": p.pairs["pro_same_batch"].known_gain.count,
-        "compile_last_count": p.pairs["compile_last"].gain.count,
+        "near_peak": p.pairs["pro"].gain_near_peak(NEAR_PEAK).count,
+        "near_peak_before": p.pairs["compiled"].gain_near_peak(NEAR_PEAK).count,
         "networks": p.pairs["second"].all_gains.count,
         "slower": p.pairs["second"].all_gains.slower,
         "networks_any_batch": p.pairs["any_batch"].all_gains.count,
@@ -150,46 +185,39 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "slower_cnns": p.pairs["second"].gain.slower,
         "slower_compiled": p.pairs["compiled"].all_gains.slower,
         "grouped": p.pairs["second"].gain_in(GROUPED).count,
-        "grouped_pairs": p.pairs["second"].bandwidth_share.count,
         "hybrids": p.pairs["second"].gain_in(HYBRIDS).count,
         "one_group": p.pairs["second"].gain_in(ONE_GROUP).count,
         "efficient": p.pairs["second"].gain_in(EFFICIENT).count,
     }
 
 
-def _of_example(gains: Distribution) -> Quantity:
-    """Return the gain of the example network, to three digits."""
-    network, words = EXAMPLE
-    if network not in gains.numbers.index:
-        return absent(words, "1", "not published")
-    return gains.exactly(words, float(f"{gains.numbers[network]:.3g}"))
-
-
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
     """Gains, how well predictions rank them, and how far two versions agree."""
     values: dict[str, Quantity] = {}
-    for id in (*STEPS, "pro"):
+    for id in (*STEPS, *PRO_STEPS):
         values[f"{id}_gain"] = p.pairs[id].known_gain.median
-    for id in ("compile_last", "instead", "unchanged", "pro_same_batch"):
-        values[f"{id}_gain"] = p.pairs[id].gain.median
-    for id in ("first", "compiled", "pro"):
+    for id in ("first", "compiled"):
         values[f"{id}_order"] = p.pairs[id].order("operators")
         values[f"{id}_intensity_order"] = p.pairs[id].order("intensity")
     second = p.pairs["second"]
-    share, lost, one_group = second.bandwidth_share, second.lost_share, second.gain_in(ONE_GROUP)
+    one_group = second.gain_in(ONE_GROUP)
+    near_peak = p.pairs["pro"].gain_near_peak(NEAR_PEAK)
     return values | {
-        "pro_most_gain": p.pairs["pro"].known_gain.quantile(95),
-        "norm_share_spread": share.largest / share.smallest,
-        "lost_share_spread": lost.largest / lost.smallest,
+        "near_peak_gain": near_peak.middle,
+        "near_peak_most": near_peak.largest,
+        "near_peak_before_gain": p.pairs["compiled"].gain_near_peak(NEAR_PEAK).middle,
+        "compiled_peak": p.growth("compiled", "peak"),
+        "pro_peak": p.growth("pro", "peak"),
+        "unchanged_gain": p.pairs["unchanged"].gain.median,
         "one_group_least": one_group.smallest,
         "one_group_most": one_group.largest,
         "efficient_most": second.gain_in(EFFICIENT).largest,
         "efficient_workstation": p.pairs["workstation"].gain_in(EFFICIENT).largest,
         "efficient_compiled": p.pairs["compiled"].gain_in(EFFICIENT).smallest,
         "grouped_gain": second.gain_in(GROUPED).middle,
-        "example_predicted": _of_example(p.pairs["first"].column("operators")),
-        "example_gain": _of_example(p.pairs["first"].known_gain),
+        "example_predicted": p.pairs["first"].column("operators").of(EXAMPLE),
+        "example_gain": p.pairs["first"].known_gain.of(EXAMPLE),
         "first_bandwidth": p.growth("first", "bandwidth"),
         "first_peak": p.growth("first", "peak"),
         "hindsight_weight": exact("weight", "1", p.hindsight_weight),
@@ -200,23 +228,25 @@ def gains(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def errors_of_steps(p: Survey) -> dict[str, Quantity]:
-    """Median errors of predictors in their worst steps and in the mean, and their tails."""
+    """Median errors of predictors in their worst steps and in the mean, and shares."""
     values: dict[str, Quantity] = {}
-    for way in ("bandwidth", "peak", "constant", "weighted", "hindsight"):
+    for way in ("bandwidth", "half", "constant", "hindsight"):
         values[f"worst_{way}"] = p.worst(way)
     for way in ("smaller", "operators"):
         values[f"worst_{way}"] = p.worst(way)
-        values[f"mean_{way}"] = p.mean(way)
         values[f"mean_cards_{way}"] = p.mean(way, PAIRS_OF_CARDS)
-        values[f"tail_{way}"] = largest(*(p.error(id, way).quantile(90) for id in LADDER))
-        values[f"all_{way}"] = largest(*(p.all_known[id].error(way).median for id in LADDER))
-        values[f"pro_same_{way}"] = p.pairs["pro_same_batch"].error(way).median
-    share = p.pairs["second"].bandwidth_share
+        shares = [p.error(id, way).share_above(MAX_ERROR) for id in LADDER]
+        values |= {f"least_far_{way}": smallest(*shares), f"most_far_{way}": largest(*shares)}
+    for way in ("smaller", "half", "operators"):
+        values[f"geforce_{way}"] = p.mean(way, GEFORCE_PAIRS)
+    for way in ("smaller", "operators", "attained"):
+        values[f"pro_{way}"] = largest(*(p.error(id, way).median for id in PRO_STEPS))
     return values | {
+        "mean_cards_attained": p.mean("attained", PAIRS_OF_CARDS),
+        "pro_reached": p.reached(PRO),
+        "geforce_reached": smallest(*map(p.reached, CARDS[:3])),
         "compiled_merged": p.error("compiled", "merged").median,
         "pro_merged": p.error("pro", "merged").median,
-        "norm_share_least": share.smallest,
-        "norm_share_most": share.largest,
         "roof_median": p.pairs["compiled"].column("roof").median,
     }
 
@@ -224,6 +254,7 @@ def errors_of_steps(p: Survey) -> dict[str, Quantity]:
 study.constants(hybrid_groups=exact("groups, by timm's source", "1", 32))
 study.constants(
     "percent",
+    near_peak_share=exact("share of the peak, chosen", "1", NEAR_PEAK),
     margin=exact("smallest effect that matters", "1", MARGIN),
     confidence=exact("confidence, chosen", "1", CONFIDENCE),
 )
@@ -232,27 +263,51 @@ study.constants(
 # -------------------------------------------------------------------------------------- claims
 
 
-@survey.claim("The median gain follows neither bandwidth nor peak within a tenth")
-def neither_number(p: Survey) -> Iterator[Statement]:
-    first, second = p.pairs["first"].known_gain.median, p.pairs["second"].known_gain.median
-    yield first / p.growth("first", "bandwidth") > 1 + MARGIN
-    yield first / p.growth("first", "peak") < 1 - MARGIN
-    yield second / p.growth("second", "bandwidth") < 1 - MARGIN
-
-
 @survey.claim(
-    "The mean error of the smaller growth is at most five points above that of operators",
-    numbers=("mean_smaller", "mean_operators", "mean_cards_smaller", "mean_cards_operators"),
+    "Between GeForce cards a roofline of operators errs about half as much as the smaller growth",
+    numbers=("geforce_smaller", "geforce_operators"),
 )
-def operators_add_little(p: Survey) -> Iterator[Statement]:
-    """The same holds if each pair of cards counts once."""
-    yield p.mean("smaller") - p.mean("operators") < MAX_GAP
-    yield p.mean("smaller", PAIRS_OF_CARDS) - p.mean("operators", PAIRS_OF_CARDS) < MAX_GAP
+def operators_halve(p: Survey) -> Iterator[Statement]:
+    ratio = p.mean("operators", GEFORCE_PAIRS) / p.mean("smaller", GEFORCE_PAIRS)
+    yield ratio > HALF[0]
+    yield ratio < HALF[1]
 
 
 @survey.claim(
-    "Every rule without operators, unless fitted in hindsight, has a larger worst error than them",
-    numbers=("worst_operators", "worst_smaller"),
+    "The best network reaches nine tenths of the listed peak of each GeForce card, and less than "
+    "six tenths on the PRO 6000 Max-Q",
+    numbers=("pro_reached", "geforce_reached"),
+)
+def card_misses_peak(p: Survey) -> Iterator[Statement]:
+    for device in CARDS:
+        share = p.reached(device)
+        yield share < MISSED if device == PRO else share > DELIVERED
+
+
+@survey.claim(
+    "On the PRO 6000 Max-Q operators err more than twice as much as the smaller growth by the "
+    "listed peak, and less than a tenth by the best published rates",
+    numbers=("pro_operators", "pro_attained", "pro_smaller"),
+)
+def peak_explains(p: Survey) -> Iterator[Statement]:
+    for id in PRO_STEPS:
+        yield p.error(id, "operators").median / p.error(id, "smaller").median > 2
+        yield p.error(id, "attained").median < MARGIN
+
+
+@survey.claim(
+    "Networks bound by arithmetic gain what the peak grows from the RTX 4090 to the RTX 5090, and "
+    "less than two thirds of that from the RTX 5090 to the PRO 6000 Max-Q"
+)
+def arithmetic_gains(p: Survey) -> Iterator[Statement]:
+    delivered = p.pairs["compiled"].gain_near_peak(NEAR_PEAK).median / p.growth("compiled", "peak")
+    yield delivered > 1 - MARGIN
+    yield delivered < 1 + MARGIN
+    yield p.pairs["pro"].gain_near_peak(NEAR_PEAK).largest / p.growth("pro", "peak") < 2 / 3
+
+
+@survey.claim(
+    "Every rule without operators, unless fitted in hindsight, has a larger worst error than them"
 )
 def operators_worst_is_smallest(p: Survey) -> Iterator[Statement]:
     for way in BLIND:
@@ -263,21 +318,6 @@ def operators_worst_is_smallest(p: Survey) -> Iterator[Statement]:
 def operators_hold(p: Survey) -> Iterator[Statement]:
     for id in LADDER:
         yield p.error(id, "operators").median < MAX_ERROR
-
-
-@survey.claim(
-    "A weighted mean of both growths, fitted in hindsight, errs by less than a fifth in every step",
-    numbers=("worst_hindsight",),
-)
-def hindsight_holds(p: Survey) -> Iterator[Statement]:
-    for id in LADDER:
-        yield p.error(id, "hindsight").median < MAX_ERROR
-
-
-@survey.claim("A rule whose number is fitted on another step errs by over a fifth in some step")
-def fits_fail(p: Survey) -> Iterator[Statement]:
-    for way in ("constant", "weighted"):
-        yield p.worst(way) > MAX_ERROR
 
 
 @survey.claim(
@@ -293,43 +333,44 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
     yield p.pairs["second"].gain_in(ONE_GROUP).smallest > 1
 
 
-@survey.claim("The time CNNs lose is the bytes of group normalization at one rate, within a third")
-def one_rate(p: Survey) -> Statement:
-    share = p.pairs["second"].bandwidth_share
-    return share.largest / share.smallest < 1 + MAX_GROUP_NORM_SPREAD
-
-
-@survey.claim("Compiling on the old card beats the next card, eager, by more than a tenth")
-def compiling_beats_card(p: Survey) -> Statement:
-    return p.pairs["instead"].gain.median > 1 + MARGIN
+@survey.claim("Of one backbone only the variant with group normalization is slower on the RTX 5090")
+def backbone_slows(p: Survey) -> Iterator[Statement]:
+    """The others, evonorm too where it is published, gain more than a third."""
+    gains = p.pairs["second"].all_gains
+    for network in BACKBONES.values():
+        yield gains.of(network) > 4 / 3
+        yield gains.of(f"{network}_gn") < 1
+    yield gains.of("resnetv2_50d_evos") > 4 / 3
 
 
 # ------------------------------------------------------------------------------------- figures
 
 
-@survey.figure(key=True, height=3.5)
+@survey.figure(key=True, height=3.1)
 def errors(p: Survey) -> Iterator[Dots]:
     """Draw the median error of each predictor in each step; a row's name ends with its range."""
     if any(p.pairs[id].known.empty for id in LADDER):
         return
     medians = {
-        label: [100 * (p.error(id, way).cut(50) or 0) for id in LADDER]
-        for label, way in PREDICTORS.items()
+        label: [100 * (p.error(id, PREDICTORS[label]).cut(50) or 0) for id in LADDER]
+        for label in SHOWN
     }
     names = tuple(f"{name}: {min(row):.0f} to {max(row):.0f} %" for name, row in medians.items())
     blank = (None,) * len(names)
     columns = zip(LADDER.values(), *medians.values(), strict=True)
     series = []
     for place, (step, *errors) in enumerate(columns):
-        series.append(DotSeries(step.brief, tuple(errors), place, low=blank, high=blank))
+        shift = 0.14 * (place - 2.5)
+        dots = DotSeries(step.brief, tuple(errors), place, low=blank, high=blank, shift=shift)
+        series.append(dots)
     yield Dots(names, tuple(series), "Median error of the gain (%)", 100 * MAX_ERROR, log=True)
 
 
-@survey.figure(height=2.3, wide=True)
+@survey.figure(height=2.0, wide=True)
 def scatter(p: Survey) -> Iterator[Scaling]:
     """Draw predicted and measured gains of every network, step by step."""
-    for id, step in STEPS.items():
-        known = p.pairs[id].known
+    for id in (*STEPS, "pro"):
+        known, rank = p.pairs[id].known, p.pairs[id].order("operators")
         if known.empty:
             return
         gain = known["rate_after"] / known["rate_before"]
@@ -342,16 +383,17 @@ def scatter(p: Survey) -> Iterator[Scaling]:
             (Curve("equal", ends, ends),),
             x_scale="linear",
             y_scale="linear",
-            title=step.name,
+            title=LADDER[id].brief.replace(", ", ",\n"),
             y_top=2.4,
             y_bottom=0.5,
+            regions=((f"rank {rank.value:.2f}", 1.05, 0.53),) if isinstance(rank, Exact) else (),
         )
 
 
 # -------------------------------------------------------------------------------------- tables
 
 
-@survey.table("cards", digits={"L2 (MB)": 3, "Ridge": 3})
+@survey.table("cards", digits={"Ridge": 3, "Reached (%)": 3})
 def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
     for card in p.cards.values():
         short = card.device.removeprefix("NVIDIA GeForce ")
@@ -359,13 +401,14 @@ def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
             "Card": "RTX PRO 6000 Max-Q" if card.device == PRO else short,
             "Peak (TFLOP/s)": card.quantity("peak"),
             "Bandwidth (GB/s)": card.quantity("bandwidth"),
-            "L2 (MB)": card.quantity("cache") if card.cache else Missing("not in our sources"),
             "Ridge": card.quantity("peak") / card.quantity("bandwidth"),
+            "Reached (%)": p.reached(card.device),
         }
 
 
-#: Quantiles and rank correlations have no interval.
-_DIGITS: Final = {"Tail, smaller (%)": 3, "Tail, op. (%)": 3, "Rank, op.": 2, "Rank, FLOP/B": 2}
+#: Shares and rank correlations have no interval.
+_FAR: Final = {"Far, smaller (%)": "smaller", "Far, op. (%)": "operators"}
+_DIGITS: Final = {**dict.fromkeys(_FAR, 2), "Rank": 2}
 
 
 @survey.table(wide=True, digits=_DIGITS)
@@ -374,24 +417,48 @@ def steps(p: Survey) -> Iterator[Mapping[str, Content]]:
         pair = p.pairs[id]
         yield {
             "Step": COMPARISONS[id].brief,
-            "CNNs, all": p.all_known.get(id, pair).known_gain.count,
+            "CNNs": p.all_known.get(id, pair).known_gain.count,
             "Measured": pair.known_gain.median,
             "Smaller growth (%)": pair.error("smaller").median,
             "Operators (%)": pair.error("operators").median,
-            "Tail, smaller (%)": pair.error("smaller").quantile(90),
-            "Tail, op. (%)": pair.error("operators").quantile(90),
-            "Rank, op.": pair.order("operators"),
-            "Rank, FLOP/B": pair.order("intensity"),
+            **{head: pair.error(way).share_above(MAX_ERROR) for head, way in _FAR.items()},
+            "Rank": pair.order("operators"),
         }
 
 
+_BRIEF: Final = {f"{step.brief} (%)": id for id, step in LADDER.items()}
+
+
+@survey.table(wide=True, digits=dict.fromkeys(_BRIEF, 3))
+def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Median errors of all predictors in all steps."""
+    for label, way in () if p.pairs["first"].known.empty else PREDICTORS.items():
+        errors = {head: p.error(id, way).quantile(50) for head, id in _BRIEF.items()}
+        yield {"Predictor": label, **errors, "Mean of pairs (%)": p.mean(way, PAIRS_OF_CARDS)}
+
+
+_NORMS: Final = ("Batch", "Evo", "Group", "Compiled", "PRO")
+
+
+@survey.table(digits=dict.fromkeys(_NORMS, 3))
+def backbones(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Gains of variants of one backbone, and those of group normalization in two other steps."""
+    eager, compiled, workstation = (p.pairs[id].all_gains for id in _FAMILY_STEPS)
+    for label, network in BACKBONES.items():
+        group = f"{network}_gn"
+        cells = [eager.of(name) for name in (network, f"{network}_evos", group)]
+        cells += [compiled.of(group), workstation.of(group)]
+        yield {"Backbone": label, **dict(zip(_NORMS, cells, strict=True))}
+
+
 _GAINS: Final = ("Least", "Median", "Compiled", "PRO")
+_FAMILY_STEPS: Final = ("second", "compiled", "workstation")
 
 
 @survey.table(digits=dict.fromkeys(_GAINS, 3))
 def families(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Gains by family of networks."""
-    pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
+    pairs = [p.pairs[id] for id in _FAMILY_STEPS]
     for family in () if pairs[0].gain.absent else FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
         cells = eager.smallest, eager.middle, compiled.middle, workstation.middle

@@ -74,23 +74,21 @@ LADDER: Final = {
 }
 COMPARISONS: Final = {
     **LADDER,
-    # Compiling on one card, over eager execution in the other memory layout.
-    "compile_last": SettingChange(
-        "RTX 4090, from NHWC", _MID_24._replace(layout="nhwc"), _MID_24.compiled, any_batch=True
-    ),
-    # A compiled network on the 4090 instead of an eager one on the 5090.
-    "instead": SettingChange("4090 compiled vs. 5090 eager", _NEW_29, _MID_29.compiled),
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
     "pro_same_batch": SettingChange(
-        "5090 to PRO 6000 Max-Q, compiled, equal batch", _NEW_29.compiled, _PRO_29.compiled
+        "5090 to PRO 6000 Max-Q, equal batch", _NEW_29.compiled, _PRO_29.compiled
     ),
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
-#: The network whose operators are shown: its name in timm, and in the paper.
-EXAMPLE: Final = "resnet50", "ResNet-50"
+#: The network of the worked example, by its name in timm.
+EXAMPLE: Final = "resnet50"
+#: CNNs that timm publishes with several normalizations, by their names in timm.
+BACKBONES: Final = {
+    "ResNetV2-50d": "resnetv2_50d", "ResNet-50": EXAMPLE, "EfficientNet-B0": "efficientnet_b0",
+}  # fmt: skip
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.
@@ -146,8 +144,10 @@ def family_of(network: str, norm: str | None) -> str:
     return next((name for name, names in _BY_NAME.items() if names.search(network)), _OTHERS)
 
 
-#: Rates are in images/s, parameters as printed.
-_TYPES: Final = {"network": str, "image": int, "batch": int, "parameters": float, "rate": float}
+#: Rates are in images/s; parameters and multiply-adds of an image are as printed.
+_TYPES: Final = {
+    "network": str, "image": int, "batch": int, "parameters": float, "rate": float, "work": float,
+}  # fmt: skip
 _FACTORS: Final = [*_TYPES][:3]
 _CONDITIONS: Final = Setting._fields[2:]
 
@@ -179,7 +179,8 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
 
 def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
     for index, case in enumerate(stored.record.cases):
-        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
+        names = "image_rate", "parameters", "multiply_adds"
+        rate, parameters, work = (case.series.get(name, ()) for name in names)
         if case.status != "ok" or len(rate) != 1 or not rate[0]:
             continue
         network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
@@ -188,4 +189,5 @@ def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
                 f"data/{stored.file}: cases[{index}].factors: found {levels}, "
                 "expected a network, an image size and a batch size; import the file again."
             )
-        yield *levels, parameters[0] if len(parameters) == 1 else 0.0, rate[0]
+        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate, work))
+        yield *levels, *printed

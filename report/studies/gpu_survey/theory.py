@@ -19,7 +19,6 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices
 from report.quantity.expression import Leaf, exact
 
-GROUP_NORM: Final = "native_group_norm"
 #: An element in half precision (B).
 ELEMENT: Final = 2
 #: Operators that a compiler leaves where they are; others it merges into the one before them, so
@@ -30,26 +29,24 @@ NOT_FUSED: Final = (
     "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
 )  # fmt: skip
 #: Operators that normalize, from the most frequent kind to the rarest.
-NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
+NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
 
-#: Rooflines that predict a time: of each operator, of each with the last cache, of those that a
-#: compiler keeps, of the whole network.
-ByteModel: TypeAlias = Literal["operators", "cached", "merged", "network"]
+#: Rooflines that predict a time: of each operator, of those that a compiler keeps, of the network.
+ByteModel: TypeAlias = Literal["operators", "merged", "network"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 Batches: TypeAlias = Sequence[int] | Vector
 
 
 class Card(NamedTuple):
-    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 (B) or 0."""
+    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s)."""
 
     device: str
     peak: float
     bandwidth: float
-    cache: float
 
-    def quantity(self, name: Literal["peak", "bandwidth", "cache"]) -> Leaf:
+    def quantity(self, name: Literal["peak", "bandwidth"]) -> Leaf:
         """One number of the data sheet."""
-        unit = {"peak": "FLOP/s", "bandwidth": "B/s", "cache": "B"}[name]
+        unit = {"peak": "FLOP/s", "bandwidth": "B/s"}[name]
         return exact(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
 
 
@@ -60,7 +57,7 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
         device = devices.find(name)
         rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
         if "float16" in rates and "memory" in rates:
-            known[name] = Card(name, rates["float16"], rates["memory"], rates.get("cache", 0.0))
+            known[name] = Card(name, rates["float16"], rates["memory"])
     return known
 
 
@@ -75,7 +72,7 @@ class Networks:
         operators = [operator for network in networks for operator in network.operators]
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
-        self.reads = _frame([o.reads for o in operators], {"elements": float, "distance": float})
+        self.reads = _frame([o.reads for o in operators], {"elements": float})
         fields = {"network": str, "side": int, "parameters": float}
         captured = _frame([[network] for network in networks], fields)
         captured["norm"] = None
@@ -85,26 +82,21 @@ class Networks:
         columns = {"side": "image", "parameters": "counted"}
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
-    def limits(
-        self, batches: Batches, card: Card, *, cached: bool = False
-    ) -> tuple[Vector, Vector]:
+    def limits(self, batches: Batches, card: Card) -> tuple[Vector, Vector]:
         """The time of each operator (s) by the peak of ``card``, and by its bandwidth.
 
-        An operator moves its weights once, and each tensor that it reads or writes.  ``cached``
-        leaves out reads of a tensor where all that was touched since fits into the last cache.
+        An operator moves its weights once, and each tensor that it reads or writes.
         """
         operators, reads = self.operators, self.reads
         batch = np.array(batches, float)[operators.index]
-        distance = ELEMENT * batch[reads.index] * reads["distance"]
-        far = reads[(distance < 0) | (distance > (card.cache if cached else 0))]
-        read = np.bincount(far.index, far["elements"], len(operators))
+        read = np.bincount(reads.index, reads["elements"], len(operators))
         moved = ELEMENT * (operators["weights"] + batch * (read + operators["writes"]))
         work = 2 * batch * operators["multiply_adds"]
         return (work / card.peak).to_numpy(), (moved / card.bandwidth).to_numpy()
 
     def seconds(self, batches: Batches, card: Card, way: ByteModel) -> Vector:
         """The time of one batch of each network (s) that the roofline of ``card`` allows."""
-        limits = self.limits(batches, card, cached=way == "cached")
+        limits = self.limits(batches, card)
         if way == "network":
             return np.maximum(*map(self._sums, limits))
         slower = np.maximum(*limits)
@@ -114,14 +106,8 @@ class Networks:
 
     def intensities(self, batches: Batches) -> Vector:
         """Operations for each byte that the operators of each network move."""
-        work, moved = map(self._sums, self.limits(batches, Card("", 1, 1, 0)))
+        work, moved = map(self._sums, self.limits(batches, Card("", 1, 1)))
         return work / moved
-
-    def traffic(self, operator: str) -> Vector:
-        """Bytes that operators of one kind read and write for an image of each network."""
-        read = np.bincount(self.reads.index, self.reads["elements"], len(self.operators))
-        moved = ELEMENT * (read + self.operators["writes"])
-        return self._sums((moved * (self.operators["name"] == operator)).to_numpy())
 
     def _sums(self, numbers: Vector) -> Vector:
         """Sum over the operators of each network, one after the other.
