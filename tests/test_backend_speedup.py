@@ -1,6 +1,7 @@
 """backend_speedup: both sides of its claims on published records, and an allowance by hand."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,7 +63,6 @@ def test_a_range_spans_the_pairs_of_processes_of_all_sessions() -> None:
         (run.over_earlier("cupy"), (18 / 31.5, 20 / (61 / 2), 22.5 / (60 / 2.1))),
         (run.gain(SMALL), (2, 2, 2.1)),
         (run.growth_to(SOURCE), (2, 2, 2.1)),
-        (run.spread_of_gains(), (31.5 / 18,) * 3),
     ):
         result = estimate(quantity)
         assert isinstance(result, Estimate)
@@ -101,6 +101,7 @@ def changed(factor: float, **factors: Any) -> Inputs:
 def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of published records, which are pinned."""
     idle = scaled(0.1, "matrix_product_time", hidden=10, samples=60_000)
+    compiled = partial(scaled, roles=("fifth",), execution="compiled")
     for claim, inputs, verdict in (
         ("host-sets-pace", idle, "refuted"),
         ("nearly-busy", idle, "refuted"),
@@ -115,6 +116,8 @@ def test_each_claim_has_two_sides() -> None:
         ("gap-grows-images", cupy(1e4, SOURCE), "refuted"),
         ("gap-grows-neurons", cupy(1e4, LARGE), "refuted"),
         ("floor", cupy(3, SOURCE), "undecided"),
+        ("fewer-calls", compiled(2, samples=1_000), "undecided"),
+        ("fewer-calls", compiled(0.5, samples=60_000), "undecided"),
         ("same-accuracy", scaled(0.99, "test_accuracy", backend="cupy"), "refuted"),
         ("alike", scaled(1.0011, "train_loss", backend="cupy"), "refuted"),
         ("alike", scaled(1.0009, "train_loss", backend="cupy"), "supported"),

@@ -115,11 +115,11 @@ def test_links_lead_somewhere() -> None:
 PROGRAMS: dict[str, Callable[[Any], bool]] = {
     # A peak of another number format and a run that collapsed make the paradox.
     "training_roofline": lambda a: a[0] > 2.5 and 1.2 < a[1] < 1.6 and a[2] < 1,
-    # Ten times the work takes no longer where a call is all of the time, and the floor ends.
+    # The same work takes less time in fewer calls, until computing is most of it.
     "backend_speedup": lambda a: (
-        list(a[:, 0]) == [1, 10, 100, 1000]
-        and a[1, 1] < 2 * a[0, 1] < a[3, 1]
-        and (np.diff(a[:, 1] / a[:, 0]) < 0).all()
+        list(a[:, 0]) == [10, 100, 1000]
+        and a[0, 1] > 3 * a[1, 1]
+        and a[0, 1] / a[1, 1] > a[1, 1] / a[2, 1] > 1
     ),
     # Nothing was changed between four medians.
     "tuning_tips": lambda a: len(a) == 4 and 0 < a.min() < a.max(),

@@ -23,11 +23,13 @@ from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
+from report.quantity.expression import Inferred, Quantity, absent, exact
 from report.quantity.operations import largest
 from report.quantity.units import ONE
 from report.studies.backend_speedup.subject import (
+    ALL_CALLS,
     CALLS,
+    FLAT,
     NAMES,
     SHARED,
     SMALL,
@@ -60,9 +62,8 @@ class Run(any_study.Run):
 
     @property
     def small_sizes(self) -> tuple[Size, ...]:
-        """The sizes with no more work than the source's, the least work first."""
-        limit = SOURCE.multiply_adds
-        return tuple(size for size in self.sizes if size.multiply_adds <= limit)
+        """The sizes at which CuPy's time hardly grows, the least work first."""
+        return tuple(size for size in self.sizes if size.multiply_adds <= FLAT.multiply_adds)
 
     def factors(
         self, size: Size | None, library: str, dtype: str = "float32", subject: str = "scaling"
@@ -86,15 +87,11 @@ class Run(any_study.Run):
 
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
         """The median of each process; empty if none measured the quantity."""
-        processes = self.by_process(quantity, self.factors(size, library))
+        return self._medians_of(quantity, self.factors(size, library))
+
+    def _medians_of(self, quantity: str, factors: CaseFactors) -> list[float]:
+        processes = self.by_process(quantity, factors)
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
-
-    def of_training(self, quantity: str, library: str) -> tuple[float, ...]:
-        """Samples of a training; empty without one."""
-        samples = self.samples(quantity, self.factors(None, library, subject="training"))
-        return () if isinstance(samples, Missing) else tuple(map(float, samples))
-
-    # ------------------------------------------------------------------------------- ranges
 
     def ranged(
         self,
@@ -183,34 +180,41 @@ class Run(any_study.Run):
         ratios = ratios_of(*(ratios_of(*both) for both in times))
         return self.ranged(f"{_gain(SOURCE, library)}, earlier over ours", ratios, value=value)
 
-    def spread_of_gains(self) -> Quantity:
-        """The largest ratio of two speed-ups at one size, over all sessions."""
-        gains = [self.all_gains(*case) for case in product(self.sizes, ON_GPU)]
-        ratios = [max(case) / min(case) for case in gains if len(case) > 1]
-        factor = max(ratios) if ratios else Missing("no case has two processes")
-        return recorded("largest ratio", "1", factor, self.file)
-
     def between_libraries(self) -> Quantity:
         """Divide CuPy's time at the source's size by PyTorch's, in this session."""
         times = (self.medians("time", SOURCE, name) for name in ON_GPU)
         return self.quotient("CuPy's time over PyTorch's", *times)
-
-    # ----------------------------------------------------------------------------- the host's pace
 
     def growth(self, quantity: str, library: str) -> Quantity:
         """Added time (s) from the least work to the source's size."""
         more, less = (self.measured(quantity, size, library) for size in (SOURCE, SMALL))
         return more - less
 
-    def growth_to(self, size: Size, base: Size = SMALL) -> Quantity:
-        """Divide CuPy's time at a size by that at another one."""
-        times = (self.medians("time", each, "cupy") for each in (size, base))
-        return self.quotient(f"time of CuPy({size}) over that({base})", *times)
+    def idle_time(self) -> Quantity:
+        """Least time (s) in which the GPU idles in CuPy's smallest iteration."""
+        return self.growth(PRODUCTS, "cupy") - self.growth("time", "cupy")
 
-    def largest_growth(self) -> Quantity:
-        """The largest growth of CuPy's time up to the source's work, less one."""
+    def growth_to(self, size: Size, base: Size = SMALL, library: str = "cupy") -> Quantity:
+        """Divide a library's time at a size by that at another one."""
+        times = (self.medians("time", case, library) for case in (size, base))
+        return self.quotient(f"time of {NAMES[library]}({size}) over that({base})", *times)
+
+    def largest_growth(self, library: str) -> Quantity:
+        """The largest growth of a library's time up to the limit ``FLAT``, less one."""
         sizes = self.small_sizes or (SOURCE,)
-        return largest(*(self.growth_to(size) for size in sizes)) - 1
+        return largest(*(self.growth_to(size, library=library) for size in sizes)) - 1
+
+    def calls_share(self, library: str) -> Quantity:
+        """Divide the time of an iteration's number of smallest calls by its time at least work."""
+        calls = ALL_CALLS * self.measured("call_time", SMALL, library)
+        return calls / self.time(SMALL, library)
+
+    def gain_of_compiling(self, size: Size) -> Quantity:
+        """Divide JAX's time of an iteration by its time as one compiled call."""
+        eager = self.factors(size, "jax")
+        cases = eager, {**eager, "execution": "compiled"}
+        times = (self._medians_of("time", case) for case in cases)
+        return self.quotient(f"JAX's time over that of one compiled call({size})", *times)
 
     def busy(self, library: str) -> Quantity:
         """Least share of the source's iteration in which the GPU computes its products.
@@ -237,11 +241,9 @@ class Run(any_study.Run):
         return [*product(*(self.medians(*case, library) for case in cases))]
 
     def products_time(self, size: Size, library: str) -> Quantity:
-        """Time (s) of the products of an iteration, less a call that is waited for of each."""
+        """Time (s) of the products of an iteration, less a smallest call for each."""
         calls = CALLS["matrix_product"] * self.measured("call_time", SMALL, library)
         return self.measured(PRODUCTS, size, library) - calls
-
-    # ------------------------------------------------------------------ pages, training, transfers
 
     def page_faults(self, size: Size) -> Quantity:
         """The page faults of NumPy in an iteration, to two digits."""
@@ -250,8 +252,11 @@ class Run(any_study.Run):
     def largest_difference(self, quantity: str) -> Quantity:
         """Largest relative difference between CuPy's and NumPy's training in any iteration."""
         name = f"largest difference of {quantity}"
-        cupy, numpy = (self.of_training(quantity, library) for library in ("cupy", "numpy"))
-        if not cupy or len(cupy) != len(numpy):
+        cupy, numpy = (
+            self.samples(quantity, self.factors(None, library, subject="training"))
+            for library in ("cupy", "numpy")
+        )
+        if isinstance(cupy, Missing) or isinstance(numpy, Missing) or len(cupy) != len(numpy):
             return absent(name, "1", f"not recorded on {self.label}")
         difference = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
         return to_digits(exact(name, "1", difference, self.file), 2)
@@ -280,32 +285,24 @@ def _is_meant(factors: CaseFactors, subject: str, dtype: str) -> bool:
     return {**fixed, **factors}.items() >= wanted.items()
 
 
-# ------------------------------------------------------------------------------------ two machines
-
 #: A CPU, and a GPU with its host.
 Pair: TypeAlias = tuple[Run, Run]
 
 
-def host_shifts(pair: Pair, *, others: bool = False) -> list[Quantity]:
-    """NumPy's time on the CPU over that on the GPU's host, at each size that both timed.
-
-    The host's times are those of this session, or of ``others``.
-    """
+def host_shifts(pair: Pair) -> list[Quantity]:
+    """NumPy's time on the CPU over that on the GPU's host, by size and session."""
     (cpu, gpu), name = pair, "time over the host's"
     shifts = []
-    for size, run in product(gpu.sizes, gpu.sessions if others else (gpu,)):
+    for size, run in product(gpu.sizes, (gpu, *gpu.sessions)):
         times = cpu.medians("time", size, "numpy"), run.medians("time", size, "numpy")
         if all(times):
             shifts.append(gpu.quotient(f"{name}({size}, {run.file})", *times))
     return shifts or [absent(name, "1", "no size was timed on both CPUs")]
 
 
-def extreme_shift(pair: Pair, choose: Callable[..., Quantity], *, others: bool = False) -> Quantity:
+def extreme_shift(pair: Pair, choose: Callable[..., Quantity]) -> Quantity:
     """The ``smallest`` or ``largest`` of ``host_shifts``."""
-    return choose(*host_shifts(pair, others=others))
-
-
-# ------------------------------------------------------------------------------------------- names
+    return choose(*host_shifts(pair))
 
 
 class _Library(msgspec.Struct):

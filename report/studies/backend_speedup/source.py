@@ -82,10 +82,6 @@ class Source:
         unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
         return leaf(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
-    def speedup(self) -> float:
-        """The printed speed-up of the whole training."""
-        return float(printed_value(self.reported, "total_speedup").value)
-
     def images(self) -> int:
         """The training images of MNIST that Table 2 names."""
         (cell,) = self.reported.table("2").column("training")
