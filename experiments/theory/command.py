@@ -4,10 +4,13 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache
 from typing import Final
 
+from experiments.machine.runtime import import_torch
 from experiments.theory import printed
+from experiments.theory.capture_cache import cached
 from experiments.theory.captures import CapturePolicy, Input, capture_theory
 from experiments.theory.networks import (
     FORMS,
@@ -23,8 +26,9 @@ from report.theory.allocator import Options, options_of
 from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: Options that a ``CapturePolicy`` has.
+#: Options that a ``CapturePolicy`` has, and the others that decide about a capture.
 _POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
+_CAPTURED: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: The options of ``theory``, as the command line reads them.
 OPTIONS: Final = f"""\
@@ -80,17 +84,36 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function that makes the theory of a named network at a batch."""
-    named = network(options.network)
-    return partial(
-        capture_theory,
-        with_layout(named.build, options.dtype, options.channels_last),
-        inputs_of(options, named.image),
-        train=options.train,
-        allocator=allocator_options(device, options.allocator),
-        roof=named_roof(options.device_peaks, options.dtype) if options.device_peaks else None,
-        policy=CapturePolicy(**{name: getattr(options, name) for name in _POLICY}),
-    )
+    """Return a function that makes the theory of a named network at a batch.
+
+    Its captures are on disk; the network is imported only for one that is not.
+    """
+    allocator = allocator_options(device, options.allocator)
+    roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
+    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY})
+    named = cache(network)
+
+    def capture_at(batch: int | None, probe: int | None) -> Theory:
+        build, image = named(options.network)
+        return capture_theory(
+            with_layout(build, options.dtype, options.channels_last),
+            inputs_of(options, image),
+            batch,
+            probe,
+            train=options.train,
+            allocator=allocator,
+            policy=policy,
+        )
+
+    request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}
+    request["allocator"] = allocator
+    request["gpu"] = device == "cuda" and import_torch().cuda.is_available()
+    captured = cached(capture_at, request)
+
+    def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
+        return replace(captured(batch, probe), roof=roof)
+
+    return theory_at
 
 
 def _refuse(theory: Theory, network: str) -> None:

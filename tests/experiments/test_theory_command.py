@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from experiments.theory import capture_cache, operators
 from report.theory.network import MOST
 from tests.experiments.conftest import Ask
 
@@ -71,6 +72,14 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_networks.py"
     path.write_text(NETWORK)
     return path
+
+
+@pytest.fixture(autouse=True)
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of captures on disk, empty at first."""
+    folder = tmp_path / "cache" / "captures"
+    monkeypatch.setattr(capture_cache, "_folder", lambda: folder)
+    return folder
 
 
 @pytest.fixture
@@ -146,6 +155,62 @@ def test_a_network_prints_beside_its_theory(run: Ask, monkeypatch: pytest.Monkey
         monkeypatch.setitem(sys.modules, name, None)
     code, out, err = run("torchvision:resnet50")
     assert code == 1 and not out and err.startswith("torchvision is not installed")
+
+
+SOURCES = {
+    "my_network.py": "from helper import layer as build\n",
+    "helper.py": """
+from pathlib import Path
+from torch import nn
+from widths import WIDTH
+def layer():
+    return nn.Linear(3, WIDTH * int(Path(__file__).with_name("factor.txt").read_text()))
+""",
+    "widths.py": "WIDTH = 2\n",
+    "factor.txt": "1",
+}
+
+
+def test_a_capture_on_disk_is_valid_while_its_files_are_the_same(
+    tmp_path: Path, captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    capture, calls = operators.capture, []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return capture(*args, **options)
+
+    monkeypatch.setattr(operators, "capture", counted)
+
+    def question(*words: str) -> tuple[int, int]:
+        """Ask as a new program would; return the number of captures, and the parameters."""
+        calls.clear()
+        for name in ("helper", "widths"):
+            sys.modules.pop(name, None)
+        _, out, _ = run(f"{tmp_path}/my_network.py:build", "--input", "1,3", "--json", *words)
+        return len(calls), json.loads(out)["parameters"]
+
+    assert question() == question() == (1, 8)  # the files are newer than this program
+    assert not captures.exists()
+    monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
+    assert [question(), question()] == [(1, 8), (0, 8)]
+    (tmp_path / "widths.py").write_text("WIDTH = 5\n")
+    assert [question(), question()] == [(1, 20), (0, 20)]
+    (tmp_path / "factor.txt").write_text("2")
+    assert [question(), question()] == [(1, 40), (0, 40)]
+    (entry,) = captures.iterdir()
+    content = bytearray(entry.read_bytes())
+    for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
+        entry.write_bytes(damaged)
+        assert [question(), question()] == [(1, 40), (0, 40)]
+    assert [question("--train"), question("--train"), question()] == [(1, 40), (0, 40), (0, 40)]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert question() == (1, 40)
+    assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
 @pytest.mark.parametrize("torch", ["raise RuntimeError", "def f(:", "raise SystemExit(0)", ""])
