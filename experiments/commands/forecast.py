@@ -1,48 +1,56 @@
 """Forecast a run within seconds of its start: its time, memory and disk, and how noisy it is.
 
-The time of a call comes from the newest record with the same case, so that what other programs do
-at this moment does not change it.  A case without a record is expected to use its whole budget.
+The smallest and the largest case of each kind are built; on a CPU both are also called in a child
+process, and the times of the cases between them are interpolated by their size.
 """
 
+import os
 import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
-from operator import attrgetter
+from itertools import chain
+from math import ceil, prod
 from pathlib import Path
-from statistics import median
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from experiments.counters.counting import TOOLS, select
-from experiments.harness import rounds
-from experiments.harness.measure import build_subject
+from experiments.harness import rounds, worker
+from experiments.harness.measure import build_subject, build_workload
 from experiments.harness.progress import Stage
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import CeilingSize, Experiment, is_selected, main_policy
+from experiments.harness.study import CeilingSize, Experiment, Session, is_selected, main_policy
 from experiments.harness.timing import WARMUP_SHARE
 from experiments.machine import limits, quiet, runtime
-from experiments.machine.code import ROOT
 from experiments.machine.text import factors_text, first_line, period_text
 from report.core.errors import MeasurementError
-from report.core.records.record import Factors, Level, Protocol, Record
-from report.core.records.store import Stored, survey
+from report.core.records.record import Factors, Protocol
 
-#: Time for observing other programs (s).
+#: Longest time for calling cases, and time for observing other programs (s).
+_CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
 #: Time of all ceilings of each size (s), without the start of their process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports, and time to profile a call (s).
 _START_S: Final = 0.5
 _PROFILE_S: Final = 0.3
-#: Time of a call that no record has, where its memory is measured (s).
-_CALL_S: Final = 0.03
 #: Bytes of one sample in a record, and of a record without its samples.
 _SAMPLE_B: Final = 30
 _RECORD_B: Final = 10**6
 
-#: Time of a call (s) by the levels of the case.
-Calls: TypeAlias = Mapping[frozenset[tuple[str, Level]], float]
+
+class Times(NamedTuple):
+    """Size of a case, and the times (s) to build it and of one warm call."""
+
+    size: float
+    build: float
+    call: float
+
+
+#: Kind of a case: its levels that are words.
+Kind: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float]:
@@ -60,38 +68,33 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
     torch = runtime.start_torch(request.device, threads)
     start_s = time.monotonic() - started + _START_S
     protocol = available_policies(planned, request.device)[0]
-    _check_cases(study, cases, note)
+    kinds = _by_kind(cases)
+    _check_cases(study, kinds, note)
     _check_disk(request.records, protocol, len(cases))
     noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
-    calls = recorded_calls(study.name, request)
-    seconds = _expected(study, cases, protocol, calls, start_s, noisy=noise is not None)
+    timed = _time_kinds(study, kinds, Session(request.device, protocol, threads=threads))
+    seconds = _expected(study, cases, protocol, timed, start_s, noisy=noise is not None)
     if study.subject and not (tool := TOOLS[request.device]).unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
         selection = select(study, request.device, numbered, choice, request.records, version)
         seconds["counts"] = selection.seconds(tool)
     processes = " and ".join(f"{n} {policy}" for policy, n in protocol.processes.items())
-    known = sum(frozenset(factors.items()) in calls for factors in cases)
-    counts = f"{len(cases)} cases ({known} timed in earlier records)"
-    note(f"About {period_text(sum(seconds.values()))}: {counts}; processes: {processes}.")
+    load = " at the present load" if noise else ""
+    period = period_text(sum(seconds.values()))
+    note(f"About {period}{load}: {len(cases)} cases; processes: {processes}.")
     return seconds
 
 
-def recorded_calls(study: str, request: Request) -> Calls:
-    """Read the median time of a call of each case from the newest record on such a device."""
-    listed: list[Stored] = []
-    for folder in {request.records.resolve(), ROOT / "data"}:
-        listed += survey(study, folder, Record)[0]
-    calls = {}
-    for stored in sorted(listed, key=attrgetter("record.started")):
-        if stored.record.environment.device != request.device:
-            continue
-        for case in stored.record.cases:
-            if samples := case.samples("time"):
-                calls[frozenset(case.factors.items())] = median(samples)
-    return calls
+def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
+    """Group the cases by their levels that are words, each group from small to large."""
+    kinds = defaultdict[Kind, list[Factors]](list)
+    for factors in sorted(cases, key=_size):
+        words = ((name, level) for name, level in factors.items() if isinstance(level, str))
+        kinds[tuple(words)].append(factors)
+    return dict(kinds)
 
 
 def _size(factors: Factors) -> float:
@@ -99,14 +102,16 @@ def _size(factors: Factors) -> float:
     return prod(level for level in factors.values() if not isinstance(level, str))
 
 
-def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[str], None]) -> None:
+def _check_cases(
+    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], note: Callable[[str], None]
+) -> None:
     """Build the smallest and largest case on the meta device; check the memory of the largest.
 
     Raises ``MeasurementError`` if neither can be built.
     """
     if study.subject is None:
         return
-    ordered = sorted(cases, key=_size)
+    ordered = sorted(chain.from_iterable(kinds.values()), key=_size)
     reasons = {}
     for factors in (ordered[0], ordered[-1]):
         try:
@@ -142,21 +147,78 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
         )
 
 
-def case_time(call: float | None, protocol: Protocol) -> float:
-    """Forecast the time of a case in one process (s), from the time of a call if it is known."""
+def _time_kinds(
+    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
+) -> dict[Kind, list[Times]]:
+    """Time the smallest and largest case of each kind, until a few seconds have passed."""
+    timed = defaultdict[Kind, list[Times]](list)
+    end = time.monotonic() + _CALLS_S
+    if study.subject is None or not worker.can_fork(session.device):
+        return timed
+    for place in (0, -1):
+        for kind, group in kinds.items():
+            left = end - time.monotonic()
+            if left > 0 and (place == 0 or len(group) > 1):
+                timed[kind] += _time_case(study, group[place], session, ceil(left))
+    return timed
+
+
+def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
+    """Time a case in a child process; return no times if it fails or takes too long."""
+    reading, writing = os.pipe()
+
+    def call() -> None:
+        started = time.monotonic()
+        workload = build_workload(study, factors, session.device)
+        built = time.monotonic()
+        workload.once()
+        warm = time.monotonic()
+        workload.once()
+        calls = Times(_size(factors), built - started, time.monotonic() - warm)
+        os.write(writing, msgspec.json.encode(calls))
+
+    child = worker.fork(call, limit_s)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    return [msgspec.json.decode(text, type=Times)] if text else []
+
+
+def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors) -> Times | None:
+    """Interpolate a case's times from timed cases of its kind, else from the slowest kind."""
+    kind, size = next(iter(_by_kind([factors]))), _size(factors)
+    known = timed.get(kind) or max(timed.values(), key=_slowest, default=[])
+    if not known:
+        return None
+    small, large = known[0], known[-1]
+    share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
+    build = max(small.build + share * (large.build - small.build), 0.0)
+    return Times(size, build, max(small.call + share * (large.call - small.call), 0.0))
+
+
+def _slowest(known: list[Times]) -> float:
+    """Return the longest time of a call (s)."""
+    return max((calls.call for calls in known), default=0.0)
+
+
+def _case_time(calls: Times | None, protocol: Protocol) -> float:
+    """Forecast the time of a case in one process (s)."""
     budget = protocol.case_budget_s
-    if call is None:
+    if calls is None:
         return (1 + WARMUP_SHARE) * budget
-    warmup = max((protocol.warmup_calls + 1) * call, min(5 * call, WARMUP_SHARE * budget))
-    samples = min(protocol.maximum_samples * call, budget)
-    return warmup + max(samples, protocol.minimum_samples * call)
+    warmup = max(
+        (protocol.warmup_calls + 1) * calls.call, min(5 * calls.call, WARMUP_SHARE * budget)
+    )
+    samples = min(protocol.maximum_samples * calls.call, budget)
+    return calls.build + warmup + max(samples, protocol.minimum_samples * calls.call)
 
 
 def _expected(
     study: Experiment,
     cases: Sequence[Factors],
     protocol: Protocol,
-    calls: Calls,
+    timed: Mapping[Kind, list[Times]],
     start_s: float,
     *,
     noisy: bool,
@@ -166,13 +228,13 @@ def _expected(
     memory += 2 * start_s if study.plan.ceilings != "none" else 0.0
     one_round = defaultdict[str, float](float)
     for factors in cases:
-        call = calls.get(frozenset(factors.items()))
+        calls = _interpolated(timed, factors)
         if study.subject or study.plan.memory:
-            memory += _PROFILE_S + 6 * (_CALL_S if call is None else call)
+            memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
         policies = study.policies(factors)
         for policy in protocol.processes:
             if is_selected(policies, policy, main_policy(protocol)):
-                one_round[policy] += case_time(call, protocol)
+                one_round[policy] += _case_time(calls, protocol)
     planned = sum(n * one_round[policy] for policy, n in protocol.processes.items())
     once = sum(one_round.values())
     limit = protocol.budget_s or planned

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -20,8 +21,8 @@ from experiments.commands import forecast, outcome
 from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
-from experiments.harness.study import QUICK
-from report.core.records.record import Case
+from experiments.harness.study import QUICK, Session
+from report.core.records.record import Factors
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
@@ -193,8 +194,12 @@ def test_what_a_run_needs_is_said_before_it(
     first, *_, last = err.splitlines()
     assert (code, out) == (0, "") and not list(tmp_path.iterdir())
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
-    ends = "8 cases (8 timed in earlier records); processes: 6 retained and 6 default."
-    assert last.startswith("About ") and last.endswith(ends)
+    ends = r"(s|min)( at the present load)?: 8 cases; processes: 6 retained and 6 default."
+    assert re.fullmatch(rf"About \d+ {ends}", last)
+    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
+    for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
+        monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
+        assert re.search(rf"About \d+ (s|min){load}: 8 cases; ", ask(*words)[2])
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
     for place, name, value, code, said in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
@@ -211,17 +216,29 @@ def test_what_a_run_needs_is_said_before_it(
         assert "Traceback" in ask(*words, "--debug")[2]
 
 
-def test_a_forecast_takes_the_newest_time_of_a_case(tmp_path: Path) -> None:
-    """A call of 5 ms: five before the samples, then 15 samples within 0.1 s."""
-    for day, time in ((1, 9.0), (2, 0.005)):
-        case = Case(factors={"size": 2}, rounds=factory.rounds([[time] * 3] * 2))
-        started = f"2026-11-0{day}T10:00:00Z"
-        write_record(factory.record([case], study="tiny", started=started), tmp_path)
-    calls = forecast.recorded_calls("tiny", Request("tiny", tmp_path))
-    assert calls == {frozenset({("size", 2)}): 0.005}
-    assert forecast.recorded_calls("tiny", Request("tiny", tmp_path, device="cuda")) == {}
-    assert forecast.case_time(0.005, QUICK) == pytest.approx(5 * 0.005 + 15 * 0.005)
-    assert forecast.case_time(None, QUICK) == pytest.approx(0.15)
+def test_a_run_times_the_smallest_and_largest_case_of_each_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By hand: calls of 1 ms for 10 images and 5 ms for 50 are 3 ms for 30, of any kind."""
+    timed_sizes = []
+
+    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
+        timed_sizes.append(factors["batch"])
+        return [forecast.Times(float(factors["batch"]), 0.1, 1e-4 * float(factors["batch"]))]
+
+    monkeypatch.setattr(forecast, "_time_case", time_case)
+    monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
+    kinds = forecast._by_kind([{"batch": n, "pass": "forward"} for n in (50, 10, 30)])
+    study = registry.load("conv_scaling")
+    timed = forecast._time_kinds(study, kinds, Session("cpu", QUICK, threads=1))
+    assert timed_sizes == [10, 50]
+    for name in ("forward", "backward"):
+        times = forecast._interpolated(timed, {"batch": 30, "pass": name})
+        assert times == pytest.approx(forecast.Times(30, 0.1, 0.003))
+    # Five calls before the samples, then 15 samples within 0.1 s.
+    slowest = timed[(("pass", "forward"),)][-1]
+    assert forecast._case_time(slowest, QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
+    assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
 
 
 @pytest.mark.usefixtures("tiny")
