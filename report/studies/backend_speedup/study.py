@@ -127,9 +127,8 @@ def _versions(p: Paper, name: str) -> str:
     return runs.library_versions(run, p.inputs.attachments.get(run.file, {})) if run else ""
 
 
-study.texts(
-    gpu_versions=partial(_versions, name="gpu"), cpu_versions=partial(_versions, name="cpu")
-)
+for _name in "gpu", "cpu", "jax":
+    study.texts(**{f"{_name}_versions": partial(_versions, name=_name)})
 
 
 # -------------------------------------------------------------------------------------- values

@@ -27,12 +27,13 @@ CALLS: Final = {
     "gradient": 10,
     "update": 8,
 }
-#: The libraries as a reader calls them; the last two compute on a GPU.
+#: The libraries as a reader calls them.
 NAMES: Final = {
     "numpy": "NumPy",
     "torch": "PyTorch",
     "torch_cuda": "PyTorch CUDA",
     "cupy": "CuPy",
+    "jax": "JAX",
 }
 
 
