@@ -16,7 +16,7 @@ from report.engine.gather import Chosen, Folder, choose, compute_usable, read_fo
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
-from report.paper.replicas import Replica, compare
+from report.paper.replicas import Replica, compare, without_copies
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
@@ -46,7 +46,8 @@ def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Cho
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and requested:
         raise RidgepointError(next(iter(refused.values())))
-    listing, notices, left_out = chosen.listing, chosen.notices, list[str]()
+    unique, copies = without_copies(replicas)
+    listing, notices, left_out = [*chosen.listing], chosen.notices, list[str]()
     if requested:
         used = {file for replica in replicas for file in replica.files}
         listing = [record for record in listing if record["file"] in used]
@@ -54,11 +55,16 @@ def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Cho
     else:
         left_out = [record["why"] for record in listing if record.get("left_out")]
         left_out += refused.values()
-    records = tuple(replica.stored for replica in replicas)
+    copied = {f: copies[r.label] for r in replicas if r.label in copies for f in r.files}
+    for number, record in enumerate(listing):
+        if why := copied.get(str(record["file"])):
+            listing[number] = {**record, "used": False, "why": f"not counted: {why}"}
+    records = tuple(replica.stored for replica in unique)
     inputs = replace(chosen.inputs, records=records, imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
+    origin["devices"] = [replica.label for replica in unique]
     reported = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
-    return reported, report(original, replicas, left_out)
+    return reported, report(original, unique, left_out, copies)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
@@ -111,11 +117,7 @@ def read_original(study: str) -> Original:
     declared = _declared(study)
     chosen, _ = compute_usable(study, PROJECT)
     findings = declared.findings(chosen.inputs)
-    records = {}
-    for role, stored in chosen.inputs.record_by_role.items():
-        if role in ("cpu", "gpu"):
-            records[stored.file] = stored
-    replicas, _ = replicas_of(study, replace(chosen.inputs, records=tuple(records.values())))
+    replicas, _ = replicas_of(study, chosen.inputs.in_roles())
     measured = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
     machines = {replica.about: replica for replica in reversed(replicas)}
     template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
@@ -123,7 +125,7 @@ def read_original(study: str) -> Original:
     ids = [
         id for id in re.findall(r"[\w-]+", headline[1] if headline else "") if id in findings.claims
     ]
-    return Original(findings, ids, machines, declared.compared, measured)
+    return Original(findings, ids, machines, replicas, declared.compared, measured)
 
 
 def replicas_of(

@@ -114,7 +114,9 @@ def _measured(comparisons: tuple[Statement, ...]) -> str:
     if len(undecided) == count:
         reasons = dict.fromkeys(undecided_reason(comparison)[0] for comparison in undecided)
         return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
-    return f"{holding} of {count} hold" + (f", {len(undecided)} undecided" if undecided else "")
+    failing = sum(verdict_of(comparison) == "refuted" for comparison in comparisons)
+    fail = f", {failing} fail" if failing else ""
+    return f"{holding} of {count} hold{f', {len(undecided)} undecided' if undecided else ''}{fail}"
 
 
 def _number(quantity: Quantity) -> str:
@@ -148,6 +150,8 @@ def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: boo
             failing[comparison.quantity.missing.reason] = None
         elif result == "undecided":
             text = f"{name}: {_number(comparison.quantity)}"
+            if comparison.alone:  # an interval would be taken for one over processes
+                text = text.partition(f"{NO_BREAK}[")[0]
             named.setdefault(undecided_reason(comparison)[1], {})[text] = None
         elif result == "refuted" and every:
             failing[f"{name}{_failure(comparison)}"] = None

@@ -10,9 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from statistics import median
 from typing import Final
 
+from report.core.missing import Missing
+from report.core.records.record import Record
 from report.core.records.store import Stored
+from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
 from report.instruments import gates
 from report.paper.claims import first_few
@@ -29,6 +34,10 @@ AGREEMENTS: Final[Mapping[str, str]] = {
 #: Letters in the order of tables and reasons: what contradicts the paper comes first.
 ORDER: Final = "CUADN"
 DECIDED: Final = ("supported", "refuted")
+#: Copied times are equal or scaled: in most series, at least so many, the ratio of two medians is
+#: the same within this share.
+_FEWEST_SERIES: Final = 5
+_SAME_RATIO: Final = 1e-4
 _NO_CASES: Final = "the record holds no such cases"
 #: Reasons that speak of a data directory → what is true of one record.
 _REASONS: Final[Mapping[str, str]] = {
@@ -59,6 +68,20 @@ class Replica:
     def files(self) -> list[str]:
         """The files of all shards."""
         return [shard.file for shard in self.shards]
+
+    @cached_property
+    def times(self) -> list[dict[object, float]]:
+        """The median of each series of times, by case and process, of each shard."""
+        shards = []
+        for shard in self.shards:
+            times: dict[object, float] = {}
+            for case in shard.record.cases:
+                factors = frozenset(case.factors.items())
+                for number, series in enumerate(case.all_series):
+                    if middle := median(series.get("time") or (0,)):
+                        times[factors, number] = middle
+            shards.append(times)
+        return shards
 
     @cached_property
     def claims(self) -> dict[str, Claim]:
@@ -104,6 +127,19 @@ class Row:
     def effects(self) -> list[float]:
         """The number of a claim of one comparison, on each machine that measured it."""
         return [c.effect for c in self.claims.values() if isinstance(c.effect, float)]
+
+    @property
+    def estimates(self) -> str:
+        """Count the point estimates of an undecided claim in the expected range."""
+        numbers = []
+        for result, low, high in self.claim.compared:
+            value = result.value if isinstance(result, Estimate) else result
+            if not isinstance(value, Missing):
+                numbers.append(low <= value <= high)
+        count = len(numbers)
+        if count and not any(numbers):
+            return f"all point against: {count} of {count} estimates outside the expected range"
+        return f"{sum(numbers)} of {count} point estimates lie in the expected range"
 
     @property
     def finding(self) -> str:
@@ -160,7 +196,7 @@ def main_claims(
         tested = row is not None and row.outcome in "AC"
         about = "" if row else f" (about {claim.about})"
         titles["tested" if tested else "untested"].append(f"“{claim.title}”{about}")
-    return {name: first_few(claims) for name, claims in titles.items()}
+    return titles
 
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
@@ -186,20 +222,51 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
     return ". ".join(lines) or "0 of 0 claims: no record of this study"
 
 
-def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], list[str]]:
-    """Drop records that share what two machines cannot share; also describe each of them."""
+def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:
+    """Drop records that share what two machines do not share; also explain each by its label.
+
+    Two machines share no samples, ceilings or end of a run, their times are not proportional, and
+    no program has a hash of zeros.
+    """
     first: dict[tuple[str, bytes], str] = {}
-    unique, copies = list[Replica](), list[str]()
+    unique, copies = list[Replica](), dict[str, str]()
     for replica in replicas:
-        marks = [*gates.fingerprints(shard.record for shard in replica.shards)]
+        records = [shard.record for shard in replica.shards]
+        marks = [*gates.fingerprints(records)]
+        if any(map(_is_of_no_program, records)):
+            marks.append(("commit of zeros", b""))
         shared: dict[str, str] = {}
         for mark in marks:
             if mark in first:
                 shared[mark[0]] = first[mark]
+        if "samples" not in shared:
+            for other in unique:
+                if any(_proportional(*pair) for pair in product(replica.times, other.times)):
+                    shared["times but for one factor"] = other.label
+                    break
         if shared:
             label = next(iter(shared.values()))
-            copies.append(f"{replica.label}: the same {' and '.join(shared)} as {label}")
+            copies[replica.label] = f"the same {' and '.join(shared)} as {label}"
         else:
             unique.append(replica)
             first |= dict.fromkeys(marks, replica.label)
     return unique, copies
+
+
+def _is_of_no_program(record: Record) -> bool:
+    """True if a hash of the record's program is zero, as in records that no program measured.
+
+    A commit may be unknown, if the program was not in a git repository.
+    """
+    hashes = (record.code.commit, record.code.measuring_code)
+    return any(hash and not hash.strip("0") for hash in hashes)
+
+
+def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
+    """True if most medians of both records have one ratio."""
+    ratios = [other[key] / time for key, time in one.items() if key in other]
+    if len(ratios) < _FEWEST_SERIES:
+        return False
+    middle = median(ratios)
+    same = sum(abs(ratio - middle) <= _SAME_RATIO * middle for ratio in ratios)
+    return 2 * same > len(ratios)

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.choice import plan_text
-from report.core.records.record import Record
+from report.core.records.record import Case, Record
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.statistics.prediction import next_effect
 from report.core.text.format import plain
@@ -43,7 +44,6 @@ from report.paper.replicas import (
     main_claims,
     spread,
     summary,
-    without_copies,
 )
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
@@ -52,8 +52,12 @@ from report.quantity.evaluation import number
 #: Reasons that are listed one by one for a claim, and findings in an abstract.
 _LISTED: Final = 20
 _IN_ABSTRACT: Final = 3
+#: Machines of the paper that the table of one machine describes.
+_IN_TABLE: Final = 3
 #: Characters of a machine's name in pictures.
 _NAME: Final = 26
+#: Characters of a line of a command.
+_LINE: Final = 68
 #: Characters of a formula that stands for the meaning of a number.
 _FORMULA: Final = 80
 #: Properties of a machine that may cause a contrary result.
@@ -64,6 +68,8 @@ _SOFTWARE: Final = ("C library", "Operating system")
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 _ENDED: Final = "the run was ended before this was measured"
 _INSTALL: Final = 'python -m pip install -e ".[experiments]" -c constraints.txt'
+#: Least relative difference that an abstract names: half as much again.
+_CONTRAST: Final = 1 / 3
 #: Begins the ids of the study's tables, so that none has the id of a table of the report.
 _OF_PAPER: Final = "tbl-paper-"
 #: Tables, figures by id, claims and facts of a report.
@@ -72,18 +78,40 @@ _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Claim], 
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: its findings, the claims of its headline, its machines and its records by file."""
+    """The paper: its findings, the claims of its headline, its machines and its records by file.
+
+    ``machines`` has the first machine of each kind, ``all_machines`` also the others.
+    """
 
     findings: Findings
     headline: Sequence[str]
     machines: Mapping[str, Replica]
+    all_machines: Sequence[Replica]
     compared: MachineComparison[Any]
     records: Mapping[str, Record]
 
+    def most_used(self, about: str) -> list[Replica]:
+        """The first machine of a kind, and those that most other numbers of the paper are of."""
+        used = Counter(chain(*(value.sources for value in self.findings.values.values())))
+        first = self.machines.get(about)
+        machines = [m for m in self.all_machines if m.about == about and used[m.stored.file]]
+        machines.sort(key=lambda m: (m is not first, -used[m.stored.file]))
+        return machines[:_IN_TABLE]
 
-def report(original: Original, machines: Sequence[Replica], left_out: Iterable[str]) -> Findings:
-    """All that the report of these machines prints."""
-    replicas, copies = without_copies(machines)
+    def source(self, files: Iterable[str], usual: str) -> str:
+        """Name the machines that ``files`` are of, unless they are the ``usual`` one."""
+        used = {*files}
+        labels = [machine.label for machine in self.all_machines if used & {*machine.files}]
+        return f" on {' and '.join(first_few(labels))}" if labels not in ([], [usual]) else ""
+
+
+def report(
+    original: Original,
+    replicas: Sequence[Replica],
+    left_out: Iterable[str],
+    copies: Mapping[str, str] = MappingProxyType({}),
+) -> Findings:
+    """All that the report of these machines prints; ``copies`` are explained by label."""
     paper, single = original.findings, len(replicas) == 1
     rows = compare(replicas, paper)
     if single:
@@ -95,6 +123,9 @@ def report(original: Original, machines: Sequence[Replica], left_out: Iterable[s
     for id, claim in paper.claims.items():
         if id not in rows:
             others.setdefault(claim.about, []).append(claim.title)
+    copied: dict[str, list[str]] = {}
+    for label, why in copies.items():
+        copied.setdefault(why, []).append(label)
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
     facts |= {
         **main_claims(rows, paper, original.headline),
@@ -102,8 +133,10 @@ def report(original: Original, machines: Sequence[Replica], left_out: Iterable[s
         "same": first_few(found["A"], _IN_ABSTRACT),
         "summary": summary(replicas, paper),
         "single": single,
-        "copies": copies,
+        "copies": [f"{'; '.join(labels)}: {why}" for why, labels in copied.items()],
         "copied": str(len(copies)),
+        "records": str(len(replicas) + len(copies)),
+        "decided": f"{sum(row.outcome in 'AC' for row in rows.values())} of {len(rows)}",
         "published": [r.label for r in replicas if {*r.files} & original.records.keys()],
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
@@ -126,14 +159,16 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
     """The claims, figure and tables of one machine beside the paper's."""
     paper = original.machines.get(one.about)
     runs = [Run(one.stored, f"This machine: {one.label}")]
-    if paper and paper.stored.file != one.stored.file:
-        runs.append(Run(paper.stored, f"Paper: {paper.label}"))
+    for other in original.most_used(one.about):
+        if other.stored.file != one.stored.file:
+            runs.append(Run(other.stored, f"Paper: {other.label}"))
+    usual = paper.label if paper else ""
     figures, facts = _beside(one, paper)
     machine = setup(runs)
     differing: dict[str, str] = {}
     for name, *cells in machine.rows:
         parts = [str(cell).split(", ") for cell in cells]
-        if name not in ("Disturbed", "Measured") and parts[1:] not in ([], parts[:1]):
+        if name not in ("Disturbed", "Measured") and parts[1:] and parts[0] != parts[1]:
             differing[str(name)] = "; ".join(_in_one_only(parts[0], parts[1], most=9))
     cases = []
     for row in rows.values():
@@ -145,17 +180,20 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
         name = id.removeprefix("tbl-")
         own_tables.append(replace(table, id=f"{_OF_PAPER}{name}"))
         names[f"{_OF_PAPER}{name}"] = name.replace("-", " ").capitalize()
+    numbers, contrast = _numbers(one, original, usual)
     facts |= {
         "where": one.label,
+        "usual": usual,
+        "contrast": contrast,
         "plan": _plan(one),
         "conditions": [*differing],
         "causes": [f"{name} ({differing[name]})" for name in _CAUSES if name in differing],
-        "record": f"data/{one.stored.file}",
+        "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
         "cases": cases,
         "parts": names,
         **_commands(original, one, rows),
     }
-    tables = [_claims_of_one(rows), machine, _numbers(one, original.findings), _records([one])]
+    tables = [_claims_of_one(rows, original, usual), machine, numbers, _records([one])]
     return [*tables, *own_tables], figures, one.claims, facts
 
 
@@ -203,6 +241,8 @@ def _reasons(rows: Mapping[str, Row], *, single: bool) -> list[dict[str, Any]]:
         for letter, (label, claim) in product("CUN", row.claims.items()):
             if row.letters[label] == letter:
                 reasons = claim.reasons or ("the expected range holds here",)
+                if single and letter == "U":
+                    reasons = (*reasons, row.estimates)
                 for reason in reasons if single else ["; ".join(first_few(reasons))]:
                     text = f"{AGREEMENTS[letter].capitalize()}: {reason}"
                     labels.setdefault(text, []).append(label)
@@ -227,10 +267,11 @@ def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
     own_parts = [part for formula in own for part in formula_parts(formula)]
     paper_parts = [part for formula in paper for part in formula_parts(formula)]
-    return "; ".join(_in_one_only(own_parts, paper_parts))
+    texts = _in_one_only(own_parts, paper_parts, most=3)
+    return "; ".join(texts).replace(" only here", " here").replace(" only in", " in")
 
 
-def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int = 3) -> list[str]:
+def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int) -> list[str]:
     """Name the parts that only this machine has, and those that only the paper has."""
     texts = []
     for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
@@ -242,7 +283,7 @@ def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int = 3) -> lis
 # ----------------------------------------------------------------------------------------- tables
 
 
-def _claims_of_one(rows: Mapping[str, Row]) -> Table:
+def _claims_of_one(rows: Mapping[str, Row], original: Original, usual: str) -> Table:
     """Each claim with what it expects, what the paper measured, and what this machine measured."""
     cells = []
     for row in rows.values():
@@ -251,11 +292,13 @@ def _claims_of_one(rows: Mapping[str, Row]) -> Table:
         agreement, expected = AGREEMENTS[letter], claim.expected or paper.expected
         if letter != "N" and claim.known != paper.known:
             agreement += f", {claim.known} comparisons (paper: {paper.known})"
+        if letter == "U" and row.estimates.startswith("all"):
+            agreement += f"; {row.estimates}"
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": agreement,
             "This machine": _verdict(claim),
-            "Paper": _verdict(paper),
+            "Paper": _verdict(paper) + original.source(paper.files, usual),
         })  # fmt: skip
     return table_of("tbl-claims", cells, wide=True)
 
@@ -266,7 +309,8 @@ def _verdict(claim: Claim) -> str:
 
 
 def _with_level(text: str) -> str:
-    """Say of a level such as «(at 69 %)» that it is the interval's."""
+    """Say of a level such as «(at 69 %)» that it is the interval's; print a range once."""
+    text = re.sub(r"(\S+) to (\S+)\s\[\1, \2\]", r"\1 to \2", text)
     return re.sub(r"\(at ([^)]+)\)", r"(\1 interval)", text)
 
 
@@ -279,11 +323,14 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
         cells: dict[str, Content] = {"No.": str(n), "Claim": row.paper.title}
         cells["Paper"] = _verdict(row.paper)
         cells |= {letter: counts[letter] for letter in "ACUN"}
-        cells["Range"] = spread(row.effects, unit) if row.effects else ""
+        if any(other.effects for other in rows.values()):
+            cells["Range"] = spread(row.effects, unit) if row.effects else ""
         interval = None if unlike or not row.effects else next_effect(row.effects)
         ends = f"[{', '.join(plain(end, 3) for end in interval)}]" if interval else ""
         cells["Next machine"] = f"{ends} {unit}".strip() if ends and unit != "1" else ends
         table.append(cells)
+    if not any(row["Next machine"] for row in table):
+        table = [{name: row[name] for name in row if name != "Next machine"} for row in table]
     notes = (f"No interval for the next machine: {unlike}.",) if unlike else ()
     return replace(table_of("tbl-claims", table, wide=True), notes=notes)
 
@@ -302,31 +349,62 @@ def _unlike(replicas: Iterable[Replica]) -> str:
     return f"the machines differ in their {' and '.join(differing)}" if differing else ""
 
 
-def _numbers(one: Replica, paper: Findings) -> Table:
-    """The numbers of this machine beside the paper's; measured ones that differ most are first."""
+def _numbers(one: Replica, original: Original, usual: str) -> tuple[Table, str]:
+    """The numbers of this machine beside the paper's, and the largest contrast in words.
+
+    Measured numbers that differ most are first.
+    """
     rows: list[tuple[tuple[bool, bool, float], dict[str, str]]] = []
-    for id, value in one.findings.values.items():
-        original = paper.values.get(id)
-        if not (original and value.sources) or value.formula == "measurements":
+    here, paper = one.findings.values, original.findings.values
+    for id, value in here.items():
+        published = paper.get(id)
+        if not (published and value.sources) or value.formula == "measurements":
             continue
         meaning = value.description or textwrap.shorten(
-            original.formula, _FORMULA, placeholder=" …"
+            published.formula, _FORMULA, placeholder=" …"
         )
-        known = meaning.lower() in value.name.lower()
+        meaning = re.sub("^return (?=the )", "", meaning)
+        known = meaning.lower() in value.name.lower() or meaning.startswith("return ")
         row = {"Number": value.name if known else f"{value.name}: {meaning}"}
-        for heading, item in (("This machine", value), ("Paper", original)):
-            row[heading] = _with_level(item.interval_plain)
-        note, order = _difference(value, original)
+        row["This machine"] = _printed(value, here)
+        row["Paper"] = _printed(published, paper) + original.source(published.sources, usual)
+        if isinstance(published.number, int) and published.unit == "1":
+            row["Paper"] += _same_count(value, published, original)
+        note, order = _difference(value, published)
         rows.append((order, row | {"Ratio": note}))
     rows.sort(key=itemgetter(0), reverse=True)
-    return table_of("tbl-numbers", [row for _, row in rows], wide=True)
+    contrast = ""
+    for (sampled, same_cases, difference), row in rows[:_LISTED]:
+        if sampled and same_cases and _CONTRAST < difference < 1 and not contrast:
+            contrast = f"{row['Number']} ({row['This machine']} here, {row['Paper']} in the paper)"
+    return table_of("tbl-numbers", [row for _, row in rows], wide=True), contrast
+
+
+def _printed(value: Value, values: Mapping[str, Value]) -> str:
+    """Print a number with its interval; of a count of hits also how many were compared."""
+    text = _with_level(value.interval_plain)
+    total = values.get(re.sub("[a-z]+$", "compared", value.id), value)
+    if total is value or total.description != value.description or value.unit != "1":
+        return text
+    return f"{text} of {total.plain}"
+
+
+def _same_count(value: Value, published: Value, original: Original) -> str:
+    """Name machines of the paper with this machine's count, if the paper prints another."""
+    texts = []
+    for machine in original.all_machines:
+        alone = machine.findings.values.get(value.id, published)
+        if alone.number == value.number != published.number:
+            counted = _printed(alone, machine.findings.values)
+            texts.append(f"; {counted}, as here, on {machine.label}")
+    return "".join(texts)
 
 
 def _difference(value: Value, paper: Value) -> tuple[str, tuple[bool, bool, float]]:
     """The ratio of two numbers whose intervals do not overlap, or a note; and their place.
 
-    Measured numbers come before counts and settings, and numbers of other cases and missing ones
-    are last.
+    Counts have no ratio.  Measured numbers come before counts and settings, and numbers of other
+    cases and missing ones are last.
     """
     if isinstance(value.number, Missing) or isinstance(paper.number, Missing):
         return "", (False, False, -1.0)
@@ -338,10 +416,11 @@ def _difference(value: Value, paper: Value) -> tuple[str, tuple[bool, bool, floa
     if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
         return "", (sampled, True, 0.0)
     difference = abs(own - other) / max(abs(own), abs(other))
-    return plain(own / other, 3) if other else "", (sampled, True, difference)
+    count = not sampled and isinstance(value.number, int) and value.unit == "1"
+    return plain(own / other, 3) if other and not count else "", (sampled, True, difference)
 
 
-def _records(replicas: Iterable[Replica]) -> Table:
+def _records(replicas: Sequence[Replica]) -> Table:
     """The records, what was disturbed and not measured, and the code that measured them."""
     rows = []
     for replica in replicas:
@@ -349,7 +428,12 @@ def _records(replicas: Iterable[Replica]) -> Table:
             record, disturbed = shard.record, gates.disturbed([shard.record])
             measured = sum(case.status == "ok" for case in record.cases)
             changed = "" if record.code.tree_clean else ", changed"
+            machine: dict[str, Content] = {}
+            if len(replicas) > 1:
+                threads = record.environment.threads_text
+                machine["Machine"] = replica.label.replace(threads, "", 1)
             row: dict[str, Content] = {
+                **machine,
                 "Record": shard.file.rpartition("/")[2],
                 "Plan": record.protocol.plan,
                 "Minutes": str(record.minutes),
@@ -419,7 +503,7 @@ def _map_and_effects(
     outcomes = Counter(row.outcome for row in rows.values())
     facts = {
         "finding": f"{outcomes['A']} of {len(rows)} claims agree on every machine that decides "
-        f"them, {outcomes['C']} are contrary on some"
+        f"them; contrary on at least one: {outcomes['C']}"
     }
     known = [m._replace(name=short[m.name]) for m in measured if _effect(m)]
     if compared.heading and len(known) > 1:
@@ -443,22 +527,41 @@ def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict
     own = [run.record for run in one.stored.runs]
     unmeasured = [row.paper.files for row in rows.values() if row.outcome == "N"]
     lacking = [original.records.get(file) for file in chain(*unmeasured)]
-    again = {_command(record): f"# {record.minutes} min" for record in own}
-    further = {_command(record): f"# {record.minutes} min" for record in lacking if record}
+    again = {_command(record): f"# {record.minutes} min:" for record in own}
+    further = {_command(record): f"# {record.minutes} min:" for record in lacking if record}
     newest = max(original.records.values(), key=attrgetter("started"), default=own[-1])
     older = newest.started > own[-1].started and newest.code != own[-1].code
     commits = [(record.code.commit or "unknown")[:12] for record in (own[-1], newest)]
     return {
         "commits": commits if older else [],
-        "again": [f"git checkout {commits[1]}", _INSTALL, *map("  ".join, again.items())],
-        "further": ["  ".join(item) for item in further.items() if item[0] not in again],
+        "again": [f"git checkout {commits[1]}", _INSTALL, *_with_times(again)],
+        "further": _with_times({c: time for c, time in further.items() if c not in again}),
     }
 
 
+def _with_times(minutes: Mapping[str, str]) -> list[str]:
+    """Lines of a shell: each command below the time that it takes."""
+    return [*chain.from_iterable((time, command) for command, time in minutes.items())]
+
+
 def _command(record: Record) -> str:
-    command = shlex.join(record.command)
-    threads = f" --threads {record.environment.threads}"
-    return command if "--threads" in command else command + threads
+    """The command of a record, in lines that a page can hold and a shell joins again."""
+    words = [*record.command]
+    if not any(word.startswith("--threads") for word in words):
+        words += ["--threads", str(record.environment.threads)]
+    lines = [""]
+    for word in map(_quoted, words):
+        if len(lines[-1]) + len(word) > _LINE:
+            lines[-1] += "\\"
+            lines.append("  ")
+        lines[-1] += f"{word} "
+    return "\n".join(lines).rstrip()
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for the shell, in double quotes if possible, since PDFs curve single ones."""
+    quoted = shlex.quote(word)
+    return quoted if quoted == word or re.search(r"""["$`\\!]""", word) else f'"{word}"'
 
 
 def _plan(one: Replica) -> dict[str, Any]:
@@ -482,11 +585,15 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
             if field not in _NO_PARTS:
                 name = field.replace("policies.", "memory policy ").replace(".", " ")
                 reasons.setdefault(why, []).append(name.replace("_", " "))
-        failed = {case.status: case for case in reversed(record.cases) if case.status != "ok"}
-        for status, case in failed.items():
-            count = sum(other.status == status for other in record.cases)
-            cases = f"{count} of {len(record.cases)} cases, {status.replace('_', ' ')}"
-            reasons.setdefault(case.reason or status, []).append(cases)
+        failed: dict[str, list[Case]] = {}
+        for case in record.cases:
+            if case.status != "ok":
+                failed.setdefault(case.status, []).append(case)
+        for status, cases in failed.items():
+            count = f"{len(cases)} of {len(record.cases)} cases, {status.replace('_', ' ')}"
+            names = [" ".join(f"{n} {level}" for n, level in c.factors.items()) for c in cases]
+            text = f"{count} ({'; '.join(first_few(names))})"
+            reasons.setdefault(cases[0].reason or status, []).append(text)
         where = f"{replica.label}: " if len(replicas) > 1 else ""
         for why, names in reasons.items():
             texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
