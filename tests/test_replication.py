@@ -250,17 +250,12 @@ def test_a_table_of_the_study_may_have_the_name_of_a_table_of_the_report() -> No
 
 def test_equal_names_of_machines_are_told_apart_by_the_day_of_their_records() -> None:
     first = machines("conv_scaling")[0].stored
-    days = ("2026-11-26T16:37:08Z", "2026-11-25T00:00:00Z")
-    same = [
-        replace(first, record=msgspec.structs.replace(first.record, started=day)) for day in days
-    ]
     label = first.record.environment.label
-    assert labels_by_day(same) == [f"{label}, 26 Nov 2026", f"{label}, 25 Nov 2026"]
-    same[1] = replace(
-        first, record=msgspec.structs.replace(first.record, started="2026-11-26T16:37:09Z")
-    )
-    assert labels_by_day(same)[0] == f"{label}, 26 Nov 2026, 16:37:08 UTC"
+    times = ("2026-11-26T16:37:08Z", "2026-11-26T16:37:09Z", "2026-11-25T00:00:00Z")
+    same = [replace(first, record=msgspec.structs.replace(first.record, started=t)) for t in times]
     assert labels_by_day(same[:1]) == [label]
+    ends = ("26 Nov 2026, 16:37:08 UTC", "26 Nov 2026, 16:37:09 UTC", "25 Nov 2026")
+    assert labels_by_day(same) == [f"{label}, {end}" for end in ends]
 
 
 def test_copied_records_count_once() -> None:

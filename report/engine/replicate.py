@@ -148,16 +148,12 @@ def replicas_of(
 
 def labels_by_day(records: Sequence[Stored]) -> list[str]:
     """Label each record's device; tell equal labels apart by day, and by time on the same day."""
-    names, dated = labels(records), list[str]()
-    for form in ("{:%-d %b %Y}", "{:%-d %b %Y, %H:%M:%S} UTC"):
-        dated = []
-        for stored, name in zip(records, names, strict=True):
-            record = stored.record
-            started = form.format(datetime.fromisoformat(record.started))
-            dated.append(name.replace(f" ({record.environment.key})", f", {started}"))
-        if len({*dated}) == len(records):
-            break
-    return dated
+    days, times = list[str](), list[str]()
+    for stored, name in zip(records, labels(records), strict=True):
+        key, started = stored.record.environment.key, datetime.fromisoformat(stored.record.started)
+        days.append(name.replace(f" ({key})", f", {started:%-d %b %Y}"))
+        times.append(name.replace(f" ({key})", f", {started:%-d %b %Y, %H:%M:%S} UTC"))
+    return [time if days.count(day) > 1 else day for day, time in zip(days, times, strict=True)]
 
 
 def _declared(study: str) -> Study[Any]:

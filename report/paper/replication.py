@@ -159,9 +159,9 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
     """The claims, figure and tables of one machine beside the paper's."""
     paper = original.machines.get(one.about)
     runs = [Run(one.stored, f"This machine: {one.label}")]
-    for other in original.most_used(one.about):
-        if other.stored.file != one.stored.file:
-            runs.append(Run(other.stored, f"Paper: {other.label}"))
+    if paper and paper.stored.file != one.stored.file:
+        others = [m for m in original.most_used(one.about) if m.stored.file != one.stored.file]
+        runs += [Run(other.stored, f"Paper: {other.label}") for other in others]
     usual = paper.label if paper else ""
     figures, facts = _beside(one, paper)
     machine = setup(runs)
