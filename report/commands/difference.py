@@ -208,9 +208,8 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
 
 def value_changes(old: Mapping[str, Value], new: Mapping[str, Value]) -> list[ListedChange]:
     """List the numbers that print differently, first those whose intervals do not overlap."""
-    texts = ({id: _value_text(value) for id, value in side.items()} for side in (old, new))
     apart, others = [], []
-    for change in differing(*texts):
+    for change in differing(_value_texts(old), _value_texts(new)):
         numbers = [side[change.name].number for side in (old, new) if change.name in side]
         ends = [(n.low, n.high) for n in numbers if isinstance(n, Estimate)]
         if len(ends) == 2 and max(ends)[0] > min(end for _, end in ends):
@@ -218,6 +217,10 @@ def value_changes(old: Mapping[str, Value], new: Mapping[str, Value]) -> list[Li
         else:
             others.append(change)
     return apart + others
+
+
+def _value_texts(values: Mapping[str, Value]) -> dict[str, str]:
+    return {id: _value_text(value) for id, value in values.items()}
 
 
 def _value_text(value: Value) -> str:

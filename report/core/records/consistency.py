@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -60,10 +60,13 @@ _SAME_COUNT: Final = (
     *_PART_OF,
 )  # fmt: skip
 #: Quantity → its groups, and quantity → the wholes that it is a part of.
-_GROUPS: Final = {
-    name: [group for group in _SAME_COUNT if name in group] for name in chain(*_SAME_COUNT)
-}
-_WHOLES: Final = {part: [w for p, w in _PART_OF if p == part] for part, _ in _PART_OF}
+_GROUPS: Final = defaultdict[str, list[tuple[str, ...]]](list)
+_WHOLES: Final = defaultdict[str, list[str]](list)
+for _group in _SAME_COUNT:
+    for _name in _group:
+        _GROUPS[_name].append(_group)
+for _part, _whole in _PART_OF:
+    _WHOLES[_part].append(_whole)
 
 
 def faults(record: Record | ImportedRecord) -> Iterator[str]:

@@ -225,7 +225,9 @@ def _file_faults(file: Any) -> Iterator[str]:
     for index, network in enumerate(file.networks):
         if max(number for _, number in network) >= len(file.layers):
             yield f"networks[{index}]: found a layer beyond the {len(file.layers)} of the record"
-    batches = [_batch(file.layers[number] for _, number in network) for network in file.networks]
+    batches = []
+    for network in file.networks:
+        batches.append(_batch(file.layers[number] for _, number in network))
     measured = set(file.columns)
     for index, case in enumerate(file.cases):
         measured.update(*case.all_series)

@@ -407,9 +407,9 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 
 def _lines(run: Run, of: Callable[[Run, int], Quantity]) -> results.Lines:
     """Divide a quantity by the batch size, with memory kept and returned."""
-    kept, returned = run.under("retained"), run.under("default")
+    retained, returned = run.under("retained"), run.under("default")
     return {
-        ("Memory kept", 0): {b: of(kept, b) / b for b in run.powers},
+        ("Memory kept", 0): {b: of(retained, b) / b for b in run.powers},
         ("Memory returned", 1): {b: of(returned, b) / b for b in run.powers},
     }
 

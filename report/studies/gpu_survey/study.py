@@ -147,7 +147,10 @@ class Survey:
 
     def mean(self, way: str, pairs: Sequence[Sequence[str]] = (tuple(LADDER),)) -> Quantity:
         """The mean of a predictor's median errors, over steps within groups and over groups."""
-        return _mean([_mean([self.error(id, way).median for id in steps]) for steps in pairs])
+        means = []
+        for steps in pairs:
+            means.append(_mean([self.error(id, way).median for id in steps]))
+        return _mean(means)
 
     def growth(self, id: str, limit: Literal["peak", "bandwidth"]) -> Quantity:
         """Return the ratio of a data-sheet value after a step to the value before it."""
@@ -351,10 +354,10 @@ def errors(p: Survey) -> Iterator[Dots]:
     """Draw the median error of each predictor in each step; a row's name ends with its range."""
     if any(p.pairs[id].known.empty for id in LADDER):
         return
-    medians = {
-        label: [100 * (p.error(id, PREDICTORS[label]).cut(50) or 0) for id in LADDER]
-        for label in SHOWN
-    }
+    medians = {}
+    for label in SHOWN:
+        way = PREDICTORS[label]
+        medians[label] = [100 * (p.error(id, way).cut(50) or 0) for id in LADDER]
     names = tuple(f"{name}: {min(row):.0f} to {max(row):.0f} %" for name, row in medians.items())
     blank = (None,) * len(names)
     columns = zip(LADDER.values(), *medians.values(), strict=True)

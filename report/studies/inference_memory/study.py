@@ -302,7 +302,9 @@ def peaks(run: Run) -> Iterator[Scaling]:
         calls = [call for call, row in run.peaks.items() if bool(row.residual) == bool(series)]
         sizes = [(point(run.predicted_peak(call)), point(run.peak(call))) for call in calls]
         if sizes:
-            x, y = (tuple(float(n) / 1e6 for n in of) for of in zip(*sizes, strict=True))
+            predicted, measured = zip(*sizes, strict=True)
+            x = tuple(float(number) / 1e6 for number in predicted)
+            y = tuple(float(number) / 1e6 for number in measured)
             drawn.append(Points(name, x, y, series=series, hollow=bool(series), many=not series))
     if drawn:
         ends = (0.1, 1000.0)
