@@ -348,7 +348,7 @@ def test_a_report_of_no_record_says_0_of_0() -> None:
 def test_many_machines_have_a_map_that_reads_without_colour(study: str) -> None:
     found = report(original(study), machines(study), [])
     text = printed(study, found)
-    assert "tbl-machines" in text
+    assert "tbl-machines" in text and "\ngit checkout " in text
     (grid,) = found.figures["fig-map"].drawing.panels
     assert isinstance(grid, Grid) and len(grid.names) == len(machines(study)) == len(
         set(grid.names)

@@ -206,6 +206,8 @@ def _report_of_many(
     figures, facts = _map_and_effects(compared, measured, replicas, rows)
     facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
     facts["install"] = _INSTALL
+    newest = max(original.records.values(), key=attrgetter("started"), default=None)
+    facts["commit"] = newest.code.commit[:12] if newest and newest.code.commit else ""
     environments = {r.stored.file: r.stored.record.environment for r in replicas}
     cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
     notes = []
