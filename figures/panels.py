@@ -126,9 +126,9 @@ class Band:
 class Scaling(Panel):
     """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
 
-    With ``direct`` the names of points are written at the right ends of their lines instead of in
-    a legend.  ``y_top`` and ``y_bottom`` replace the ends of the axis that the data would set.
-    ``regions`` are names of parts of the panel with the position of their left ends.
+    With ``direct`` the names of points are written at the right ends of their lines, not in a
+    legend; without ``legend`` the panel beside has it.  ``y_top`` and ``y_bottom`` replace the ends
+    of the axis, and ``regions`` are names of parts of the panel with their left ends.
     """
 
     x_label: str
@@ -142,6 +142,7 @@ class Scaling(Panel):
     y_from_zero: bool = False
     title: str = ""
     direct: bool = False
+    legend: bool = True
     y_top: float | None = None
     y_bottom: float | None = None
     regions: tuple[tuple[str, float, float], ...] = ()

@@ -84,7 +84,7 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
     A legend above the axes covers no points and includes the title.  In a narrow panel the legend
     is inside, where it covers least.
     """
-    entries = len(axes.get_legend_handles_labels()[1])
+    entries = len(axes.get_legend_handles_labels()[1]) if panel.legend else 0
     if entries > 1 and panel.bands and panel.y_from_zero:
         _legend_inside(panel, axes, entries)
     elif entries > 1:

@@ -70,7 +70,7 @@ def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Cho
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
     """The verdict on each claim about a machine, on every machine of ``data``.
 
-    ``line`` counts the verdicts on all machines which the paper itself does not describe.
+    ``line`` counts claims by their outcome on all machines that the paper does not describe.
     """
     try:
         chosen = choose_for_report(study, data, folder=paper.folder)
@@ -80,11 +80,11 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper and r.claims]
     rows = compare(others, findings).values()
-    letters = Counter(letter for row in rows for letter in row.letters.values())
+    letters = Counter(row.outcome for row in rows)
     counts = {
         "the same as in the paper": letters["A"],
         "contrary": letters["C"],
-        "undecided": letters["U"],
+        "undecided": letters["U"] + letters["D"],
         "not measured": letters["N"],
     }
     parts = ", ".join(f"{count:,} {words}" for words, count in counts.items())

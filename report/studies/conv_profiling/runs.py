@@ -175,6 +175,11 @@ class Run(any_study.Run):
         """Divide the operations that the source's counters see by theory."""
         return self.seen(batch) / theory.work(batch)
 
+    def tensor_share(self, batch: int) -> Quantity:
+        """Divide what tensor cores do in a call with backward pass by theory of a forward call."""
+        factors = _tf32_factors(batch, "forward_backward")
+        return self.repeated("ncu_tensor_core_flops", factors) / theory.work(batch)
+
     def tf32(self, quantity: str, batch: int) -> Quantity:
         """Count of a forward call with TF32 on."""
         return self.repeated(quantity, _tf32_factors(batch))
@@ -187,10 +192,10 @@ class Run(any_study.Run):
         )
         return named("workspace", peak - after)
 
-    def winograd_blocks(self, inputs: Inputs) -> dict[int, Quantity]:
+    def winograd_blocks(self, inputs: Inputs, by_winograd: bool = True) -> dict[int, Quantity]:
         """Blocks of Winograd's workspace that calls allocate and free, by batch size.
 
-        Of the example's calls with a backward pass whose kernels are named after Winograd's.
+        Of the example's calls with a backward pass, of whose kernels some or none are Winograd's.
         """
         counts: dict[int, Quantity] = {}
         for batch in self.batches:
@@ -199,16 +204,26 @@ class Run(any_study.Run):
             events = self.samples("memory_events", factors)
             if isinstance(kernels, Missing) or isinstance(events, Missing):
                 continue
-            if any(WINOGRAD in kernel for kernel in kernels):
+            if kernels and any(WINOGRAD in kernel for kernel in kernels) == by_winograd:
                 size = sum(theory.winograd(batch, theory.SQUARE))
                 count = min(events.count(size), events.count(-size))
                 counts[batch] = exact(f"blocks of {size:,} B", "1", count, self.file)
         return counts
 
 
-def _tf32_factors(batch: int) -> CaseFactors:
-    """The example's forward call with TF32 on."""
-    return {**BASE.factors(batch), "precision": "tfloat32"}
+def _tf32_factors(batch: int, pass_: Pass = "forward") -> CaseFactors:
+    """The example's call with TF32 on."""
+    return {**BASE.factors(batch, pass_), "precision": "tfloat32"}
+
+
+def weight_gradient(inputs: Inputs, run: Run, batch: int) -> Quantity:
+    """Divide what tensor cores do for the gradient of the weights, with TF32 on, by theory."""
+    log = _log_of(inputs, run, _tf32_factors(batch, "forward_backward"))
+    count: int | Missing = Missing("no kernel was logged")
+    if isinstance(log, ncu.CaseLog):
+        rows = [row for row in log.calls[0] if "wgrad" in row.kernel]
+        count = ncu.quantities(rows, log.plan).get("ncu_tensor_core_flops", count)
+    return recorded("gradient of the weights", "FLOP", count, run.file) / theory.work(batch)
 
 
 def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...] | Missing:
@@ -216,6 +231,14 @@ def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...
 
     Empty where the run has no table of the case, or one that is not to be trusted.
     """
+    log = _log_of(inputs, run, factors)
+    if log is None or isinstance(log, Missing):
+        return log or ()
+    return tuple(dict.fromkeys(row.kernel for row in log.calls[0]))
+
+
+def _log_of(inputs: Inputs, run: Run, factors: CaseFactors) -> ncu.CaseLog | Missing | None:
+    """Read the log of the case with these factors; None without one that is to be trusted."""
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
     if isinstance(content, Missing):
         return content
@@ -224,11 +247,9 @@ def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...
     place = f"data/{run.file}, {ATTACHMENT}"
     logs = _logs(content, place) if content else {}
     if index is None or index not in logs:
-        return ()
+        return None
     log = ncu.read_log(logs[index], f"{place}, case {index}")
-    if "cuda_core" in log.distrusted:
-        return ()
-    return tuple(dict.fromkeys(row.kernel for row in log.calls[0]))
+    return None if "cuda_core" in log.distrusted else log
 
 
 @lru_cache(maxsize=2)

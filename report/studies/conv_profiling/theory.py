@@ -32,10 +32,6 @@ IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
 SQUARE: Final = 4
 LARGEST_SQUARE: Final = 8
 LARGEST_BATCH: Final = 1024
-#: The products of transformed elements of a square over those of theory.
-WINOGRAD_PRODUCTS = exact("elements of a square", "1", (SQUARE + _LAYER.kernel[0] - 1) ** 2) / (
-    KERNEL * KERNEL * SQUARE * SQUARE
-)
 
 
 @cache
@@ -77,9 +73,3 @@ def winograds_of(size: int) -> int:
     """Count the tried pairs of square and batch that reproduce ``size`` within 1 KiB."""
     choices = product(range(1, LARGEST_BATCH + 1), range(1, LARGEST_SQUARE + 1))
     return sum(abs(sum(winograd(*choice)) - size) < 1024 for choice in choices)
-
-
-def copies(batch: int) -> Quantity:
-    """Bytes of a copy of the input and one of the weights, as other layouts need them."""
-    images = exact("B", "1", batch) * INPUTS
-    return named("copies of input and weights", _ELEMENT * (images + WEIGHTS))
