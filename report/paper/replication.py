@@ -118,7 +118,8 @@ def report(
         tables, figures, claims, facts = _report_of_one(original, replicas[0], rows)
     else:
         tables, figures, claims, facts = _report_of_many(original, replicas, rows)
-    found = {letter: [r.finding for r in rows.values() if r.outcome == letter] for letter in "CA"}
+    contrary = [row.finding for row in rows.values() if row.outcome == "C"]
+    same = [row.finding for row in rows.values() if row.outcome == "A"]
     others: dict[str, list[str]] = {}
     for id, claim in paper.claims.items():
         if id not in rows:
@@ -129,8 +130,8 @@ def report(
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
     facts |= {
         **main_claims(rows, paper, original.headline),
-        "contrary": first_few(found["C"], _IN_ABSTRACT),
-        "same": first_few(found["A"], _IN_ABSTRACT),
+        "contrary": first_few(contrary, _IN_ABSTRACT),
+        "same": first_few(same, _IN_ABSTRACT),
         "summary": summary(replicas, paper),
         "single": single,
         "copies": [f"{'; '.join(labels)}: {why}" for why, labels in copied.items()],
@@ -331,8 +332,9 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
         ends = f"[{', '.join(plain(end, 3) for end in interval)}]" if interval else ""
         cells["Next machine"] = f"{ends} {unit}".strip() if ends and unit != "1" else ends
         table.append(cells)
-    if not any(row["Next machine"] for row in table):
-        table = [{name: row[name] for name in row if name != "Next machine"} for row in table]
+    if not any(cells["Next machine"] for cells in table):
+        for cells in table:
+            del cells["Next machine"]
     notes = (f"No interval for the next machine: {unlike}.",) if unlike else ()
     return replace(table_of("tbl-claims", table, wide=True), notes=notes)
 
@@ -357,8 +359,8 @@ def _numbers(one: Replica, original: Original, usual: str) -> tuple[Table, str]:
     Measured numbers that differ most are first.
     """
     rows: list[tuple[tuple[bool, bool, float], dict[str, str]]] = []
-    here, paper = one.findings.values, original.findings.values
-    for id, value in here.items():
+    measured, paper = one.findings.values, original.findings.values
+    for id, value in measured.items():
         published = paper.get(id)
         if not (published and value.sources) or value.formula == "measurements":
             continue
@@ -368,7 +370,7 @@ def _numbers(one: Replica, original: Original, usual: str) -> tuple[Table, str]:
         meaning = re.sub("^return (?=the )", "", meaning)
         known = meaning.lower() in value.name.lower() or meaning.startswith("return ")
         row = {"Number": value.name if known else f"{value.name}: {meaning}"}
-        row["This machine"] = _printed(value, here)
+        row["This machine"] = _printed(value, measured)
         row["Paper"] = _printed(published, paper) + original.source(published.sources, usual)
         if isinstance(published.number, int) and published.unit == "1":
             row["Paper"] += _same_count(value, published, original)
@@ -497,9 +499,11 @@ def _map_and_effects(
     if not rows:
         return {}, {}
     short = _short_names([replica.label for replica in replicas])
-    letters = tuple(tuple(row.letters.get(name, "") for row in rows.values()) for name in short)
+    letters: list[tuple[str, ...]] = []
+    for name in short:
+        letters.append(tuple(row.letters.get(name, "") for row in rows.values()))
     numbers = tuple(str(number) for number in range(1, len(rows) + 1))
-    grid = Grid(tuple(short.values()), numbers, letters, "".join(AGREEMENTS), "Claim")
+    grid = Grid(tuple(short.values()), numbers, tuple(letters), "".join(AGREEMENTS), "Claim")
     place = f"{__name__}._map_and_effects"
     figures = {"fig-map": Drawing((grid,), wide=True, height=grid.height, place=place)}
     outcomes = Counter(row.outcome for row in rows.values())
@@ -593,7 +597,9 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
                 failed.setdefault(case.status, []).append(case)
         for status, cases in failed.items():
             count = f"{len(cases)} of {len(record.cases)} cases, {status.replace('_', ' ')}"
-            names = [" ".join(f"{n} {level}" for n, level in c.factors.items()) for c in cases]
+            names = []
+            for case in cases:
+                names.append(" ".join(f"{name} {level}" for name, level in case.factors.items()))
             text = f"{count} ({'; '.join(first_few(names))})"
             reasons.setdefault(cases[0].reason or status, []).append(text)
         where = f"{replica.label}: " if len(replicas) > 1 else ""
