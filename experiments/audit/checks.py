@@ -256,8 +256,8 @@ class ClaimCheck:
         if self.verdict == "consistent":
             return f"{text}\n  {formulas}"
         text += f", the printed number is {self.factor:.4g} times as large\n  {formulas}"
-        changes = "; ".join(self.explanations) or "none is known"
-        return f"{text}\n  each of these would explain it, one alone: {changes}"
+        changes = f"each of these would explain it alone: {'; '.join(self.explanations)}"
+        return f"{text}\n  {changes if self.explanations else 'no single change explains it'}"
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:

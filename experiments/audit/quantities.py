@@ -157,10 +157,10 @@ LIKELY: Final = (
     ),
     Change("Wh for J", "claim / 3600", claims=("energy",)),
     Change("J for Wh", "3600 * claim", claims=("energy",)),
-)
-UNLIKELY: Final = (
     Change("the dense peak, halved as if it were with sparsity", "peak / 2", "peak"),
     Change("operations counted twice", "2 * claim", claims=_COUNTED),
+)
+UNLIKELY: Final = (
     Change("a ratio for per cent", "claim / 100"),
     Change("per cent for a ratio", "100 * claim"),
     Change("a prefix of 1,000 left out", "claim / 1000"),

@@ -261,7 +261,8 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
     sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
     order = slice(None, None, 1 if session.process % 2 else -1)
     with ExitStack() as processes:
-        label = f"{_NO_COMPARISON}{inputs} or the reference {reference}: "
+        role = "baseline" if reference == baseline else "reference"
+        label = f"{_NO_COMPARISON}{inputs} or the {role} {reference}: "
         program = Program(reference, load, inputs, double=reference != baseline)
         pair = _Pair(factors, session, processes.enter_context(start_function(label, program)))
         started = [

@@ -137,7 +137,7 @@ def place(text: str) -> _Place:
         raise ArgumentTypeError(f"{text!r} names no function; write FILE.py:FUNCTION")
     if not Path(file).is_file():
         raise ArgumentTypeError(f"{file}: there is no such file; correct the name")
-    return Path(file).resolve(), function
+    return Path(file), function
 
 
 def share(text: str) -> float:
@@ -153,6 +153,7 @@ class _Progress(Observer):
     """Progress that names a case by its function alone."""
 
     def progressed(self, text: str, done: float) -> None:
+        text = re.sub(": ok$", ": source saved", text)  # before any call
         super().progressed(re.sub(r"^function=([^,]*), .*_source=\w+", r"\1", text), done)
 
 
@@ -163,7 +164,7 @@ def compare(options: Namespace) -> int:
     if pinned := pin_to_one_kind():
         observer.note(pinned)
     if not request.resume:
-        for note in _forecast(request, observer):
+        for note in _forecast(request, observer, may_fail=bool(options.all)):
             observer.note(note)
     if options.dry_run:
         return 0
@@ -195,11 +196,12 @@ def request_of(options: Namespace) -> Comparison:
         paths = sorted(Path(Path(files).anchor).glob(files.lstrip("/")))
         if not paths:
             raise UsageError(f"--all {options.all}: no file has such a name; correct the pattern.")
-        functions += [(path.resolve(), function) for path in paths]
+        functions += [(path, function) for path in paths]
     if not functions:
         raise UsageError("No function is named; give FILE.py:FUNCTION, or --all PATTERN.")
     inputs, reference = options.inputs or (against[0], "make"), options.reference or against
-    places = (against, inputs, reference, *functions)
+    typed = (against, inputs, reference, *functions)
+    places = [(file.resolve(), name) for file, name in typed]
     folder = Path.cwd()  # so that the record's command can be repeated where it was typed
     if not all(file.is_relative_to(folder) for file, _ in places):
         folder = Path(os.path.commonpath([file.parent for file, _ in places]))
@@ -208,14 +210,15 @@ def request_of(options: Namespace) -> Comparison:
     fields |= dict(zip(("against", "inputs", "reference"), names, strict=False))
     candidates = tuple(name for name in dict.fromkeys(names[3:]) if name != names[0])
     fields |= {"functions": candidates, "folder": folder, "counters": "none"}
+    fields["typed"] = {n: f"{file}:{name}" for n, (file, name) in zip(names, typed, strict=True)}
     return Comparison(study=NAME, **fields)
 
 
-def _forecast(request: Comparison, observer: Observer) -> Iterator[str]:
-    """Say what the run can decide on this machine, from short trials of the baseline alone.
+def _forecast(request: Comparison, observer: Observer, *, may_fail: bool) -> Iterator[str]:
+    """Say what the run can decide on this machine, from short trials of the baseline.
 
-    The trials are no part of the result.  Raises ``MeasurementError`` if the baseline cannot be
-    measured.
+    The trials are no part of the result.  Raises ``MeasurementError`` if a function fails or is
+    wrong in its trial; functions that ``may_fail`` are not tried.
     """
     study, planned, _ = request.select()
     threads = runtime.checked_threads(request.threads)
@@ -223,17 +226,20 @@ def _forecast(request: Comparison, observer: Observer) -> Iterator[str]:
     trial = msgspec.structs.replace(protocol, case_budget_s=_TRIAL_S, maximum_samples=10)
     session = Session(request.device, trial, threads=threads, process=1)
     (policy, pairs), *_ = protocol.processes.items()
-    cases = dict.fromkeys(range(_TRIALS), request.factors(request.against))
-    task = new_task(study, "time", session, cases, policy)
+    names = (*(() if may_fail else request.functions), *[request.against] * _TRIALS)
+    task = new_task(study, "time", session, dict(enumerate(map(request.factors, names))), policy)
     rounds = [result.round for result in run_cases(study, task, observer.debug)]
-    for round_ in rounds:
+    for name, round_ in zip(names, rounds, strict=True):
         if round_.reason is not None:
-            raise MeasurementError(f"{request.against}: {round_.reason}.")
+            raise MeasurementError(f"{name}: {round_.reason}. Correct it; nothing was measured.")
+    rounds = rounds[-_TRIALS:]
     deviation = comparison.scatter(map(comparison.ratio, rounds))
     needed = comparison.pairs_needed(deviation, request.margin)
+    too_many = f"over {comparison.MOST_PAIRS} pairs; close other programs, or let a call do more"
     yield (
-        f"{pairs} pairs decide a gain of ±{comparison.decidable(deviation, pairs):.2%}, in four of "
-        f"five runs; {request.margin:.1%} needs {needed or 'too many'} pairs."
+        f"{pairs} pairs show a difference of {comparison.decidable(deviation, pairs):.1%} or more "
+        f"in four of five runs. One of {request.margin:.1%} needs "
+        f"{f'{needed} pairs' if needed else too_many}."
     )
     empty, call = (median(rounds[-1].samples(name)) for name in ("round_trip_time", "time"))
     if empty > _EMPTY_SHARE * call:
@@ -291,9 +297,9 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 def _captured(factors: Factors) -> Any:
     """Capture the operators of a function of tensors, as a network without parameters."""
-    if "torch" not in sys.modules:  # only files of the user import it
-        raise TypeError("theory needs a function of PyTorch's tensors")
-    import torch
+    torch: Any = sys.modules.get("torch")  # only files of the user import it
+    if torch is None:
+        raise TypeError(case_operators.NO_TENSORS)
 
     from experiments.compare.pairs import from_file, loaded, parts
     from experiments.theory.captures import Input, capture_theory
@@ -306,6 +312,8 @@ def _captured(factors: Factors) -> Any:
     load = partial(from_file, _folder())
     inputs = []
     for tensor in parts(loaded(load, str(factors["inputs"]))(0)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(case_operators.NO_TENSORS)
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
         is_last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
         inputs.append(Input(shape, dtype, is_last and not tensor.is_contiguous()))

@@ -25,6 +25,7 @@ class Request:
     machine (min).  By default executed work is counted (``auto``) in a full plan only.  ``shard``
     is (i, n) for the i-th of n shards, from 1; with ``if_missing`` a measured shard is not measured
     again, and an unfinished one is resumed.  ``changes`` replace fields of the plan's protocol.
+    ``typed`` maps words of ``command`` to what the user typed for them.
     """
 
     study: str
@@ -42,6 +43,7 @@ class Request:
     wait_quiet: float | None = None
     ceilings: CeilingSize | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counter_choice(self) -> CounterChoice:

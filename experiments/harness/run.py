@@ -184,7 +184,8 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
         journal.remove()
         return "No case finished, so nothing was saved."
     planned = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
-    again = shlex.join((*journal.header.command, *request.folder_options, "--resume"))
+    words = (request.typed.get(word, word) for word in journal.header.command)
+    again = shlex.join((*words, *request.folder_options, "--resume"))
     record = f" (close {request.study} writes a record of them)" if saved else ""
     return f"{saved} of {planned} cases are saved{record}; continue with: {again}"
 

@@ -24,6 +24,8 @@ from report.theory.network import Theory
 #: Names of the files.
 PATTERN: Final = "operators-*.json.gz"
 MEANING: Final = "operators of one call, captured on tensors without memory"
+#: Reason of functions that have no theory, such as NumPy's.
+NO_TENSORS: Final = "theory needs a function of PyTorch's tensors"
 _REMEDY: Final = "restore the file with git, or measure again"
 
 

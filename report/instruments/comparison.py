@@ -34,7 +34,7 @@ _FAULTS: Final = ("wrong result", "failed", "too many threads")
 #: A gain is decidable if it is decided in this share of runs.
 _POWER: Final = 0.8
 #: Largest number of pairs that is suggested.
-_MOST_PAIRS: Final = 200
+MOST_PAIRS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,9 @@ class ComparisonVerdict:
         """The verdict in words."""
         if self.ratio is None or self.reason:
             return self.reason or self.word
-        how = {
-            "faster": " by",
-            "slower": " by",
-            "no difference": f" beyond {100 * self.margin:g} %:",
-        }
-        interval = f"{self.ratio.value:.3f} [{self.ratio.low:.3f}, {self.ratio.high:.3f}]"
-        return f"{self.word}{how.get(self.word, ':')} {interval}"
+        beyond = f" beyond {100 * self.margin:g} %" if self.word == "no difference" else ""
+        interval = f"[{self.ratio.low:.3f}, {self.ratio.high:.3f}]"
+        return f"{self.word}{beyond}: {self.ratio.value:.3f} times the baseline's speed {interval}"
 
 
 def verdict_word(ratio: Estimate, margin: float) -> Word:
@@ -158,7 +154,7 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield the verdicts, groups of several functions, what theory says, and the pairs."""
-    *candidates, itself = verdicts(record)
+    *candidates, itself = results = verdicts(record)
     for result in candidates:
         yield f"{result.function}: {result.sentence}"
     yield f"{itself.function} beside itself: {itself.sentence}"
@@ -166,6 +162,9 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
         yield f"group {number}, not different: {', '.join(result.function for result in group)}"
     yield from reasons(record, files)
     yield f"pairs of processes: {itself.pairs}, of which disturbed: {itself.disturbed}"
+    disturbed = [r.function for r in results if r.pairs and r.disturbed == r.pairs]
+    if disturbed:
+        yield f"every pair of {first_names(disturbed)} was disturbed; repeat with --wait-quiet 10"
 
 
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
@@ -177,6 +176,8 @@ def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[st
         if isinstance(content, Missing):
             continue
         operators = case_operators.unpack(content, name)
+        if case_operators.NO_TENSORS in (operators.reason or ""):
+            continue
         function, theory = str(operators.factors["function"]), operators.theory(record.environment)
         if theory is None or theory.multiply_adds is None or theory.bytes is None:
             refused = f"no theory of {', '.join(theory.refused)}" if theory else operators.reason
@@ -219,8 +220,8 @@ def decidable(deviation: float, pairs: int) -> float:
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
-    """Return the smallest number of pairs that decides a gain; None beyond ``_MOST_PAIRS``."""
-    for pairs in range(FEWEST_PROCESSES, _MOST_PAIRS + 1):
+    """Return the smallest number of pairs that decides a gain; None beyond ``MOST_PAIRS``."""
+    for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
         if decidable(deviation, pairs) <= gain:
             return pairs
     return None

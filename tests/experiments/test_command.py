@@ -43,6 +43,14 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     assert "28 cases" in done.stdout and "forward, forward_backward" in done.stdout
 
 
+@pytest.mark.parametrize("name", program._COMMANDS)
+def test_every_command_prints_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    output = capsys.readouterr().out
+    assert "--debug" in output and (name != "audit" or "quantities: device, precision" in output)
+
+
 @pytest.mark.usefixtures("without_gpu", "tiny")
 @pytest.mark.parametrize(("line", "code", "said"), [
     ("", 2, "The following arguments are required"),

@@ -74,7 +74,7 @@ NOTHING = "no comparison: "
     ("honest", {"against": "zeros", "reference": "honest"}, f"{NOTHING}the baseline: wrong result"),
     ("constant", {"against": "constant"}, f"{NOTHING}cheats.py:constant returned the same for all"),
     ("honest", {"inputs": "same_arguments"}, "returned the same arguments twice"),
-    ("honest", {"inputs": "zeros"}, "or the reference cheats.py:honest: failed, seed "),
+    ("honest", {"inputs": "zeros"}, "or the baseline cheats.py:honest: failed, seed "),
 ])  # fmt: skip
 def test_a_cheat_is_named_with_its_call(
     function: str, changes: dict[str, str], reason: str
@@ -272,9 +272,10 @@ def test_an_interrupted_comparison_is_resumed_and_becomes_a_record(
             if "process 2" in text:
                 raise KeyboardInterrupt
 
+    first, rest = Stopping(), Notes()
     with pytest.raises(KeyboardInterrupt):
-        run(request_in, Stopping())
-    rest = Notes()
+        run(replace(request_in, typed={"cheats.py:zeros": "../cheats.py:zeros"}), first)
+    assert "compare cheats.py:cached_by_value ../cheats.py:zeros --against" in first.notes[-1]
     record, path = run(replace(request_in, resume=True), rest)
     assert sum("process 2" in text for text, _ in rest.ended) == len(rest.ended) == 2
     right, wrong, itself = comparison.verdicts(record)
@@ -299,13 +300,13 @@ def test_an_interrupted_comparison_is_resumed_and_becomes_a_record(
     ("--tolerance much", "'much' is no number from 0 to 1"),
     ("--inputs make", "'make' names no function"),
     ("--inputs absent.py:make", "absent.py: there is no such file"),
-    ("--against absent.py:make", "absent.py: there is no such file"),
     ("--all absent*.py:solve", "no file has such a name"),
+    ("--quick --threads 1", "cheats.py:zeros: wrong result (call 1 of process 1, seed "),
 ])  # fmt: skip
 def test_impossible_requests(words: str, reason: str, ask: Ask) -> None:
     file = HERE / "cheats.py"
     code, _, err = ask("compare", f"{file}:zeros", "--against", f"{file}:honest", *words.split())
-    assert code == 2 and reason in err
+    assert code == (1 if "wrong" in reason else 2) and reason in err
     assert ask("run", "compare")[0] == 2  # it is measured by its own command alone
 
 
@@ -335,6 +336,14 @@ def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: P
     assert any(map(len, maps)) and not any("/dev/shm/" in text for text in maps)
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
+
+
+def test_every_pair_disturbed_is_a_warning() -> None:
+    case = compared_case("a.py:solve", [1.5] * PAIRS)
+    disturbed = [msgspec.structs.replace(r, disturbance="other programs") for r in case.rounds]
+    noisy = msgspec.structs.replace(case, rounds=tuple(disturbed))
+    *_, last = comparison.lines(factory.record([noisy, case], study="compare"), {})
+    assert last == "every pair of a.py:solve was disturbed; repeat with --wait-quiet 10"
 
 
 def compared_case(
@@ -373,7 +382,7 @@ def test_a_class_has_groups_and_the_calls_that_failed(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "compare" / "index.html").read_text()
     report = (tmp_path / "out" / "compare" / "report.md").read_text()
     assert f"- d.py:solve: {wrong}\n" in report and wrong in page
-    assert "- a.py:solve: faster by 1.500 [1.471, 1.529]\n" in report
-    assert "the fastest cache moves" in report
+    assert "- a.py:solve: faster: 1.500 times the baseline's speed [1.471, 1.529]\n" in report
+    assert "the fastest cache moves" in report and "was disturbed" not in report
     assert "group 1, not different: a.py:solve, b.py:solve\n" in report
     assert "This is no sandbox" in page and record.environment.label in page

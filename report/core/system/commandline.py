@@ -51,7 +51,8 @@ class Parser(argparse.ArgumentParser):
                 group = self.add_argument_group(line)
                 continue
             names, required, takes, number, default, meaning = matched.groups()
-            how: dict[str, Any] = {"help": f"{meaning}; default: {default}" if default else meaning}
+            text = f"{meaning}; default: {default}" if default else meaning
+            how: dict[str, Any] = {"help": text.replace("%", "%%")}  # argparse formats the help
             if takes == "–":
                 how["action"] = "store_true"
             elif takes.endswith("..."):
