@@ -35,11 +35,12 @@ from report.studies.backend_speedup.subject import (
     SMALL,
     SOURCE,
     Size,
-    image_bytes,
 )
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
+#: How records name the execution of one compiled call, by library.
+COMPILED: Final = {"jax": "compiled", "torch": "inductor"}
 #: Libraries that compute on a GPU.
 ON_GPU: Final = ("cupy", "torch_cuda")
 
@@ -204,17 +205,28 @@ class Run(any_study.Run):
         sizes = self.small_sizes or (SOURCE,)
         return largest(*(self.growth_to(size, library=library) for size in sizes)) - 1
 
+    def calls_time(self, library: str) -> Quantity:
+        """Time (s) of as many smallest calls as an iteration makes."""
+        return ALL_CALLS * self.measured("call_time", SMALL, library)
+
     def calls_share(self, library: str) -> Quantity:
         """Divide the time of an iteration's number of smallest calls by its time at least work."""
-        calls = ALL_CALLS * self.measured("call_time", SMALL, library)
-        return calls / self.time(SMALL, library)
+        return self.calls_time(library) / self.time(SMALL, library)
 
-    def gain_of_compiling(self, size: Size) -> Quantity:
-        """Divide JAX's time of an iteration by its time as one compiled call."""
-        eager = self.factors(size, "jax")
-        cases = eager, {**eager, "execution": "compiled"}
-        times = (self._medians_of("time", case) for case in cases)
-        return self.quotient(f"JAX's time over that of one compiled call({size})", *times)
+    def compiled_time(self) -> Quantity:
+        """Time (s) of JAX's smallest iteration as one compiled call."""
+        return self.series("time", {**self.factors(SMALL, "jax"), "execution": "compiled"})
+
+    def times_around_compiling(self, size: Size, library: str = "jax") -> list[list[float]]:
+        """Times (s) of an iteration by process: before it is compiled, and as one compiled call."""
+        eager = self.factors(size, library)
+        cases = eager, {**eager, "execution": COMPILED[library]}
+        return [self._medians_of("time", case) for case in cases]
+
+    def gain_of_compiling(self, size: Size, library: str = "jax") -> Quantity:
+        """Divide a library's time of an iteration by its time as one compiled call."""
+        name = f"{NAMES[library]}'s time over that of one compiled call({size})"
+        return self.quotient(name, *self.times_around_compiling(size, library))
 
     def busy(self, library: str) -> Quantity:
         """Least share of the source's iteration in which the GPU computes its products.
@@ -263,7 +275,7 @@ class Run(any_study.Run):
 
     def image_copy_time(self, copies: int = 1) -> Quantity:
         """Predict the time (s) to copy the source's images to the GPU, at our training's rate."""
-        images = image_bytes(SOURCE) / image_bytes(SHARED)
+        images = exact("images", "1", SOURCE.images) / SHARED.images
         factors = self.factors(None, "cupy", subject="training")
         return copies * images * self.series("to_device_time", factors)
 

@@ -82,17 +82,11 @@ class Source:
         unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
         return leaf(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
-    def images(self) -> int:
-        """The training images of MNIST that Table 2 names."""
-        (cell,) = self.reported.table("2").column("training")
-        return self.reported.whole(cell, "Table 2, training")
-
     def audit(self) -> Iterator[Check]:
         """Recompute every derived number from what is printed beside it or from shapes."""
         for side in _SIDES:
             yield from self._sums(side)
-        sides = [self._total(side) for side in _SIDES]
-        yield check(self._total("speedup"), "CPU / GPU", ratio, *sides)
+        yield check(self._total("speedup"), "CPU / GPU", ratio, *map(self._total, _SIDES))
         for table, rows in (("3", PERFORMANCE), ("4", OPERATIONS)):
             for row in rows:
                 both = (self.cell(table, row, side) for side in _SIDES)
@@ -117,7 +111,9 @@ class Source:
         yield check(whole, "sum of the components", total, *parts)
 
     def _shapes(self) -> Iterator[Check]:
-        images = exact(self.images(), "1", "Table 2, training samples")
+        (cell,) = self.reported.table("2").column("training")
+        training_images = self.reported.whole(cell, "Table 2, training")
+        images = exact(training_images, "1", "Table 2, training samples")
         training, validation = (
             printed_value(self.reported, id) for id in ("training", "validation")
         )
@@ -129,16 +125,12 @@ class Source:
         learned = exact(self.reported.count("training"), "1", "Section 7, training samples")
         rows = exact(HIDDEN + CLASSES, "1", "theory: rows of both layers")
         pixels = exact(PIXELS, "1", "theory: pixels of an image")
+        gradients = "4 B · (parameters + (h + k) · training images)"
         for row, formula, compute, inputs in (
             ("parameters", "4 B · parameters", times, (parameters,)),
             ("input", "4 B · pixels · all images", times, (pixels, images)),
             ("activations", "4 B · 2 · (h + k) · training images", times, (_TWO, rows, learned)),
-            (
-                "gradients",
-                "4 B · (parameters + (h + k) · training images)",
-                _with_gradients,
-                (parameters, rows, learned),
-            ),
+            ("gradients", gradients, _with_gradients, (parameters, rows, learned)),
         ):
             printed = self.cell("5", row, "cpu")
             yield check(printed, f"{formula} / 10⁶", compute, _MEGABYTES, *inputs)

@@ -14,19 +14,12 @@ from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
-from report.quantity.verdicts import verdict_of
+from report.quantity.verdicts import all_of, verdict_of
 from report.studies.backend_speedup import changes, figures, runs, subject
 from report.studies.backend_speedup.changes import CHANGES, LESS_WIDE, ONE_IMAGE
 from report.studies.backend_speedup.runs import ON_GPU, PRODUCTS, Pair, Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
-from report.studies.backend_speedup.subject import (
-    FLAT,
-    LARGE,
-    SHARED,
-    SMALL,
-    SOURCE,
-    WIDEST,
-)
+from report.studies.backend_speedup.subject import FLAT, LARGE, SHARED, SMALL, SOURCE, WIDEST
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
@@ -48,9 +41,13 @@ class Paper:
         )
         if self.cpu:  # its own name, although the runs of JAX have the same
             self.cpu = replace(self.cpu, label=self.cpu.stored.record.environment.label)
-        #: JAX with and without its compiler: on one CPU, and in two runs on another.
-        self.jax, repeated = by_role.get("fifth"), by_role.get("sixth")
-        self.last, self.repeat = _runs_apart(repeated) if repeated else (None, None)
+        #: Runs with a compiler, each alone, and two of them by name.
+        self.compiled: list[Run] = []
+        for run in by_role.values():
+            apart = [replace(run, stored=replace(one, others=())) for one in run.stored.runs[::-1]]
+            self.compiled += [one for one in apart if one.times_around_compiling(SMALL)[1]]
+        self.jax = by_role.get("fifth")
+        self.repeat = self.compiled[1] if len(self.compiled) > 1 else None
         others = tuple(run for run in (self.earlier, self.later) if run)
         self.gpu = replace(gpu, sessions=others) if gpu else None
         #: The CPU and the GPU, and the GPU and the source, where both are there.
@@ -60,12 +57,6 @@ class Paper:
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
         return tuple(self.source.audit())
-
-
-def _runs_apart(run: Run) -> tuple[Run | None, Run | None]:
-    """Return the first two runs that are pooled, each alone."""
-    alone = (replace(run, stored=replace(stored, others=())) for stored in run.stored.runs)
-    return next(alone, None), next(alone, None)
 
 
 def _over_numpy(run: Run) -> Quantity:
@@ -85,6 +76,7 @@ gpu: Part[Run] = study.part("gpu")
 both: Part[Pair] = study.part("both", "pair")
 earlier: Part[Run] = study.part("earlier", "pair")
 changed: Part[Run] = study.part("changed", "pair")
+later: Part[Run] = study.part("later", "pair")
 jax: Part[Run] = study.part("jax", "pair")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
 with_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
@@ -215,6 +207,7 @@ gpu.values(
     between_libraries=Run.between_libraries,
     floor=partial(Run.time, size=SMALL, library="cupy"),
     products_growth=partial(Run.growth, quantity=PRODUCTS, library="cupy"),
+    source_growth_torch=partial(Run.growth_to, size=SOURCE, library="torch_cuda"),
     growth=partial(Run.growth, quantity="time", library="cupy"),
     large_growth=partial(Run.growth_to, size=LARGE),
     widest_growth=partial(Run.growth_to, size=WIDEST),
@@ -230,8 +223,10 @@ gpu.values(
     idle_time=Run.idle_time,
     gap=_gap,
     host_time=partial(Run.time, size=SOURCE, library="numpy"),
+    widest_host=partial(Run.time, size=WIDEST, library="numpy"),
     time_cupy=partial(Run.time, size=SOURCE, library="cupy"),
 )
+later.values("measured", later_host=partial(Run.time, size=WIDEST, library="numpy"))
 earlier.values(
     "measured",
     earlier_time=partial(Run.time, size=SOURCE, library="cupy"),
@@ -250,8 +245,14 @@ jax.values(
     compiled_few=partial(Run.gain_of_compiling, size=SMALL),
     compiled_many=partial(Run.gain_of_compiling, size=SOURCE),
 )
-for _name in "repeat", "last":
-    study.show(_name, "compiled_few", "compiled_many")
+study.part("repeat", "pair").values(
+    "measured",
+    repeat_eager=partial(Run.time, size=SMALL, library="jax"),
+    repeat_compiled=Run.compiled_time,
+    repeat_calls=partial(Run.calls_time, library="jax"),
+    repeat_products=partial(Run.products_time, size=SMALL, library="jax"),
+    repeat_numpy=partial(Run.time, size=SMALL, library="numpy"),
+)
 both.values(
     least_shift=partial(runs.extreme_shift, choose=smallest),
     most_shift=partial(runs.extreme_shift, choose=largest),
@@ -319,10 +320,10 @@ def small_slower(run: Run) -> Statement:
 
 
 @jax.claim(
-    "One compiled call makes JAX half as fast again with few images, less than a quarter with many",
+    "JAX's compiler gains half with few images and less than a quarter with many, on one CPU",
     numbers=("compiled_few", "compiled_many"),
 )
-def fewer_calls(run: Run) -> Iterator[Statement]:
+def compiling_gains(run: Run) -> Iterator[Statement]:
     yield run.gain_of_compiling(SMALL) > 1.5
     yield run.gain_of_compiling(SOURCE) < LEVEL
 
@@ -442,6 +443,22 @@ def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
             row[f"{name}: measured"] = changes.effect(run, size, change)
             row[f"{name}: verdict"] = verdict_of(changes.confirms(run, size, change))
         yield {**row, "10 × 1: measured": changes.effect(run, ONE_IMAGE, change)}
+
+
+@study.table("compiling", wide=True)
+def _by_run(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for run in p.compiled:
+        row: dict[str, Content] = {"CPU": _cpu_family(run), "Threads": run.threads}
+        for size in SMALL, SOURCE:
+            name = f"JAX, {size.hidden} × {size.images:,}"
+            eager, compiled = run.times_around_compiling(size)
+            row[name] = run.gain_of_compiling(size)
+            row[f"Processes, {size.images:,}"] = f"{len(eager)} and {len(compiled)}"
+        row["Verdict"] = verdict_of(all_of(*compiling_gains(run)))
+        for size in SHARED, FLAT:
+            name = f"PyTorch, {size.hidden:,} × {size.images:,}"
+            row[name] = run.gain_of_compiling(size, "torch")
+        yield row
 
 
 @study.table(wide=True, digits={"Printed ÷ recomputed": 3})

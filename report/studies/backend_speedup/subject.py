@@ -52,11 +52,6 @@ class Size(NamedTuple):
         h, m = self.hidden, self.images
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
-    @property
-    def megaflop(self) -> int:
-        """Its work (MFLOP), a multiply-add as two operations, for an axis."""
-        return round(2 * self.multiply_adds / 10**6)
-
 
 #: The source's network on all of MNIST.
 SOURCE: Final = Size(HIDDEN, 60_000)
@@ -70,7 +65,6 @@ SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 D, H, K = (
     exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
 )
-ELEMENT: Final = exact("s", "B", 4)
 #: Number of library calls per iteration.
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 
@@ -81,11 +75,6 @@ def work(size: Size) -> Quantity:
     h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
     image = counted_in("MAC", 2 * D * h + 3 * h * K)
     return named("work", flops(m * image))
-
-
-def image_bytes(size: Size) -> Quantity:
-    """Bytes of the images in float32."""
-    return named("images", ELEMENT * D * exact("m", "1", size.images))
 
 
 _NEEDED: Final[dict[str, AllowedLevels]] = {
