@@ -121,8 +121,8 @@ PROGRAMS: dict[str, Callable[[Any], bool]] = {
         and a[0, 1] > 3 * a[1, 1]
         and a[0, 1] / a[1, 1] > a[1, 1] / a[2, 1] > 1
     ),
-    # Nothing was changed between four medians.
-    "tuning_tips": lambda a: len(a) == 4 and 0 < a.min() < a.max(),
+    # A call maps pages under glibc's default, and almost none with raised thresholds.
+    "tuning_tips": lambda a: a[0, 1] > 1000 and a[1, 1] < 100,
     # The output, and the same in blocks of channels.
     "conv_profiling": lambda a: (
         a.sum() == 4 * 8 * 65 * 24**2

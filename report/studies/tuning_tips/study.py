@@ -3,8 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import product
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from figures.panels import Dots, DotSeries
 from report.core.errors import StudyError
@@ -14,7 +13,7 @@ from report.core.records.record import Case
 from report.core.records.store import Stored
 from report.evidence import runs as any_study
 from report.evidence.case_checks import check_factors
-from report.instruments.comparison import Word, decide
+from report.instruments.comparison import Word, decide, ratio
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
 from report.paper.plots import dot_series
@@ -22,7 +21,7 @@ from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import largest, smallest
+from report.quantity.verdicts import Several, any_of
 from report.theory import heap, work
 from report.theory.roofline import load, sheet_roof
 
@@ -47,11 +46,6 @@ TIPS: Final = {
 }
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
 LEVELS: Final = {"tip": TIPS, "network": NETWORKS, "memory": ("returned", "kept")}
-#: Verdicts with their letters in tables.
-LETTERS: Final[dict[Word, str]] = {
-    "faster": "F", "no difference": "N", "slower": "S", "undecided": "U", "wrong": "W",
-    "impossible": "I", "not measured": "–",
-}  # fmt: skip
 
 
 def reordered(layers: Iterable[Layer]) -> int:
@@ -86,11 +80,6 @@ def of_gradients(layers: Iterable[Layer]) -> int:
     return 4 * sum(map(work.parameter_bytes, layers))
 
 
-def of_loader(layers: tuple[Layer, ...]) -> int:
-    """Return the traffic of loading (B): a copy, difference and quotient, read and written."""
-    return 6 * work.input_bytes(layers[0])
-
-
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the pages that glibc returns and maps again in each call.
 
@@ -108,7 +97,6 @@ SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] 
     "fused": ("B", "copy", of_batch_norms),
     "compiled": ("B", "copy", of_chains),
     "set_to_none": ("B", "copy", of_gradients),
-    "workers": ("B", "copy", of_loader),
 }
 
 
@@ -144,14 +132,26 @@ class Run(any_study.Run):
         return self.series("baseline_time", factors) / self.series("time", factors)
 
     def word(self, trial: Trial) -> Word:
-        """Return the verdict on a comparison."""
+        """Return the verdict; a tip is faster or slower only beyond the control's range."""
         if trial not in self.trials:
             return "not measured"
-        return decide(self.stored.record, self.trials[trial], MARGIN).word
+        verdict = decide(self.stored.record, self.trials[trial], MARGIN)
+        low, high = self.control_range
+        if trial.tip == "control" or not verdict.ratio or verdict.word == "no difference":
+            return verdict.word
+        overlaps = verdict.ratio.low <= high and low <= verdict.ratio.high
+        return "undecided" if overlaps else verdict.word
 
-    def words(self, tip: str) -> set[Word]:
-        """Return the verdicts on a tip, without comparisons that were not measured."""
-        return {*map(self.word, self.of(tip))} - {"not measured"}
+    @cached_property
+    def control_range(self) -> tuple[float, float]:
+        """The least and largest median of the control, and one."""
+        medians = [1.0, *self.medians("control")]
+        return min(medians), max(medians)
+
+    def medians(self, tip: str) -> list[float]:
+        """Return the measured median speed-ups of a tip."""
+        medians = [point(self.speedup(trial)) for trial in self.of(tip)]
+        return [median for median in medians if not isinstance(median, Missing)]
 
     def predicted(self, trial: Trial) -> Quantity:
         """Predict the speed-up from theory, the machine's ceilings and the time without the tip."""
@@ -188,12 +188,11 @@ class Run(any_study.Run):
             return "not measured"
         return "faster" if speedup > 1 + MARGIN else "no difference"
 
-    def extreme(self, tip: str, choose: Callable[..., Quantity]) -> Quantity:
-        """Return the smallest or largest measured speed-up of a tip."""
-        speedups = [*map(self.speedup, self.of(tip))]
-        known = [speedup for speedup in speedups if not speedup.missing]
-        nothing = absent("speed-up", "1", f"not measured on {self.label}")
-        return choose(*known or speedups or [nothing])
+    def extreme(self, tip: str, choose: Callable[[list[float]], float]) -> Quantity:
+        """Return the smallest or largest median speed-up of a tip."""
+        if medians := self.medians(tip):
+            return exact("median speed-up", "1", choose(medians), self.file)
+        return absent("speed-up", "1", f"not measured on {self.label}")
 
 
 def check_subject(stored: Stored) -> None:
@@ -227,38 +226,10 @@ two_threads: Part[Run] = study.part("two_threads", "cpu")
 PART_OF: Final = {"threads": two_threads, "workers": two_threads}
 
 
-def _fates(words: Collection[Word]) -> set[str]:
-    """Say where a tip with these verdicts pays, and whether it harms."""
-    place = "everywhere" if {*words} == {"faster"} else "somewhere"
-    harm = {"harmful"} if "slower" in words or "wrong" in words else set[str]()
-    return {place if "faster" in words else "nowhere"} | harm
-
-
-def _tips(run: Run, fate: str) -> list[str]:
-    """List the tips of a fate."""
-    tips = (tip for tip in TIPS if tip != "control" and run.words(tip))
-    return [TIPS[tip][0] for tip in tips if fate in _fates(run.words(tip))]
-
-
-def _listed(run: Run, fate: str) -> str:
-    return ", ".join(_tips(run, fate)) or "none"
-
-
-def _number_of_tips(run: Run, fate: str) -> Quantity:
-    return exact(f"tips that pay {fate}", "1", len(_tips(run, fate)), run.file)
-
-
-for _fate in ("everywhere", "somewhere", "nowhere", "harmful"):
-    cpu.texts(**{f"tips_{_fate}": partial(_listed, fate=_fate)})
-    cpu.values(**{_fate: partial(_number_of_tips, fate=_fate)})
 for _tip in TIPS:
-    for _end, _choose in (("least", smallest), ("most", largest)):
+    for _end, _choose in (("least", min), ("most", max)):
         _value = {f"{_tip}_{_end}": partial(Run.extreme, tip=_tip, choose=_choose)}
         PART_OF.get(_tip, cpu).values("measured", **_value)
-two_threads.values(
-    control_least_of_two=partial(Run.extreme, tip="control", choose=smallest),
-    control_most_of_two=partial(Run.extreme, tip="control", choose=largest),
-)
 
 
 def _of_tips(run: Run) -> list[Trial]:
@@ -279,12 +250,7 @@ def _judged(run: Run, word: Word) -> Quantity:
     return _counted(run, f"comparisons judged {word}", number)
 
 
-cpu.values(
-    faster=partial(_judged, word="faster"),
-    slower=partial(_judged, word="slower"),
-    same=partial(_judged, word="no difference"),
-    undecided=partial(_judged, word="undecided"),
-)
+cpu.values(faster=partial(_judged, word="faster"), undecided=partial(_judged, word="undecided"))
 
 
 @cpu.value()
@@ -292,39 +258,77 @@ def comparisons(run: Run) -> Quantity:
     return _counted(run, "comparisons", len(_of_tips(run)))
 
 
-@cpu.value()
-def foreseen(run: Run) -> Quantity:
-    right = [trial for trial in _of_tips(run) if run.word(trial) == run.predicted_word(trial)]
-    return _counted(run, "verdicts foreseen by theory", len(right))
+def _promised(run: Run, measured: Collection[str]) -> Quantity:
+    words = [run.predicted_word(trial) for trial in _of_tips(run) if run.word(trial) in measured]
+    return _counted(run, "gains that theory promises", words.count("faster"))
 
 
-@cpu.value("percent")
-def round_trip(run: Run) -> Quantity:
-    shares = []
-    for factors in map(Trial._asdict, run.of("control")):
-        empty = run.series("round_trip_time", factors)
-        shares.append(empty / run.series("baseline_time", factors))
-    return largest(*shares) if shares else absent("share", "1", "the control was not measured")
+cpu.values(promised=partial(_promised, measured=get_args(Word)))
+cpu.values(foreseen=partial(_promised, measured=("faster",)))
 
 
-@cpu.value()
-def tips(run: Run) -> Quantity:
-    tried = [tip for tip in TIPS if tip != "control" and run.words(tip)]
-    return _counted(run, "tips", len(tried))
+def _pairs(run: Run, tip: str, least: float = 0.0) -> Quantity:
+    """Count the pairs of processes whose ratio exceeds ``least``."""
+    rounds = [r for trial in run.of(tip) for r in run.trials[trial].rounds_under("retained")]
+    timed = [r for r in rounds if min(r.samples("time"), default=0) > 0]
+    return _counted(run, f"pairs of {tip}", sum(ratio(pair) > least for pair in timed))
 
 
+for _tip, _name in (("control", "pairs"), ("flush_denormal", "flush_pairs")):
+    _above = {f"{_name}_above": partial(_pairs, tip=_tip, least=1.0)}
+    cpu.values(**{_name: partial(_pairs, tip=_tip)}, **_above)
+
+
+@cpu.claim(
+    "On at least one network the control seems faster than itself",
+    numbers=("control_least", "control_most"),
+)
+def control_is_biased(run: Run) -> Statement | Several:
+    speedups = map(run.speedup, run.of("control"))
+    return any_of(*(speedup > 1 for speedup in speedups))
+
+
+RETURNED: Final = Trial("no_grad", NETWORKS[-1], 32)
+KEPT: Final = RETURNED._replace(memory="kept")
+cpu.values("measured", gradients_returned=partial(Run.speedup, trial=RETURNED))
+cpu.values("measured", gradients_kept=partial(Run.speedup, trial=KEPT))
+_SHOWN: Final = ("control_least", "control_most", "gradients_returned", "gradients_kept", "faster")
+study.show("two_threads", *_SHOWN)
+
+
+@cpu.claim(
+    "On MobileNetV2 no gradients gain over a tenth where freed memory is kept, and less where not"
+)
+def reversal(run: Run) -> Iterator[Statement]:
+    yield run.speedup(KEPT) > 1.1
+    yield run.speedup(KEPT) / run.speedup(RETURNED) > 1
+
+
+@cpu.table("gradients", digits={"With (ms)": 3, "Without (ms)": 3})
+def gradient_times(run: Run) -> Iterator[Mapping[str, Content]]:
+    for trial in (*run.of("no_grad"), *run.of("no_grad", "kept")):
+        factors = trial._asdict()
+        yield {
+            "Network": trial.network,
+            "Freed memory": trial.memory,
+            "With (ms)": run.series("baseline_time", factors),
+            "Without (ms)": run.series("time", factors),
+        }
+
+
+study.constants(batch=exact("batch", "1", RETURNED.batch))
 study.constants("percent", margin=exact("margin", "1", MARGIN))
 
 
 def _claim_that_pays(tip: str, subject: str) -> None:
     def pays(run: Run) -> Iterator[Statement]:
         for trial in run.of(tip):
-            is_wrong = run.word(trial) == "wrong"
-            yield (exact("no right result", "1", 0) if is_wrong else run.speedup(trial)) > 1
+            gain = run.speedup(trial) / run.speedup(trial._replace(tip="control"))
+            yield (exact("wrong", "1", 0) if run.word(trial) == "wrong" else gain) > 1
 
     pays.__name__ = f"{tip}_pays"
-    title = f"{subject} speeds up every compared network at each batch size"
-    PART_OF.get(tip, cpu).claim(title, numbers=(f"{tip}_least", f"{tip}_most"))(pays)
+    title = f"{subject} speeds up every compared network more than the control does"
+    PART_OF.get(tip, cpu).claim(title, numbers=(f"{tip}_least", f"{tip}_most", "batch"))(pays)
 
 
 for _tip, (_, _subject) in TIPS.items():
@@ -347,34 +351,23 @@ def right_in_bfloat16(run: Run) -> Statement:
 
 @cpu.figure(key=True, wide=True, height=5.2, same_axes=True)
 def speedups(run: Run) -> Iterator[Dots]:
-    rows = [*dict.fromkeys((trial.tip, trial.batch) for trial in run.trials)]
-    names = tuple(f"{TIPS[tip][0]}, {batch}" for tip, batch in rows)
+    known = (trial for trial in run.trials if run.word(trial) != "not measured")
+    rows = [*dict.fromkeys((trial.tip, trial.batch) for trial in known)]
+    one_batch = len({batch for _, batch in rows}) == 1
+    names = tuple(TIPS[tip][0] + f", {batch}" * (not one_batch) for tip, batch in rows)
     nothing = absent("speed-up", "1", "judged otherwise")
-    judged = {*map(run.word, run.trials)}
+    words = {run.word(t) for t in run.trials if not run.speedup(t).missing}
     for network in NETWORKS:
         first = network == NETWORKS[0]  # which has the legend of all panels
         trials = [Trial(tip, network, batch) for tip, batch in rows]
         places = [*map(point, map(run.predicted, trials))]
         values = tuple(None if isinstance(place, Missing) else place for place in places)
         series = [DotSeries("predicted" * first, values, 6, hollow=True, shift=-0.2)]
-        for place, (word, letter) in enumerate(LETTERS.items()):
-            if word in judged and letter != "–":
+        for place, word in enumerate(get_args(Word)):
+            if word in words:
                 drawn = [run.speedup(t) if run.word(t) == word else nothing for t in trials]
-                label = f"{word} ({letter})" * first
-                series.append(dot_series(label, drawn, "1", series=place, shift=0.15))
+                series.append(dot_series(word * first, drawn, "1", series=place, shift=0.15))
         yield Dots(names, tuple(series), f"Speed-up, {network}", 1.0, log=True, named=first)
-
-
-@cpu.table(wide=True)
-def verdicts(run: Run) -> Iterator[Mapping[str, Content]]:
-    batches = dict.fromkeys(trial.batch for trial in run.trials)
-    for tip, (name, _) in TIPS.items():
-        row: dict[str, Content] = {"Tip": name}
-        for network, batch in product(NETWORKS, batches):
-            trial = Trial(tip, network, batch)
-            letters = LETTERS[run.word(trial)], LETTERS[run.predicted_word(trial)]
-            row[f"{network}, {batch}"] = "{} ({})".format(*letters) if trial in run.trials else ""
-        yield row
 
 
 @cpu.table("numbers", wide=True)
@@ -389,6 +382,13 @@ def all_numbers(run: Run) -> Iterator[Mapping[str, Content]]:
             "Measured": run.speedup(trial),
             "Verdict": run.word(trial),
         }
+
+
+@two_threads.table("two-threads", wide=True)
+def numbers_of_two_threads(run: Run) -> Iterator[Mapping[str, Content]]:
+    for tip, batch, memory in dict.fromkeys((t.tip, t.batch, t.memory) for t in run.trials):
+        row: dict[str, Content] = {"Tip": TIPS[tip][0], "Batch": batch, "Freed memory": memory}
+        yield row | {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
 
 
 @study.shared_table()
