@@ -72,7 +72,7 @@ EXPECTED: Mapping[str, float] = {
     "paradox": CORRECTED, "paradox_slow": CORRECTED / CLOCK,
     "even_clock": 1030, "even_heavy": 1770, "printed_clock": 3280,
     "step_cost": 64 / 111 - 64 / 117, "step_predicted": 128 / (192 / 117 - 64 / 111),
-    "t4_fixed": 0.10, "rtx_fixed": 0.038, "t4_small_once": 1.0993,
+    "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366, "t4_small_once": 1.0993,
     "winograd": 2.25, "winograd_small": 0.8468, "winograd_heavy": 0.3711,
     "t4_small_winograd": 650 / 128 * by_hand(SMALL, 8.1e12, 320e9, fewer=2.25),
     "t4_small_weights": 650 / 128 * by_hand(SMALL, 8.1e12, 320e9, fewer=3 / (2 + 1 / 2.25)),

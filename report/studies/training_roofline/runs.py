@@ -11,7 +11,7 @@ from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.theory import (
@@ -74,9 +74,10 @@ class Run(any_study.Run):
         """A quantity of a training step, its time (s) by default."""
         return self.series(quantity, self._of(Step(network, IMAGE, batch, precision)))
 
-    def narrow_gain(self, network: str) -> Quantity:
-        """Divide the time of a step in float32 by that in bfloat16."""
-        return self.step(network) / self.step(network, precision="bfloat16")
+    def narrow_gain(self, network: str, precision: TrainingPrecision) -> Quantity:
+        """Divide the time of a step in ``precision`` by that in bfloat16."""
+        narrow = self.step(network, precision="bfloat16")
+        return to_digits(self.step(network, precision=precision) / narrow, 3)
 
     # ------------------------------------------------------------------------ loaded images
 

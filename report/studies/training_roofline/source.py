@@ -159,6 +159,11 @@ class Source:
         """Peak (FLOP/s) that the source prints for a device."""
         return self.exact(self.of_device(device, "peak"), "FLOP/s", TERA)
 
+    def peak_factor(self) -> Quantity:
+        """Divide the laptop's printed peak by its chip's, over all rated clocks."""
+        printed = self.of_device(RTX, "peak").quantity("FLOP/s", self.file, TERA)
+        return spanning(*(printed / self.peak(RTX, clock) for clock in CLOCKS[RTX]))
+
     def memory(self, device: str) -> Quantity:
         """Memory of a GPU (B); a printed gigabyte is taken as a binary one."""
         return self.exact(self.of_device(device, "memory"), "B", 2**30)
@@ -282,8 +287,7 @@ class Source:
     def memory_share(self, device: str, network: str, clock: str = "nominal") -> Quantity:
         """Compute the share of a step's least time in which memory is the nearer roof."""
         near_memory = self.least(device, network, theory.SOURCE_BATCH, clock)[1]
-        name = f"share of {network} near memory, {device}"
-        return expression.exact(name, "1", near_memory, self.file)
+        return expression.exact(f"{network} near memory, {device}", "1", near_memory, self.file)
 
     def least(
         self, device: str, network: str, batch: int, clock: str = "nominal", **model: Any
