@@ -142,6 +142,7 @@ class Pairs:
         # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [family_of(name, norms.get(name)) for name in pairs["network"]]
+        self._all_sizes = pairs
         #: The pairs of all networks, one a network.
         self.networks = _nearest_to_usual(pairs).set_index("network")
         pairs = pairs[pairs["network"].map(is_cnn).eq(True)]
@@ -158,6 +159,11 @@ class Pairs:
         """The gains of the networks of a family."""
         rows = self.networks[self.networks["family"] == family]
         return self._gain_of(rows, f"{self.name}, {family}")
+
+    def gain_at_sizes(self, family: str) -> Distribution:
+        """The gains of a family at every image size."""
+        rows = self._all_sizes[self._all_sizes["family"] == family]
+        return self._gain_of(rows, f"{self.name}, {family}, all sizes")
 
     def _gain_of(self, rows: pd.DataFrame, name: str) -> Distribution:
         return Distribution(f"gain({name})", rows["rate_after"] / rows["rate_before"], self._files)
@@ -202,14 +208,14 @@ class Pairs:
     def known(self) -> pd.DataFrame:
         """The rows whose operators and cards are known, with columns of what these predict.
 
-        They are the gain by each way, the ``intensity`` (FLOP/B), and the time that the ``roof`` of
-        merged operators on the newer card allows, as a share of the published one.
+        They are the gain by each way, and the time that the ``roof`` of merged operators on the
+        newer card allows, as a share of the published one.
         """
         older, newer = self._cards
         # A network of this name and image size may have been captured in another variant.
         close = (self.rows["counted"] - self.rows["parameters"]).abs() <= _ROUNDING
         if older is None or newer is None or not close.any():
-            predictions = (*get_args(ByteModel), "intensity", "roof")
+            predictions = (*get_args(ByteModel), "roof")
             return self.rows[:0].reindex(columns=[*self.rows, *predictions])
         known = self.rows[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
@@ -217,7 +223,6 @@ class Pairs:
         for way in get_args(ByteModel):
             before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
             known[way] = (before / after)[place]
-        known["intensity"] = self._networks.intensities(batches)[place]
         seconds = self._networks.seconds(batches, newer, "merged")[place]
         known["roof"] = seconds * known["rate_after"] / known["batch"]
         return known
@@ -250,17 +255,6 @@ class Pairs:
         """Distance of the predicted gain from the measured one, as a share of the measured one."""
         over = self.over(way)
         return replace(over, name=f"error of {over.name}", numbers=(over.numbers - 1).abs())
-
-    def order(self, column: str) -> Leaf:
-        """Spearman's rank correlation of a column of ``known`` with measured gains."""
-        ranks, name = self.known[column].rank(), f"rank correlation({self.name}, {column})"
-        gains = self.known_gain
-        if gains.absent:
-            return replace(gains.absent, name=name)
-        if 1 in (ranks.nunique(), gains.numbers.nunique()):
-            return absent(name, "1", "all networks have the same rank")
-        correlation = _rounded(ranks.corr(gains.numbers.rank()), 2)
-        return self._of_theory(name, ranks).exactly("Spearman", correlation)
 
     def _of_theory(self, name: str, numbers: pd.Series[float]) -> Distribution:
         files = (*self._files, OPERATORS, "devices.yaml") if self._files else ()

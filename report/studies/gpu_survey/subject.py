@@ -51,12 +51,16 @@ OLD, MIDDLE, NEW = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 409
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 CARDS: Final = (OLD, MIDDLE, NEW, PRO)
 #: Settings of tables by card and version of PyTorch (24 is 2.4.0).
-_MID_24, _MID_29 = Setting(MIDDLE, "2.4.0"), Setting(MIDDLE, "2.9.1")
+_OLD_24, _MID_24, _MID_29 = (
+    Setting(OLD, "2.4.0"),
+    Setting(MIDDLE, "2.4.0"),
+    Setting(MIDDLE, "2.9.1"),
+)
 _NEW_29, _PRO_29 = Setting(NEW, "2.9.1"), Setting(PRO, "2.9.1")
 
 #: Steps from one generation of cards to the next, by the id in the names of their values.
 STEPS: Final = {
-    "first": SettingChange("3090 to 4090, eager", Setting(OLD, "2.4.0"), _MID_24),
+    "first": SettingChange("3090 to 4090, eager", _OLD_24, _MID_24),
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
 }
@@ -64,7 +68,7 @@ STEPS: Final = {
 LADDER: Final = {
     **STEPS,
     # Both steps at once; each table has its own version of PyTorch.
-    "both": SettingChange("3090 to 5090, eager", Setting(OLD, "2.4.0"), _NEW_29),
+    "both": SettingChange("3090 to 5090, eager", _OLD_24, _NEW_29),
     # The PRO 6000 has the 5090's generation and bandwidth, and twice its peak.  A * marks unequal
     # batches.
     "pro_eager": SettingChange("5090 to PRO 6000 Max-Q, eager*", _NEW_29, _PRO_29, any_batch=True),
@@ -76,6 +80,10 @@ COMPARISONS: Final = {
     **LADDER,
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
+    "workstation_compiled": SettingChange(
+        "4090 to PRO 6000 Max-Q, compiled", _MID_29.compiled, _PRO_29.compiled, any_batch=True
+    ),
+    "longest": SettingChange("3090 to PRO 6000 Max-Q, eager", _OLD_24, _PRO_29, any_batch=True),
     "pro_same_batch": SettingChange(
         "5090 to PRO 6000 Max-Q, equal batch", _NEW_29.compiled, _PRO_29.compiled
     ),
@@ -83,6 +91,8 @@ COMPARISONS: Final = {
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
+#: Composed steps to the PRO 6000, which no figure or table shows.
+COMPOSED: Final = ("workstation", "workstation_compiled", "longest")
 #: The network of the worked example, by its name in timm.
 EXAMPLE: Final = "resnet50"
 #: CNNs that timm publishes with several normalizations, by their names in timm.

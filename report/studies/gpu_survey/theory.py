@@ -104,11 +104,6 @@ class Networks:
             slower * self.operators["name"].isin(NOT_FUSED) if way == "merged" else slower
         )
 
-    def intensities(self, batches: Batches) -> Vector:
-        """Operations for each byte that the operators of each network move."""
-        work, moved = map(self._sums, self.limits(batches, Card("", 1, 1)))
-        return work / moved
-
     def _sums(self, numbers: Vector) -> Vector:
         """Sum over the operators of each network, one after the other.
 
