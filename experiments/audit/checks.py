@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from experiments.audit import quantities
 from experiments.audit.quantities import FORMULAS, PRECISIONS, Change
-from experiments.audit.tables import Cell
+from experiments.audit.tables import Cell, read_cell
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.records.reported import DataSheet, read_devices
@@ -26,7 +27,7 @@ _SPARSE: Final = "sparse "
 
 
 class NotEnoughError(Exception):
-    """A row lacks a number that its check needs."""
+    """A row lacks numbers that its check needs; each argument lists alternatives of one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class AuditedRow:
     """Cells and texts of a row, and all numbers ``known`` of it, as totals over its devices.
 
     ``sources`` are the lines of data sheets behind the rated quantities; ``precision`` is the type
-    of the elements, or empty.
+    of the elements, or empty.  ``unread`` are cells whose headings name no quantity.
     """
 
     cells: Mapping[str, Cell]
@@ -42,37 +43,59 @@ class AuditedRow:
     known: Mapping[str, Rounded | str]
     sources: Mapping[str, str]
     precision: str
+    unread: Mapping[str, str]
 
     def evaluate(self, formula: str, used: list[str] | None = None) -> Rounded:
         """Compute sums of products and quotients of quantities; list their formulas in ``used``.
 
-        Raises ``NotEnoughError`` with the missing quantities.
+        Raises ``NotEnoughError`` with all missing quantities.
         """
-        terms = []
+        total, missing = Rounded.exact(0), dict[str, None]()
         for term in formula.split(" + "):
-            first, *factors = term.split()
-            terms.append(self._value(first, used))
-            for sign, name in zip(factors[::2], factors[1::2], strict=True):
-                value = self._value(name, used)
-                terms[-1] = terms[-1] * value if sign == "*" else terms[-1] / value
-        return sum(terms[1:], terms[0])
+            product, words = Rounded.exact(1), ["*", *term.split()]
+            for sign, name in zip(words[::2], words[1::2], strict=True):
+                try:
+                    value = self._value(name, used)
+                    product = product * value if sign == "*" else product / value
+                except NotEnoughError as error:
+                    missing |= dict.fromkeys(error.args)
+            total += product
+        if missing:
+            raise NotEnoughError(*missing)
+        return total
 
     def _value(self, name: str, used: list[str] | None) -> Rounded:
         value = Rounded.exact(int(name)) if name.isdigit() else self.known.get(name)
         if isinstance(value, Rounded):
             return value
-        missing = dict.fromkeys([value] if value else [])
+        missing = [tuple(value.splitlines())] if value else []
         for formula in FORMULAS.get(name, ()):
             try:
                 result = self.evaluate(formula, used)
             except NotEnoughError as error:
-                missing[str(error)] = None
+                missing.append(error.args)
                 continue
             if used is not None:
                 used.insert(0, f"{name} = {self.sources.get(formula, formula)}")
             return result
-        default = f"a formula of {name}" if name in FORMULAS else name
-        raise NotEnoughError(" or ".join(missing) or default)
+        if name == "rate" or not missing:
+            missing.append((f"a formula of {name}" if FORMULAS.get(name) == () else name,))
+        fewest = min(map(len, missing))
+        if fewest > 1:
+            raise NotEnoughError(*min(missing, key=len))
+        single = (names[0] for names in missing if len(names) == 1)
+        raise NotEnoughError(" or ".join(dict.fromkeys(single)))
+
+    def remedy(self, missing: str) -> str:
+        """Append the options that give missing quantities to their names."""
+        options = []
+        for name in missing.split(" or "):
+            for heading, text in self.unread.items() if name == "parameters" else ():
+                if (cell := read_cell(name, text, "")) and cell.scale > 1:
+                    options.append(shlex.join(["--column", f"{name}={heading}"]))
+            if name in quantities.QUANTITIES:
+                options.append(f"--given {name}={quantities.EXAMPLES.get(name, 'NUMBER')}")
+        return f"{missing} ({' or '.join(options)})" if options else missing
 
     def with_value(self, name: str, value: Rounded) -> AuditedRow:
         """Return the row with another value of a quantity."""
@@ -87,7 +110,9 @@ class AuditedRow:
         return counts
 
 
-def audited_row(cells: Mapping[str, Cell], texts: Mapping[str, str]) -> AuditedRow:
+def audited_row(
+    cells: Mapping[str, Cell], texts: Mapping[str, str], unread: Mapping[str, str]
+) -> AuditedRow:
     """Collect all that is known of a row: cells, words, data sheets, theory and configuration."""
     known: Known = {"devices": Rounded.exact(1), "baseline_devices": Rounded.exact(1)}
     for name, (column, meanings) in quantities.WORDS.items():
@@ -99,7 +124,7 @@ def audited_row(cells: Mapping[str, Cell], texts: Mapping[str, str]) -> AuditedR
     if precision:
         operations |= {"rated_peak": precision, "rated_sparse": _SPARSE + precision}
     else:
-        known["rated_peak"] = known["item_bytes"]
+        known["rated_peak"] = ("" if "device" in texts else "device\n") + str(known["item_bytes"])
     sources = {}
     for name, operation in operations.items():
         known[name], sources[name] = _rated_quantity(texts.get("device", ""), operation)
@@ -112,7 +137,7 @@ def audited_row(cells: Mapping[str, Cell], texts: Mapping[str, str]) -> AuditedR
             known[name] = f"{name} ({text!r} is not understood)"
     if "config" in texts:
         known |= _attention(Path(texts["config"]), known.get("sequence", "sequence"))
-    return AuditedRow(cells, texts, known, sources, precision)
+    return AuditedRow(cells, texts, known, sources, precision, unread)
 
 
 @cache
@@ -256,8 +281,9 @@ class ClaimCheck:
         if self.verdict == "consistent":
             return f"{text}\n  {formulas}"
         text += f", the printed number is {self.factor:.4g} times as large\n  {formulas}"
-        changes = f"each of these would explain it alone: {'; '.join(self.explanations)}"
-        return f"{text}\n  {changes if self.explanations else 'no single change explains it'}"
+        if not self.explanations:
+            return f"{text}\n  no single change explains it"
+        return f"{text}\n  each of these would explain it alone: {'; '.join(self.explanations)}"
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
@@ -277,7 +303,8 @@ def _check(row: AuditedRow, claim: str) -> ClaimCheck:
     try:
         value = others.evaluate(claim, formulas)
     except NotEnoughError as error:
-        return ClaimCheck(claim, cell, limit, missing=str(error))
+        missing = "; ".join(map(row.remedy, error.args))
+        return ClaimCheck(claim, cell, limit, missing=missing)
     check = ClaimCheck(claim, cell, limit, value, formulas=tuple(dict.fromkeys(formulas)))
     explanations: dict[str, None] = {}
     if not cell.number.interval.meets(value.interval):

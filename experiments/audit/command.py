@@ -13,8 +13,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from experiments.audit.checks import AuditedRow, ClaimCheck, audited_row, checks
-from experiments.audit.quantities import QUANTITIES
+from experiments.audit.quantities import QUANTITIES, WORDS
 from experiments.audit.tables import TextTable, columns, read_cell, read_table, require_known
+from experiments.commands.outcome import USELESS
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.system.commandline import named_values
@@ -31,6 +32,8 @@ _HEADINGS: Final = (
 )
 #: Digits of a number without exponent, and its unit.
 _PLAIN: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
+#: Number of devices before their name, as in ``8x A100``.
+_COUNTED: Final = re.compile(r"(\d+)\s*[x×]\s*(\S.*)", re.IGNORECASE)
 #: The options of ``audit``, as the command line reads them.
 OPTIONS: Final = """\
 file  FILE  a table as CSV, Markdown, HTML or LaTeX
@@ -49,7 +52,10 @@ guide: docs/auditing.md
 
 
 def audit(options: Namespace) -> int:
-    """Print the verdict of every claim; return 1 if one differs or is impossible."""
+    """Print the verdict of every claim.
+
+    Returns 1 if one differs or is impossible, and 3 if no claim could be checked.
+    """
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
     table = read_table(options.file, options.table)
@@ -83,7 +89,9 @@ def audit(options: Namespace) -> int:
         _begin_study(options.as_source, options.new, results)
     if options.as_source:
         _write_source(options.as_source, table)
-    return 1 if verdicts["differs"] or verdicts["impossible"] else 0
+    if verdicts["differs"] or verdicts["impossible"]:
+        return 1
+    return 0 if verdicts["consistent"] else USELESS
 
 
 def read_rows(
@@ -96,14 +104,21 @@ def read_rows(
     """
     positions = columns(table.headings, named_values("--column", named))
     constants = named_values("--given", given)
-    for name in constants:
+    words = dict(WORDS.values())
+    for name, text in constants.items():
         require_known(name, f"--given {name}", "quantity", QUANTITIES)
         if name in positions:
             raise UsageError(f"--given {name}: the table has it.")
+        if name in words:
+            require_known(text.casefold(), f"--given {name}={text}", "value", words[name])
+        elif QUANTITIES[name][0] != "text" and read_cell(name, text, "") is None:
+            raise UsageError(f"--given {name}={text} is no number with its unit.")
     headings = {name: table.headings[position] for name, position in positions.items()}
     for row in table.rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
+        if (counted := _COUNTED.fullmatch(texts.get("device", ""))) and "devices" not in texts:
+            texts["devices"], texts["device"] = counted.groups()
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
         count = read_cell("devices", texts.get("devices", ""), headings.get("devices", ""))
@@ -112,7 +127,9 @@ def read_rows(
         for name, text in texts.items():
             if cell := read_cell(name, text, headings.get(name, ""), devices):
                 cells[name] = cell
-        yield audited_row(cells, texts)
+        pairs = zip(table.headings, row, strict=True)
+        unread = {h: text for h, text in pairs if h not in headings.values()}
+        yield audited_row(cells, texts, unread)
 
 
 def _write_report(folder: Path, title: str, table: TextTable, results: Results) -> None:

@@ -104,6 +104,11 @@ FORMULAS: Final[dict[str, tuple[str, ...]]] = {
     "bandwidth": (),
     "memory": (),
 }
+#: Quantity → an example of its value, for messages; others are numbers.
+EXAMPLES: Final = {
+    "device": "H100-SXM", "precision": "bf16", "direction": "training", "parameters": "7B",
+    "network": "study:ResNet-50",
+}  # fmt: skip
 #: Quantity → formula of its upper limit.
 LIMITS: Final = {
     "mfu": "1",

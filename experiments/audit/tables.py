@@ -64,6 +64,11 @@ _NUMBER: Final = re.compile(
     r"(?:\s*(?:e|[×x]\s*10\s*\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
     re.IGNORECASE,
 )
+#: Name of a model with its number of parameters, such as ``LLaMA-7B`` or ``Llama 3.1 8B``.
+_MODEL: Final = re.compile(
+    r"(?=[a-z]*[A-Z\d-])[a-zA-Z][\w.]*(?:-(?!\d[\d.]*[KMBT]\b)[\w.]+)*?(?:[ -][\d.]+)?"
+    r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
+)
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
 #: Shares that tables often print in per cent without a sign.
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
@@ -177,13 +182,17 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 
     A number per device is multiplied by the number of ``devices``.
     """
-    kind, match = QUANTITIES[name][0], _NUMBER.fullmatch(text.strip())
+    model = _MODEL.fullmatch(text.strip()) if name == "parameters" else None
+    kind = QUANTITIES[name][0]
+    match = _NUMBER.fullmatch(model[1] if model else text.strip())
     if match is None or kind == "text":
         return None
     digits, exponent, written = match.groups()
     number = Rounded.printed(digits.replace(",", ""))
     unit = _PER_DEVICE.sub("", written).strip()
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
+    if scale is None and kind == "rate":  # 26k is 26,000 of the heading's unit
+        scale = _scale(unit, "count")
     default = UNITS[kind][1]
     if scale is None and not unit and default is not None:
         in_per_cent = name in _PERCENTAGES and number.value > 2

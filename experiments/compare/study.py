@@ -3,6 +3,7 @@
 A case compares a function with the baseline.
 """
 
+import ast
 import os
 import re
 import sys
@@ -140,6 +141,21 @@ def place(text: str) -> _Place:
     return Path(file), function
 
 
+def _require_function(file: Path, name: str) -> None:
+    """Raise ``UsageError`` if a file binds no such name; no code of the file runs."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError):  # the first trial names the fault
+        return
+    nodes = [*ast.walk(tree)]
+    names = {getattr(node, "name", None) or getattr(node, "id", None) for node in nodes}
+    names |= {node.asname for node in nodes if isinstance(node, ast.alias)}
+    if names.isdisjoint({name, "*", "globals", "setattr", "exec", "__getattr__"}):
+        functions = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+        listed = ", ".join(sorted(f for f in functions if f != "make")) or "none"
+        raise UsageError(f"{file.name} has no function {name!r}; it has {listed}.")
+
+
 def share(text: str) -> float:
     """Parse a number from 0 to 1, also in per cent; raises ``ArgumentTypeError``."""
     number = re.fullmatch(r"(\d*\.?\d+(?:e-?\d+)?)(%?)", text)
@@ -200,6 +216,8 @@ def request_of(options: Namespace) -> Comparison:
     if not functions:
         raise UsageError("No function is named; give FILE.py:FUNCTION, or --all PATTERN.")
     inputs, reference = options.inputs or (against[0], "make"), options.reference or against
+    for file, name in (against, inputs, reference, *options.functions):
+        _require_function(file, name)
     typed = (against, inputs, reference, *functions)
     places = [(file.resolve(), name) for file, name in typed]
     folder = Path.cwd()  # so that the record's command can be repeated where it was typed

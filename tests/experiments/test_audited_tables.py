@@ -218,7 +218,12 @@ def test_tables_of_all_formats(
     ("mfu", "46", "MFU", 0.46, 0.005),
     ("mfu", "0.46", "MFU", 0.46, 0.005),
     ("rate", "9,600", "Tokens/s", 9600, 0.5),
-    ("rate", "9.6k", "tok/s/GPU", None, None),
+    ("rate", "9.6k", "tok/s/GPU", 9600, 50),
+    ("batch", "26k", "Batch", 26000, 500),
+    ("parameters", "LLaMA-2-7B-chat", "Model", 7e9, 0.5e9),
+    ("parameters", "Llama 3.1 8B", "Model", 8e9, 0.5e9),
+    *(("parameters", text, "Model", None, None)
+      for text in ("Mixtral-8x7B", "7B-13B", "LLaMA-7B-13B", "under 7B")),
     ("rate", "1.2×10 ^3", "", 1200, 50),
     ("parameters", "6.74B", "", 6.74e9, 5e6),
     ("batch", "64", "Batch", 64, 0),
@@ -272,6 +277,16 @@ def test_the_command_prints_verdicts_and_json(
     assert content["verdicts"] == {"consistent": 1}
     assert main(["audit", str(path), "--given", "mfu=3"]) == 2
     assert "--given mfu: the table has it." in capsys.readouterr().err
+    assert main(["audit", str(path), "--given", "direction=foo"]) == 2
+    assert "direction=foo: no such value; possible are training" in capsys.readouterr().err
+    path.write_text("GPU,Model,Tokens/s,MFU\n8x A100,LLaMA-7B,26k,40 %\n")
+    assert main(["audit", str(path)]) == 3
+    printed = capsys.readouterr().out
+    for option in ("direction=training", "parameters=7B", "precision=bf16"):
+        assert f"--given {option}" in printed
+    assert "--column parameters=Model" in printed
+    named = ["--column", "parameters=Model", "--given", "direction=training"]
+    assert main(["audit", str(path), "--given", "precision=bf16", *named]) == 0
 
 
 def test_an_audit_becomes_a_report_and_the_source_of_a_study(

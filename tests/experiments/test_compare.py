@@ -310,6 +310,18 @@ def test_impossible_requests(words: str, reason: str, ask: Ask) -> None:
     assert ask("run", "compare")[0] == 2  # it is measured by its own command alone
 
 
+@pytest.mark.parametrize(("words", "reason"), [
+    ("absent --against honest", "cheats.py has no function 'absent'; it has aliased, asleep, "),
+    ("zeros --against absent", "cheats.py has no function 'absent'; it has aliased, asleep, "),
+    ("other_shape --against honest", "cheats.py:other_shape: wrong result (call 1 of process 1, "),
+])  # fmt: skip
+def test_a_wrong_function_is_refused_before_the_run(words: str, reason: str, ask: Ask) -> None:
+    function, option, against = words.split()
+    places = (f"{HERE}/cheats.py:{function}", option, f"{HERE}/cheats.py:{against}")
+    code, out, err = ask("compare", *places, "--quick", "--threads", "1")
+    assert code and reason in err and "ok" not in out
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: Path) -> None:
     """Neither a process nor a segment of memory, however suddenly and early it ends."""
