@@ -40,7 +40,7 @@ class Counts(NamedTuple):
 
 
 #: Part of the project → limits.  Studies are rewritten one by one, so they have their own.
-LIMITS: Final = {STUDIES: Counts(0, 0, 370, 0), "other code": Counts(0, 0, 1250, 0)}
+LIMITS: Final = {STUDIES: Counts(0, 0, 375, 0), "other code": Counts(0, 0, 1255, 0)}
 
 
 def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:

@@ -102,11 +102,10 @@ def read_table(path: Path, number: int = 1) -> TextTable:
             tables = list(_marked_tables(text, *_MARKUP[ending]))
     except (ValueError, csv.Error) as error:  # also UnicodeDecodeError
         raise UsageError(f"{path}: no table of UTF-8 text can be read: {error}.") from None
-    tables = [[row for row in table if any(row)] for table in tables]
-    tables = [table for table in tables if len(table) > 1]
+    tables = [table for table in map(_filled_rows, tables) if len(table) > 1]
     if number > len(tables):
         raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
-    headings, *rows = (tuple(" ".join(cell.split()) for cell in row) for row in tables[number - 1])
+    headings, *rows = map(_in_one_line, tables[number - 1])
     for place, row in enumerate(rows, start=1):
         if len(row) != len(headings):
             raise UsageError(
@@ -125,8 +124,19 @@ def _marked_tables(
         if _MERGED.search(match[0], 1):
             raise ValueError("cells are merged or nested; write them out")
         rows = re.split(between_rows, match["body"], flags=re.IGNORECASE)
-        cells = (re.split(between_cells, row, flags=re.IGNORECASE) for row in rows)
-        yield [[_plain(cell) for cell in row] for row in cells]
+        table_rows = []
+        for row in rows:
+            cells = re.split(between_cells, row, flags=re.IGNORECASE)
+            table_rows.append([_plain(cell) for cell in cells])
+        yield table_rows
+
+
+def _filled_rows(rows: Iterable[list[str]]) -> list[list[str]]:
+    return [row for row in rows if any(row)]
+
+
+def _in_one_line(row: Iterable[str]) -> tuple[str, ...]:
+    return tuple(" ".join(cell.split()) for cell in row)
 
 
 def _plain(text: str) -> str:
