@@ -131,7 +131,7 @@ def layer_cases(
     peak: Callable[[int], int] = lambda batch: 2 * batch * OUTPUT_BYTES,
     passes: Sequence[str] = ("forward", "forward_backward"),
 ) -> list[Case]:
-    """Cases of the layer; backward takes twice as long again as forward."""
+    """Cases of the layer; forward and backward together take three times forward."""
     return [
         case(
             batch,
@@ -159,7 +159,7 @@ def measurement(
     batch: int = 4,
     **change: Any,
 ) -> Record:
-    """A record of one case that processes of their own measured, as runs of this version are.
+    """A record of one case that was measured in separate processes, as in current runs.
 
     ``held`` are the bytes that the case holds afterwards; ``change`` are fields of the record.
     """

@@ -333,7 +333,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     (r"$t = 12\,\mathrm{ms}$ and $5 \cdot 64$", ["1: 12", "5", "64"]),
     ("~~~\n5\n~~~\n\n6", ["5: 6"]),
     (FRONT, ["2: 2", "12"]),
-    # Digits of every script, and by every way of markdown, TeX and YAML.
+    # Digits of every script, in any notation of markdown, TeX and YAML.
     ("It is ½ or Ⅷ or ²³ or ٧ or \uff17 or ⑦.", ["1: ½", *"Ⅷ²٧\uff17⑦"]),
     ("It is &#55; or &#x37; or &frac12; or x&half;.", ["1: 7", "7", "½", "½"]),
     ("a\n\nIt is 1*2* or a**7** or a<!-- -->7.", ["3: 12", "7", "7"]),
@@ -342,7 +342,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     ('---\ntitle: "\\x37 times"\n---\n', ["2: 7"]),
     (r"\@7.5, a@7.5, a](7.5), @a--7.5 or \`7.5\`", ["1: 7.5", *"1234"]),
     ("` a\nb `7.5` c", ["2: 7.5"]),
-    # What an expression prints, of its own or of a part of the study's texts.
+    # Numbers that an expression prints: its own literals, or slices of the study's texts.
     *((f"a\n{{{{ {words} }}}}", [f"2: {number}"]) for words, number in (
         ("v.knee.plain[:1]", "8"), ('["7.5"][0]', "7.5"), (r'"\x37"', "7"),
         ("claims.grows.because[:3]", "0.9"), ('"9.9" if facts.measured', "9.9"),
@@ -351,7 +351,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     ("{% for c in claims.grows.because %}{{ c }}{% endfor %}", ["1: 0.9", "1"]),
     ('{% claims "tbl-c" %}\ngrows: It is 7 `8`.\n{% endclaims %}', ["2: 7", "8"]),
     ('{% holds "grows" %}7{% else %}no{% endholds %}', ["1: 7"]),
-    # Names are declared, and are whole.
+    # Only declared, whole names match.
     ("float32 and conv_2", ["1: in float32", "2"]),
     (f"{NAMED}float32, 3 × 3, RTX 3090", []),
     (f"{NAMED}float32.5, xfloat32, -3 × 3", ["4: in float32.5", *"123"]),

@@ -20,7 +20,7 @@ from tests.networks import operator, tensor
 
 
 def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Network:
-    """A product with 3 × 4 weights, then an activation on it, of rows of three."""
+    """A product of a (batch, 3) input with 3 × 4 weights, then an activation."""
     weight, source = tensor(0, 3, 4), tensor(1, batch, 3)
     product, result = tensor(2, batch, 4), tensor(3, batch, 4)
     return Network(

@@ -87,7 +87,7 @@ class AuditedRow:
         raise NotEnoughError(" or ".join(dict.fromkeys(single)))
 
     def remedy(self, missing: str) -> str:
-        """Append the options that give missing quantities to their names."""
+        """Name the missing quantities, each with the options that supply it."""
         options = []
         for name in missing.split(" or "):
             for heading, text in self.unread.items() if name == "parameters" else ():

@@ -28,7 +28,7 @@ _HEADLINE: Final = re.compile(r"^headline: *\[(.*?)\]", re.MULTILINE | re.DOTALL
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
     """Choose the records of a paper, or of a replication report, and compute its findings.
 
-    ``name`` is that of a study, or of its report as ``is_report`` knows it.  Raises
+    ``name`` is a study's, or its report's, which ends with ``-replication``.  Raises
     ``RidgepointError`` if a requested record, or all records, cannot be used.
     """
     compute = compute_report if is_report(name) else compute_usable

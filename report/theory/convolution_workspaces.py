@@ -63,8 +63,8 @@ def convolution_workspace(layer: Convolution, last: bool, conditions: Conditions
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
     """Return whether PyTorch computes a convolution without oneDNN.
 
-    ``use_mkldnn`` in ``Convolution.cpp`` excludes one small image, and a small batch of 1 × 1
-    kernels on one thread.
+    ``use_mkldnn`` in ``Convolution.cpp`` skips oneDNN for one small image, and on one thread for
+    small batches with 1 × 1 kernels.
     """
     on_one_thread = conditions.threads == 1 and layer.input_shape[0] < MANY_IMAGES
     pointwise = layer.kernel == layer.stride == layer.dilation == (1, 1)
@@ -72,7 +72,7 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
 
 
 def _is_native(layer: Convolution) -> bool:
-    """Return whether the input is one small float32 image and the kernel at most 3 × 3."""
+    """Return whether the input is one small float32 image, and one side of the kernel at most 3."""
     small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 

@@ -35,13 +35,13 @@ def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     return next(check for check in checks(table_row) if check.claim == claim)
 
 
-#: Cases in our words, a row for each, and the reading that its thread decided for.  Where a thread
-#: has no rate, the row has one of ours that shows its factor.  The last six were searched out after
+#: Public cases, paraphrased, each with the explanation that its thread settled on.  Where a thread
+#: states no rate, we chose one that reproduces its factor.  The last six were searched for after
 #: the code was done.
 CASES = list(csv.DictReader((Path(__file__).parent / "public_cases.csv").open(encoding="utf-8")))
 
 
-def test_public_cases_have_their_right_reading_among_few(tmp_path: Path) -> None:
+def test_the_correct_explanation_of_public_cases_ranks_high(tmp_path: Path) -> None:
     ranks, numbers = {}, []
     for case in CASES:
         claim = "mfu" if "mfu" in case["row"] else "flops"

@@ -124,7 +124,7 @@ def measures_process(shard: Shard | None, process: int) -> bool:
 def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
     """Merge the shards of each run into one record, at the place of its first shard.
 
-    A second record of a shard starts another run, which further second records may join.
+    A repeated shard starts another run, which repeats of the other shards join.
     """
     records = tuple(records)
     runs: list[list[Stored]] = []

@@ -129,7 +129,7 @@ update_time                s       of the same step: the optimiser changes the p
 loading_time               s       of one step: the wait for the loader's images
 layer_forward_time         s       forward pass of each layer in their order, step after step
 layer_backward_time        s       gradients of each layer in the same order, step after step
-# What the device tells of itself, between steps and never while one is timed.
+# The device's own sensors, read between steps and never while one is timed.
 device_temperature         °C±     temperature of the device
 device_clock               Hz      clock of the device's cores, the mean where they differ
 device_power               W       electrical power that the device draws
@@ -158,7 +158,7 @@ cupti_fp32_multiply_adds   MAC     fused float32 multiply-adds of one kernel
 mean_time                  s       duration of one call, as the mean of the calls of one sample
 median_time                s       duration of one call, as the median of samples not published
 kernel_time                s       duration of one kernel, under a profiler
-mean_cpu_time              s       processor time of one call, as such a mean
+mean_cpu_time              s       processor time of one call, as the mean of one sample's calls
 image_rate                 1/s     images a second over all steps, as published
 parameters                 1 whole  parameters of the network, as published
 multiply_adds              MAC     multiply-adds of one image in a forward pass, as published

@@ -122,7 +122,7 @@ def _rounded(number: float, digits: int) -> float:
 class Pairs:
     """The networks that both tables of a comparison hold, and the gains that data sheets predict.
 
-    ``rows`` has one for each CNN: its rates before and after, and what is known of it as captured.
+    ``rows`` has one for each CNN: its rates before and after, and its captured properties.
     """
 
     def __init__(
