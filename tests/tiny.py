@@ -117,7 +117,8 @@ def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
 
 def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
     """Begin a build of all formats by Typst, whose files have at most ``files`` bytes."""
-    said = Path(tempfile.mkstemp(prefix="said-", dir=project)[1])
+    # Beside the project, which another test process may be copying.
+    said = Path(tempfile.mkstemp(prefix="said-", dir=project.parent)[1])
     process = _FORKS.Process(target=_build, args=(project, said, [*_BOTH, *arguments], files))
     process.start()
     return Build(process, said)
