@@ -21,7 +21,7 @@ from report.quantity.intervals import Process
 #: Largest number of drawn series of one value, and of drawn samples of one process.
 _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
-#: Number of claims on a paper's card.
+#: Number of claims that an artifact lists first.
 _MOST_SHOWN: Final = 3
 #: Positions of samples are whole numbers up to this one.
 _STEPS: Final = 1000

@@ -50,8 +50,8 @@ class Publication:
 
     ``measured`` is the day of the newest record, ``devices`` are the measured ones, ``records`` is
     the number of records; ``pdf`` and ``samples`` are files in the folder of the page, None if they
-    do not exist.  ``replicated`` is a line on the paper's replications.  The key figure has a file,
-    an alternative text and an id, and ``takeaway`` is what it shows.
+    do not exist.  ``replicated`` is a line on the paper's replications.  ``key_figure`` is
+    the id of the figure that stands under the abstract.
     """
 
     settings: Settings
