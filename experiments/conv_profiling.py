@@ -1,7 +1,7 @@
 """One convolution through the profilers: the operations it executes, the bytes it allocates.
 
 The layer is the second convolution of PyTorch's MNIST example and the same in other shapes,
-float32, with random weights and inputs from a fixed seed.  Nothing is timed.  Factors:
+float32, with random weights and inputs from a fixed seed.  Factors:
 
 - ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived,
   ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement,
@@ -18,37 +18,53 @@ float32, with random weights and inputs from a fixed seed.  Nothing is timed.  F
 The trace of torch's profiler of a warm call of the example's layer, forward and backward at batch
 64, is stored beside the record, and on a CPU the implementations that oneDNN chooses natively,
 natively with AVX2 at most, and under valgrind, which counts the operations.
+
+Only ``timed`` calls are timed, which ``--set subject=timed`` selects: eight images, channels below,
+at and above the edges of blocks, with the ``instructions`` that oneDNN chooses (``native``) and
+with ``AVX2`` at most.  Predicted before the measurement: time follows the multiply-adds that blocks
+execute, not those of the usual formula (``report.studies.conv_profiling.theory.in_blocks``).
+
+- With AVX2, blocks of 8: nine input channels take as long as 16, within a tenth, and 1.5 to 2 times
+  as long as eight; 17, 19 and 24 output channels take equally long, within a tenth.
+- With AVX-512, blocks of 16: 17, 19, 24 and 25 output channels take equally long, within a tenth,
+  and 16 channels less; fewer than 16 input channels are not padded, so that nine take as long as
+  the formula says, 1.125 times eight.
+- One channel more on both sides of the example's layer, 33→65, costs as much time as full blocks:
+  as 40→72 with AVX2 (1.41 times 32→64), as 48→80 with AVX-512 (1.88 times); the formula says 1.05.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from os import environ
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
 
-from experiments.harness.measure import build_workload
+from experiments.harness.measure import build_workload, measure_memory
 from experiments.harness.memory import CALL
 from experiments.harness.study import (
+    FULL,
+    QUICK,
     CaseFile,
     Device,
     Experiment,
     Factor,
     Levels,
     Plan,
+    Policies,
     Session,
     Subject,
 )
-from experiments.harness.timing import Workload
+from experiments.harness.timing import Workload, sample_times
 from report.core.errors import MeasurementError
 from report.core.records.files import gzipped
-from report.core.records.record import Factors
+from report.core.records.record import Factors, SeriesByQuantity
 
 #: Channels in and out, kernel, extent of the images.
 CallShape: TypeAlias = tuple[str, int, int]
@@ -86,9 +102,15 @@ CHANGED: Final[tuple[CallShape, ...]] = (
     ("9-18", 3, 24),
     ("9-19", 3, 24),
 )
+#: Channels on both sides of blocks' edges: of the changed shape, and of the example's.
+TIMED: Final[tuple[CallShape, ...]] = (
+    *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
+    *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
+)
 SHAPES: Final = {"layer": KNOWN, "held_out": HELD_OUT, "changed": CHANGED}
-#: The batch sizes of all shapes but the example's, and that at which a call is traced.
+#: The batch sizes of all shapes but the example's, that of timed calls, and that of a trace.
 OTHER_BATCHES: Final = (1, 8)
+TIMED_BATCH: Final = 8
 TRACED_BATCH: Final = 64
 #: Entries of a trace that are stored; the host's name, the file's path and a random number are not.
 _STORED: Final = (
@@ -110,7 +132,18 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
             case |= zip(("channels", "kernel", "input"), shape, strict=True)
             case |= {"batch": batch, "pass": direction, "layout": "contiguous"}
             listed.append(case)
+    if "timed" in levels["subject"]:
+        listed += timed_cases(levels)
     return tuple(listed)
+
+
+def timed_cases(levels: Levels) -> Iterator[Factors]:
+    """List the timed calls, each with oneDNN's native instructions and with AVX2 at most."""
+    for shape, instructions in product(TIMED, levels["instructions"]):
+        case: Factors = {"subject": "timed"}
+        case |= zip(("channels", "kernel", "input"), shape, strict=True)
+        case |= {"batch": TIMED_BATCH, "pass": "forward", "layout": "contiguous"}
+        yield {**case, "instructions": instructions}
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
@@ -143,6 +176,58 @@ def subject(factors: Factors) -> Subject:
     )
 
 
+def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Measure the bytes of a call, unless it is timed."""
+    return {} if is_timed(factors) else measure_memory(STUDY, factors, session)
+
+
+def times(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Time a call in a process of its own, whose instructions are chosen before its first call.
+
+    Raises ``MeasurementError`` if oneDNN ran other code than that of AVX2 where it should.
+    """
+    if factors["instructions"] == "AVX2":
+        os.environ[_LIMIT] = "AVX2"
+    workload = build_workload(STUDY, factors, session.device)
+    codes = set(implementations_of(_log_of(workload)).values())
+    if factors["instructions"] == "AVX2" and not all(code.startswith(_AVX2) for code in codes):
+        raise MeasurementError(f"oneDNN ran {', '.join(codes)}, though {_LIMIT} is AVX2")
+    return sample_times(workload, session.protocol, session.device)
+
+
+def _log_of(workload: Workload) -> str:
+    """Return what oneDNN prints, on the process's standard output, about one call."""
+    import torch
+
+    sys.stdout.flush()
+    output = os.dup(1)
+    with tempfile.TemporaryFile("w+") as log:
+        os.dup2(log.fileno(), 1)
+        try:
+            with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+                workload.once()
+        finally:
+            os.dup2(output, 1)
+            os.close(output)
+        log.seek(0)
+        return log.read()
+
+
+def is_timed(factors: Factors) -> bool:
+    """Select the calls that are timed, which nothing else measures."""
+    return factors["subject"] == "timed"
+
+
+def is_counted(factors: Factors) -> bool:
+    """Select the calls that are not timed."""
+    return not is_timed(factors)
+
+
+def timed_under(factors: Factors) -> Policies:
+    """Time with freed memory kept, so that calls map no pages."""
+    return ("retained",) if is_timed(factors) else "none"
+
+
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """Return a trace for one case, and for another oneDNN's implementation of every call."""
     shape, batch = _shape(factors), factors["batch"]
@@ -154,10 +239,13 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     return _implementations() if named and shutil.which("valgrind") else ()
 
 
+#: Variable that limits oneDNN's instructions, and how the names of its code for AVX2 begin.
+_LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
+_AVX2: Final = "jit:avx2"
 #: Command and variables of a process in which oneDNN names its implementations.
 _DISPATCHES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
     "native": ((), {}),
-    "native, AVX2 at most": ((), {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
+    "native, AVX2 at most": ((), {_LIMIT: "AVX2"}),
     "valgrind": (("valgrind", "-q", "--tool=none"), {}),
 }
 #: Fields of a line of oneDNN's log, by name.
@@ -173,7 +261,7 @@ def _implementations() -> tuple[CaseFile, ...]:
     for name, (wrapper, variables) in _DISPATCHES.items():
         done = subprocess.run(
             (*wrapper, sys.executable, "-c", program),
-            env={**environ, "ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", **variables},
+            env={**os.environ, "ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", **variables},
             check=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -251,21 +339,39 @@ def _traced(workload: Workload, device: Device) -> bytes:
         return path.read_bytes()
 
 
+_FACTORS: Final = (
+    Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
+    Factor("pass", levels=("forward", "forward_backward")),
+)
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
-        Factor("subject", levels=tuple(SHAPES)),
-        Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
-        Factor("pass", levels=("forward", "forward_backward")),
+        Factor("subject", levels=tuple(SHAPES), on_request=("timed",)),
+        *_FACTORS,
+        Factor("instructions", levels=("native", "AVX2")),
     ),
     cases=cases,
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
-    plan=Plan(ceilings="none", timed_under="none", files=files),
+    plan=Plan(
+        full=msgspec.structs.replace(FULL, maximum_samples=200, processes={"retained": 8}),
+        quick=msgspec.structs.replace(QUICK, maximum_samples=30),
+        ceilings="none",
+        timed_under=timed_under,
+        is_counted=is_counted,
+        memory=memory,
+        times=times,
+        files=files,
+    ),
 )
 _ON_GPU: Final = replace(
     _ON_CPU,
-    factors=(*_ON_CPU.factors, Factor("precision", levels=("float32", "tfloat32"))),
+    factors=(
+        Factor("subject", levels=tuple(SHAPES)),
+        *_FACTORS,
+        Factor("precision", levels=("float32", "tfloat32")),
+    ),
     cases=cases_on_gpu,
+    plan=Plan(ceilings="none", timed_under="none", files=files),
 )
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -13,6 +13,7 @@ from report.paper.findings import Findings, Inputs
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import Dimensions
+from report.studies.conv_profiling.theory import in_blocks
 from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms
 from report.theory.work import macs
 from tests import papers
@@ -105,6 +106,22 @@ def test_the_changed_shapes_are_predicted_as_by_hand() -> None:
     for shape, batch, expected in HELD_OUT:
         terms = executed_terms(shape.layer(batch), 1, BUILD, COUNTED_WIDTH)
         assert macs(shape.layer(batch)) + sum(term.amount for term in terms) == expected, shape
+
+
+#: Products of channels that one position and tap take with AVX2 and with AVX-512, by hand.
+IN_BLOCKS: Final = {
+    (8, 16): (8 * 16, 8 * 16), (8, 17): (8 * 24, 8 * 32), (8, 25): (8 * 32, 8 * 32),
+    (9, 19): (16 * 24, 9 * 32), (9, 24): (16 * 24, 9 * 32), (16, 19): (16 * 24, 16 * 32),
+    (32, 64): (32 * 64, 32 * 64), (33, 65): (40 * 72, 48 * 80), (40, 72): (40 * 72, 48 * 80),
+    (48, 80): (48 * 80, 48 * 80),
+}  # fmt: skip
+
+
+def test_blocks_predict_the_work_of_timed_calls() -> None:
+    for (inputs, outputs), products in IN_BLOCKS.items():
+        shape = Dimensions(inputs, outputs, 3, 21)
+        predicted = tuple(in_blocks(shape, block) for block in (8, 16))
+        assert predicted == tuple(9 * 17**2 * product for product in products), shape
 
 
 #: No padding; both channels padded; unfolded; and calls that were held out.

@@ -87,7 +87,7 @@ def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
         assert counting.multiply_adds(study, case) == passes * taps
     listed = [shape for shapes in SHAPES.values() for shape in shapes]
     assert len(listed) == len(set(listed)), "a shape of the rules' derivation is not held out"
-    assert study.plan.full.processes == {"retained": 8, "default": 6, "jemalloc": 2}
+    assert study.plan.full.processes == {"retained": 8} and study.plan.full.maximum_samples == 200
 
 
 def test_the_log_of_onednn_names_the_code_and_formats_of_each_convolution() -> None:

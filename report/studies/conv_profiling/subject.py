@@ -18,6 +18,8 @@ SHOWN_BATCH: Final = 64
 #: Cases of the layer: in shapes that the rules were derived from, in shapes that the rules
 #: predicted, and in those with other channels.
 SUBJECTS: Final = ("layer", "held_out", "changed")
+#: Calls whose times are compared, with AVX2 at most or with all of a processor's instructions.
+TIMED: Final = "timed"
 
 #: Kernel of the network's first convolution, which cuts the map by this less one.
 _FIRST_KERNEL: Final = 3
@@ -33,6 +35,7 @@ _LAYER: Final[dict[str, AllowedLevels]] = {
 #: Subject of a case → its required factors; ``trace`` and ``training`` are in older records only.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER),
+    TIMED: {**_LAYER, "instructions": ("native", "AVX2")},
     "trace": {"scope": str, "batch": int},
     "training": {},
 }
@@ -99,9 +102,11 @@ def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a layer's case is not one of this study, or another layer ran."""
-    check_factors(stored, _FACTORS_BY_SUBJECT, optional={"precision": str}, closed=SUBJECTS)
+    check_factors(
+        stored, _FACTORS_BY_SUBJECT, optional={"precision": str}, closed=(*SUBJECTS, TIMED)
+    )
     for index, case in enumerate(stored.record.cases):
-        if case.factors.get("subject") in SUBJECTS and not _CHANNELS.fullmatch(
+        if case.factors.get("subject") in (*SUBJECTS, TIMED) and not _CHANNELS.fullmatch(
             str(case.factors["channels"])
         ):
             raise StudyError(
@@ -109,7 +114,7 @@ def check_subject(stored: Stored) -> None:
                 f"{case.factors['channels']!r}, which this study has not; run the experiment of "
                 "this version again."
             )
-    for subject in SUBJECTS:
+    for subject in (*SUBJECTS, TIMED):
         check_ran(stored, _layer_of, subject)
 
 

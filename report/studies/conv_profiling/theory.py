@@ -1,13 +1,15 @@
 """Theory of the example's layer, as quantities over its extents."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.theory.work import round_up
 
 _LAYER = BASE.layer(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -73,3 +75,13 @@ def winograds_of(size: int) -> int:
     """Count the tried pairs of square and batch that reproduce ``size`` within 1 KiB."""
     choices = product(range(1, LARGEST_BATCH + 1), range(1, LARGEST_SQUARE + 1))
     return sum(abs(sum(winograd(*choice)) - size) < 1024 for choice in choices)
+
+
+def in_blocks(shape: Dimensions, block: int) -> int:
+    """Multiply-adds of one image in oneDNN's blocks of channels, which predict the time of a call.
+
+    oneDNN does not put fewer input channels than one block into blocks.
+    """
+    inputs = shape.inputs if shape.inputs < block else round_up(shape.inputs, block)
+    padded = replace(shape, inputs=inputs, outputs=round_up(shape.outputs, block))
+    return padded.multiply_adds(1)
