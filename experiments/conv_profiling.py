@@ -204,7 +204,7 @@ def _log_of(workload: Workload) -> str:
     with tempfile.TemporaryFile("w+") as log:
         os.dup2(log.fileno(), 1)
         try:
-            with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+            with torch.backends.mkldnn.verbose(1):  # type: ignore[no-untyped-call]
                 workload.once()
         finally:
             os.dup2(output, 1)
