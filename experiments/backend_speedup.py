@@ -6,7 +6,10 @@ Factors:
 
 - ``subject``: ``scaling`` repeats the first iteration of full-batch gradient descent and times it;
   ``training`` records loss and accuracy before the first and after each of 500 iterations;
-  ``change`` times NumPy on a CPU at three sizes as ``scaling`` does, with one change at a time.
+  ``change`` times NumPy on a CPU at three sizes as ``scaling`` does, with one change at a time;
+  ``calls`` times an iteration with another number of library calls (``time``) and, in turn with it,
+  the unchanged one (``baseline_time``).
+- ``calls``: how many calls the iteration makes, 31 if unchanged.
 - ``change``: what differs from one thread, kept memory, float32 and separate operations
   (``experiments.backends.changes``).
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
@@ -31,7 +34,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from experiments.backends import libraries, perceptron
-from experiments.backends.changes import CHANGES, DOUBLE, FUSED, NONE, apply_change, fused_forward
+from experiments.backends.changes import (
+    ALL_CALLS,
+    CALLS,
+    CHANGES,
+    DOUBLE,
+    FUSED,
+    MERGED_CALLS,
+    NONE,
+    apply_change,
+    fused_forward,
+    operations_with,
+)
 from experiments.backends.libraries import ON_CPU, ON_GPU, Library, LibraryArray
 from experiments.backends.perceptron import Training, course, training_of
 from experiments.harness.study import (
@@ -61,6 +75,10 @@ TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
 #: Neurons and images of the cases with a change: one image, the source's size, and as much work
 #: with more neurons.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
+#: Images of the cases with another number of calls, on the source's network.
+CALLS_IMAGES: Final = (1, 1_000, 60_000)
+#: Largest number of pairs of an iteration with other calls and an unchanged one.
+_PAIRS: Final = 101
 #: Largest product of neurons and images; beyond it an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
 #: Calls in a sample of the cost of a call.
@@ -68,13 +86,17 @@ _CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size; NumPy alone in double precision and with a change."""
+    """List every library at each size; NumPy alone in double precision and with a change.
+
+    PyTorch alone merges steps.
+    """
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
             for backend in levels["backend"]:
                 simple = size["dtype"] == "float32" and subject != "change"
-                if simple or backend == "numpy":
+                merged = size.get("calls") == MERGED_CALLS
+                if "torch" in str(backend) if merged else simple or backend == "numpy":
                     case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
                     listed.append(case)
     return tuple(listed)
@@ -88,6 +110,9 @@ def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
         for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
             kind = "float64" if change == DOUBLE else "float32"
             yield {"hidden": neurons, "samples": images, "dtype": kind, "change": change}
+    elif subject == "calls":
+        for images, calls in product(CALLS_IMAGES, levels["calls"]):
+            yield {"hidden": HIDDEN, "samples": images, "dtype": "float32", "calls": calls}
     else:
         for hidden, samples, dtype in product(levels["hidden"], levels["samples"], levels["dtype"]):
             simple = dtype == "float32" or hidden == HIDDEN
@@ -152,6 +177,8 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     if change:
         apply_change(str(change))
     training = training_of(library, factors, _images(factors, session).train)
+    if "calls" in factors:
+        return paired_times(training, int(factors["calls"]), session.protocol)
     if change == FUSED:
         training = training._replace(forward=fused_forward)
     series = whole_times(training, session.protocol)
@@ -227,6 +254,41 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
+def paired_times(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
+    """Time an iteration with ``calls`` library calls and the unchanged one, in turn.
+
+    Calls beyond those of the iteration add two numbers, and are not waited for one by one.
+    """
+    xp, one = training.library.xp, training.parameters.w1[:1, :1]
+
+    def timed_iteration(total: int) -> Workload:
+        ops = operations_with(total, xp, training.train.images.shape[1])
+
+        def iterate() -> object:
+            result = perceptron.iteration(ops, training.parameters, *training.train)
+            for _ in range(ALL_CALLS, total):
+                ops.add_bias(one, one)
+            return training.library.wait(result)
+
+        return Workload(iterate)
+
+    workloads = {"time": timed_iteration(calls), "baseline_time": timed_iteration(ALL_CALLS)}
+    order, samples = list(workloads), defaultdict[str, list[float]](list)
+
+    def pair() -> None:
+        order.reverse()
+        for name in order:
+            samples[name].append(cpu_clock(workloads[name]).wall)
+
+    for _ in range(protocol.minimum_samples):
+        pair()
+    samples.clear()
+    pairs = msgspec.structs.replace(protocol, maximum_samples=_PAIRS)
+    with collector_off():
+        repeat_calls(Workload(pair), pairs, cpu_clock)
+    return {name: tuple(samples[name]) for name in workloads}
+
+
 def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
     """Call once to warm up, then return the times of calls within the case's budget (s)."""
     once()
@@ -244,15 +306,17 @@ _CALLS_OF: Final[dict[str, Any]] = {
 
 
 def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
-    subjects = ("training", "scaling")
+    quick = ("training", "scaling")
+    subjects = (*quick, "calls")
     changed = (Factor("change", levels=changes),) if changes else ()
     return (
-        Factor("subject", levels=(*subjects, "change") if changes else subjects, quick=subjects),
+        Factor("subject", levels=(*subjects, "change") if changes else subjects, quick=quick),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
         Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         Factor("dtype", levels=("float32", "float64"), quick=("float32",)),
         Factor("backend", levels=libraries),
         Factor("dataset", levels=("digits",)),
+        Factor("calls", levels=CALLS),
         *changed,
     )
 
@@ -265,12 +329,14 @@ def timed_under(factors: Factors) -> Policies:
 def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     """Import the library before the first case of a process that measures times.
 
-    Cases with a change are short, so that they share the import of their images' package too.
+    Cases with a change or other calls are short, so that they share the import of their images'
+    package, too.
     """
     if not session.process:
         return ()
     library = libraries.namespace(str(factors["backend"]))
-    return (library, "sklearn.datasets") if "change" in factors else (library,)
+    shared = factors["subject"] in ("change", "calls")
+    return (library, "sklearn.datasets") if shared else (library,)
 
 
 _FULL: Final = msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=750.0)

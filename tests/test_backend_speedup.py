@@ -10,7 +10,7 @@ from report.core.records.record import Case, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate
-from report.studies.backend_speedup import changes
+from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.subject import SOURCE, Size, work
 from tests import factory, papers
@@ -111,11 +111,11 @@ def test_each_claim_has_two_sides() -> None:
         ("same-accuracy", scaled(0.99, "test_accuracy", backend="cupy"), "refuted"),
         ("alike", scaled(1.0011, "train_loss", backend="cupy"), "refuted"),
         ("alike", scaled(1.0009, "train_loss", backend="cupy"), "supported"),
-        ("thread-as-predicted", changed(1.5, change=changes.THREAD), "refuted"),
-        ("thread-as-predicted", changed(0.96, change=changes.THREAD), "supported"),
-        ("double-as-predicted", changed(1.43, change=changes.DOUBLE, samples=60_000),
+        ("thread-as-predicted", changed(1.5, change=theory.THREAD), "refuted"),
+        ("thread-as-predicted", changed(0.96, change=theory.THREAD), "supported"),
+        ("double-as-predicted", changed(1.43, change=theory.DOUBLE, samples=60_000),
          "supported"),
-        ("returned-as-predicted", changed(2, change=changes.RETURNED), "refuted"),
-        ("calls-shield", changed(1.5, change=changes.FUSED, samples=1), "refuted"),
+        ("returned-as-predicted", changed(2, change=theory.RETURNED), "refuted"),
+        ("calls-shield", changed(1.5, change=theory.FUSED, samples=1), "refuted"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}

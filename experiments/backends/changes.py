@@ -1,13 +1,14 @@
-"""Changes to the CPU baseline, one at a time: threads, allocator, precision, a fused ReLU.
+"""Changes to the iteration, one at a time: threads, allocator, precision, a fused ReLU, calls.
 
-The unchanged baseline computes in float32 on one thread, in memory that the allocator keeps.
+The unchanged iteration computes in float32 on one thread, in memory that the allocator keeps, and
+makes 31 library calls.
 """
 
 import ctypes
 import platform
 from typing import Final
 
-from experiments.backends.libraries import LibraryArray
+from experiments.backends.libraries import LibraryArray, Namespace
 from experiments.backends.perceptron import Activations, Operations, Parameters
 from experiments.harness.study import UnavailableError
 
@@ -17,6 +18,14 @@ RETURNED: Final = "returned memory"
 DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
+
+#: Library calls of an iteration; with the division by m merged into the learning rate; and with
+#: softmax, ReLU's gradient and the update as one call of PyTorch each, too, the products unchanged.
+ALL_CALLS: Final = 31
+DIVIDED_RATE_CALLS: Final = 27
+MERGED_CALLS: Final = 17
+#: Numbers of calls that are compared with ``ALL_CALLS``; more calls add numbers of one element.
+CALLS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
 #: Smallest block (B) that has a mapping of its own, which is returned when the block is freed.
 MAPPED_FROM: Final = 128 * 1024
@@ -59,3 +68,46 @@ def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activation
         xp.maximum(block, 0, out=block)
     scores = ops.add_bias(ops.product(p.w2, sums), p.b2)
     return Activations(sums, sums, scores, ops.softmax(scores))
+
+
+class DividedRate(Operations):
+    """Operations that divide the learning rate by the images instead of four gradients."""
+
+    def __init__(self, xp: Namespace, images: int) -> None:
+        super().__init__(xp)
+        self.images = images
+
+    def mean(self, product: LibraryArray, samples: int) -> LibraryArray:
+        """Return the sum over the samples unchanged."""
+        return product
+
+    def mean_error(self, error: LibraryArray, samples: int) -> LibraryArray:
+        """Return the sum of each row."""
+        return self.xp.sum(error, axis=1, keepdims=True)
+
+    def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:
+        """Return a parameter after a step against its summed gradient."""
+        return super().descend(parameter, gradient, rate / self.images)
+
+
+class MergedSteps(DividedRate):
+    """The same with each of PyTorch's own merged steps as one call."""
+
+    def softmax(self, sums: LibraryArray) -> LibraryArray:
+        """Return each column's softmax."""
+        return self.xp.softmax(sums, dim=0)
+
+    def through_relu(self, gradient: LibraryArray, sums: LibraryArray) -> LibraryArray:
+        """Return the gradient where the sums are above 0, else 0."""
+        return self.xp.ops.aten.threshold_backward(gradient, sums, 0)
+
+    def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:
+        """Return a parameter after a step against its summed gradient."""
+        return self.xp.sub(parameter, gradient, alpha=rate / self.images)
+
+
+def operations_with(calls: int, xp: Namespace, images: int) -> Operations:
+    """Return operations with which an iteration makes at most ``calls`` library calls."""
+    if calls == MERGED_CALLS:
+        return MergedSteps(xp, images)
+    return DividedRate(xp, images) if calls == DIVIDED_RATE_CALLS else Operations(xp)

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from experiments import backend_speedup, datasets
 from experiments.backends import perceptron
-from experiments.backends.changes import CHANGES, NONE, fused_forward
+from experiments.backends.changes import CHANGES, NONE, fused_forward, operations_with
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import (
     Operations,
@@ -34,7 +34,8 @@ from experiments.backends.perceptron import (
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
-from report.studies.backend_speedup import changes as studied
+from report.studies.backend_speedup import subject
+from report.studies.backend_speedup import theory as studied
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS, Size
 from report.theory.work import parameter_count
@@ -117,11 +118,26 @@ def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
     """Calls on NumPy's own namespace: the standard's clips by several of them."""
     part = case_of("numpy").train
     parameters = Parameters(*(tensor.view(Counted) for tensor in perceptron.initial(10, SEED)))
-    Counted.calls = 0
-    iteration(Operations(np), parameters, part.images.view(Counted), part.targets)
-    assert Counted.calls == sum(CALLS.values())
+    for calls in (sum(CALLS.values()), subject.DIVIDED_CALLS):
+        Counted.calls = 0
+        ops = operations_with(calls, np, part.images.shape[1])
+        iteration(ops, parameters, part.images.view(Counted), part.targets)
+        assert Counted.calls == calls
     counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
     assert counted == sum(p.size for p in parameters) == 7960  # as in the source
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"), [("numpy", 27), ("torch", 27), ("torch", 17), ("torch", 62)]
+)
+def test_other_numbers_of_calls_give_the_same_iteration(name: str, calls: int) -> None:
+    case = case_of(name)
+    ops = operations_with(calls, case.library.xp, case.train.images.shape[1])
+    result = iteration(ops, case.parameters, *case.train)
+    for value, wanted in zip(result, case.iterate(case.parameters), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=1e-6)
+    series = backend_speedup.paired_times(case, calls, QUICK)
+    assert len(series["time"]) == len(series["baseline_time"]) >= QUICK.minimum_samples
 
 
 def test_timed_and_fused_operations_give_the_same_iteration_and_are_all_of_the_source() -> None:

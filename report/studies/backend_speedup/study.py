@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Final
 
 from report.core.text.escape import markdown
@@ -15,11 +16,22 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import all_of, verdict_of
-from report.studies.backend_speedup import changes, figures, runs, subject
-from report.studies.backend_speedup.changes import CHANGES, LESS_WIDE, ONE_IMAGE
+from report.studies.backend_speedup import figures, runs, subject, theory
 from report.studies.backend_speedup.runs import ON_GPU, PRODUCTS, Pair, Run
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
-from report.studies.backend_speedup.subject import FLAT, LARGE, SHARED, SMALL, SOURCE, WIDEST
+from report.studies.backend_speedup.subject import (
+    DIVIDED_CALLS,
+    DOUBLED_CALLS,
+    FLAT,
+    LARGE,
+    MANY_CALLS,
+    MERGED_CALLS,
+    SHARED,
+    SMALL,
+    SOURCE,
+    WIDEST,
+)
+from report.studies.backend_speedup.theory import CHANGES, LESS_WIDE, ONE_IMAGE
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
@@ -47,6 +59,7 @@ class Paper:
             apart = [replace(run, stored=replace(one, others=())) for one in run.stored.runs[::-1]]
             self.compiled += [one for one in apart if one.times_around_compiling(SMALL)[1]]
         self.jax = by_role.get("fifth")
+        self.calls = by_role.get("ninth")
         self.repeat = self.compiled[1] if len(self.compiled) > 1 else None
         others = tuple(run for run in (self.earlier, self.later) if run)
         self.gpu = replace(gpu, sessions=others) if gpu else None
@@ -78,6 +91,7 @@ earlier: Part[Run] = study.part("earlier", "pair")
 changed: Part[Run] = study.part("changed", "pair")
 later: Part[Run] = study.part("later", "pair")
 jax: Part[Run] = study.part("jax", "pair")
+calls: Part[Run] = study.part("calls", "pair")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
 with_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 
@@ -259,13 +273,13 @@ both.values(
 )
 changed.values(
     "measured",
-    effect_double=partial(changes.effect, size=SOURCE, change=changes.DOUBLE),
-    predicted_double=partial(changes.predicted, size=SOURCE, change=changes.DOUBLE),
-    product_share=changes.product_share_of_miss,
+    effect_double=partial(theory.effect, size=SOURCE, change=theory.DOUBLE),
+    predicted_double=partial(theory.predicted, size=SOURCE, change=theory.DOUBLE),
+    product_share=theory.product_share_of_miss,
 )
 for _name, _size in ("source", SOURCE), ("wide", LESS_WIDE):
-    _faults = partial(changes.changed, quantity="page_faults", change=changes.RETURNED)
-    study.constants(**{f"shapes_{_name}": exact("pages", "1", changes.mapped_pages(_size))})
+    _faults = partial(theory.changed, quantity="page_faults", change=theory.RETURNED)
+    study.constants(**{f"shapes_{_name}": exact("pages", "1", theory.mapped_pages(_size))})
     changed.values(**{f"pages_{_name}": partial(_faults, size=_size)})
 
 
@@ -368,23 +382,55 @@ def same_accuracy(run: Run) -> Iterator[Statement]:
 
 @changed.claim("A second thread saves half of the time of the products, within a fifth of that")
 def thread_as_predicted(run: Run) -> Iterator[Statement]:
-    return changes.as_predicted(run, changes.THREAD)
+    return theory.as_predicted(run, theory.THREAD)
 
 
 @changed.claim("Returning freed memory adds its pages at their price, within a fifth of that")
 def returned_as_predicted(run: Run) -> Iterator[Statement]:
-    return changes.as_predicted(run, changes.RETURNED)
+    return theory.as_predicted(run, theory.RETURNED)
 
 
 @changed.claim("Double precision adds the baseline's work once more, within a fifth of that")
 def double_as_predicted(run: Run) -> Iterator[Statement]:
-    return changes.as_predicted(run, changes.DOUBLE)
+    return theory.as_predicted(run, theory.DOUBLE)
 
 
 @changed.claim("On one image none of the four changes moves the baseline by more than a tenth")
 def calls_shield(run: Run) -> Iterator[Statement]:
     for change in CHANGES:
-        yield changes.effect(run, ONE_IMAGE, change).near(1, within=MARGIN)
+        yield theory.effect(run, ONE_IMAGE, change).near(1, within=MARGIN)
+
+
+#: Libraries whose calls were changed on a CPU.
+_ON_CPU: Final = ("numpy", "torch")
+
+
+@calls.claim("Added calls cost as much with a thousand images as with one, within a fifth")
+def calls_have_a_price(run: Run) -> Iterator[Statement]:
+    for library in _ON_CPU:
+        yield theory.confirms_calls(run, library, DOUBLED_CALLS, ONE_IMAGE.images)
+        yield theory.confirms_calls(run, library, MANY_CALLS, SMALL.images)
+
+
+@calls.claim("At the source's size as many calls again add less than a fiftieth")
+def calls_vanish(run: Run) -> Iterator[Statement]:
+    for library in _ON_CPU:
+        yield theory.effect_of_calls(run, library, DOUBLED_CALLS, SOURCE.images) < 1.02
+
+
+@calls.claim("On one image merged calls save their share of PyTorch's iteration, within a fifth")
+def merging_saves_calls(run: Run) -> Statement:
+    return theory.confirms_calls(run, "torch", MERGED_CALLS, ONE_IMAGE.images)
+
+
+@calls.claim("With a thousand images merged calls save what they save with one, within a fifth")
+def merging_keeps_its_gain(run: Run) -> Statement:
+    return theory.confirms_calls(run, "torch", MERGED_CALLS, SMALL.images)
+
+
+@calls.claim("At the source's size merged calls save less than a tenth")
+def merging_vanishes(run: Run) -> Statement:
+    return theory.effect_of_calls(run, "torch", MERGED_CALLS, SOURCE.images) > 1 - MARGIN
 
 
 # -------------------------------------------------------------------------- figures and tables
@@ -439,10 +485,28 @@ def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
         row: dict[str, Content] = {"Change": change}
         for size in SOURCE, LESS_WIDE:
             name = f"{size.hidden} × {size.images:,}"
-            row[f"{name}: predicted"] = to_digits(changes.predicted(run, size, change), 3)
-            row[f"{name}: measured"] = changes.effect(run, size, change)
-            row[f"{name}: verdict"] = verdict_of(changes.confirms(run, size, change))
-        yield {**row, "10 × 1: measured": changes.effect(run, ONE_IMAGE, change)}
+            row[f"{name}: predicted"] = to_digits(theory.predicted(run, size, change), 3)
+            row[f"{name}: measured"] = theory.effect(run, size, change)
+            row[f"{name}: verdict"] = verdict_of(theory.confirms(run, size, change))
+        yield {**row, "10 × 1: measured": theory.effect(run, ONE_IMAGE, change)}
+
+
+@calls.table("calls", wide=True)
+def _by_calls(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Tabulate the effect of other numbers of calls; the price is taken from one of the cells."""
+    numbers = (MERGED_CALLS, DIVIDED_CALLS, DOUBLED_CALLS, MANY_CALLS)
+    for library, number in product(_ON_CPU, numbers):
+        if (library, number) == ("numpy", MERGED_CALLS):
+            continue
+        row: dict[str, Content] = {"Library": subject.NAMES[library], "Calls": number}
+        for images in ONE_IMAGE.images, SMALL.images, SOURCE.images:
+            case = run, library, number, images
+            predicted = to_digits(theory.predicted_effect_of_calls(*case), 3)
+            if number == MANY_CALLS and images == ONE_IMAGE.images:
+                predicted = absent("predicted effect", "1", "its measurement sets the price")
+            row[f"{images:,}: predicted"] = predicted
+            row[f"{images:,}: measured"] = theory.effect_of_calls(*case)
+        yield row
 
 
 @study.table("compiling", wide=True)

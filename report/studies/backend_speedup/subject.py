@@ -65,6 +65,9 @@ SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 D, H, K = (
     exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
 )
+#: Library calls of an iteration with the division by m merged into the learning rate; with softmax,
+#: ReLU's gradient and update as one call of PyTorch each, too; and with added calls on one element.
+DIVIDED_CALLS, MERGED_CALLS, DOUBLED_CALLS, MANY_CALLS = 27, 17, 62, 341
 #: Number of library calls per iteration.
 ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
 
@@ -89,12 +92,15 @@ _OPTIONAL: Final[dict[str, AllowedLevels]] = {
     "network": ("perceptron", "convnet"),
     "execution": ("eager", "compiled", "inductor"),
     "change": str,
+    "calls": int,
 }
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case trained another network than the ones of this study."""
-    check_factors(stored, dict.fromkeys(("training", "scaling", "change"), _NEEDED), _OPTIONAL)
+    check_factors(
+        stored, dict.fromkeys(("training", "scaling", "change", "calls"), _NEEDED), _OPTIONAL
+    )
     for index, case in enumerate(stored.record.cases):
         factors = case.factors
         if not case.layers or factors.get("network", "perceptron") != "perceptron":

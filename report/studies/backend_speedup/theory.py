@@ -3,6 +3,9 @@
 The rates come from the unchanged baseline: the time of its products, of its passes over the hidden
 layer, and of an iteration on one image, which calls the library as often and computes nearly
 nothing.  A mapped page has the price that a ceiling of the same run measured.
+
+A call has the price of one of many that add two numbers in an iteration on one image; calls that
+are merged save their share of that iteration, and as much time with more images.
 """
 
 from collections.abc import Iterator
@@ -13,7 +16,15 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, exact, named, recorded
 from report.quantity.operations import largest
 from report.studies.backend_speedup.runs import Run
-from report.studies.backend_speedup.subject import CLASSES, PIXELS, SOURCE, Size
+from report.studies.backend_speedup.subject import (
+    ALL_CALLS,
+    CALLS,
+    CLASSES,
+    MANY_CALLS,
+    PIXELS,
+    SOURCE,
+    Size,
+)
 from report.theory import heap
 from report.theory.work import round_up
 
@@ -127,3 +138,63 @@ def as_predicted(run: Run, change: str) -> Iterator[Statement]:
 def confirms(run: Run, size: Size, change: str) -> Statement:
     """State that a change adds or saves the predicted time, within the tolerance."""
     return added_over_predicted(run, size, change).near(1, within=TOLERANCE)
+
+
+# --------------------------------------------------------------------------------------- calls
+
+
+def with_calls(run: Run, library: str, calls: int, images: int, quantity: str = "time") -> Quantity:
+    """A time (s) of an iteration with ``calls`` library calls, or of the one beside it."""
+    return run.series(
+        quantity,
+        {
+            "subject": "calls",
+            "dataset": "digits",
+            "hidden": SOURCE.hidden,
+            "samples": images,
+            "dtype": "float32",
+            "calls": calls,
+            "backend": library,
+        },
+    )
+
+
+def effect_of_calls(run: Run, library: str, calls: int, images: int) -> Quantity:
+    """Divide the time of an iteration with other calls by that of the unchanged one beside it."""
+    unchanged = with_calls(run, library, calls, images, "baseline_time")
+    return with_calls(run, library, calls, images) / unchanged
+
+
+def added_by_calls(run: Run, library: str, calls: int, images: int) -> Quantity:
+    """The time (s) that other calls add to an iteration; negative if they save time."""
+    unchanged = with_calls(run, library, calls, images, "baseline_time")
+    return with_calls(run, library, calls, images) - unchanged
+
+
+def call_price(run: Run, library: str) -> Quantity:
+    """The time (s) of a call that is not waited for: of many added to one image's iteration."""
+    added = added_by_calls(run, library, MANY_CALLS, ONE_IMAGE.images)
+    return added / (MANY_CALLS - sum(CALLS.values()))
+
+
+def predicted_by_calls(run: Run, library: str, calls: int, images: int) -> Quantity:
+    """The time (s) that other calls should add."""
+    number = exact("calls", "1", calls) - ALL_CALLS
+    if calls > sum(CALLS.values()):
+        return number * call_price(run, library)
+    if images > ONE_IMAGE.images:
+        return added_by_calls(run, library, calls, ONE_IMAGE.images)
+    unchanged = with_calls(run, library, calls, images, "baseline_time")
+    return number / ALL_CALLS * unchanged
+
+
+def predicted_effect_of_calls(run: Run, library: str, calls: int, images: int) -> Quantity:
+    """The effect of other calls that their predicted time gives."""
+    unchanged = with_calls(run, library, calls, images, "baseline_time")
+    return 1 + predicted_by_calls(run, library, calls, images) / unchanged
+
+
+def confirms_calls(run: Run, library: str, calls: int, images: int) -> Statement:
+    """State that other calls add or save the predicted time, within the tolerance."""
+    added = added_by_calls(run, library, calls, images)
+    return (added / predicted_by_calls(run, library, calls, images)).near(1, within=TOLERANCE)
