@@ -2,22 +2,25 @@
 
 Writes ``data/inference_memory/baselines-avx2.csv``, or the table of another vector extension, from
 which a paper computes what the rules predict under the limits of ``fits`` with the same vectors.
-Takes ten minutes; needs torchinfo and torch-kitsune.
+Takes ten minutes, with ``--sample`` three for a third of the networks, which have a table of their
+own; needs torchinfo and torch-kitsune.
 """
 
 import csv
+import sys
 from functools import partial
 from typing import Any, Final
 
 import torch
 
-from benchmarks.fits import CAPABILITY, DATA, HERE, origin
+from benchmarks.fits import CAPABILITY, DATA, names, origin
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import import_timm, network
 from report.studies.inference_memory.rules import SIDE
 
-TABLE: Final = DATA / f"baselines-{CAPABILITY}.csv"
+_SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
+TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SAMPLED}.csv"
 #: Batches whose peak is measured.
 BATCHES: Final = tuple(2**n for n in range(1, 9))
 COLUMNS: Final = (
@@ -70,7 +73,7 @@ def main() -> None:
     with TABLE.open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream, lineterminator="\n")
         table.writerow(COLUMNS)
-        for name in HERE.with_suffix(".txt").read_text(encoding="utf-8").split():
+        for name in names():
             table.writerow(row(name))
             stream.flush()
 

@@ -5,7 +5,8 @@ The largest batch that is predicted must run, and the next one must fail.  Adds 
 ``benchmarks/fits.md``.  The limit is real: a library between PyTorch and glibc (``fits.c``) refuses
 a tensor beyond it.  Each row names its machine by the key of its records, and its code.  The rules
 of workspaces are for AVX2, which a processor with more computes with if both
-``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2`` are set.
+``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2`` are set.  With ``--sample`` a third of
+the networks of others is tried in inference, and the page stays as it is.
 """
 
 import csv
@@ -47,6 +48,8 @@ COLUMNS: Final = (
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
+#: The networks of others that ``--sample`` selects: every third from the second on.
+SAMPLE: Final = slice(1, 54, 3)
 
 
 class Watched(TorchDispatchMode):
@@ -179,27 +182,35 @@ def cause(row: Any) -> str:
     raise ValueError(f"{row}: not explained")
 
 
+def names() -> list[str]:
+    """List the networks: all, or those of ``--sample``."""
+    listed = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
+    return listed[SAMPLE] if "--sample" in sys.argv else listed
+
+
 def main() -> None:
     """Try every network in a process of its own, behind the library that refuses tensors."""
+    sampled = [argument for argument in sys.argv if argument == "--sample"]
     if "fits.so" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:
             library, source = Path(folder) / "fits.so", HERE.with_suffix(".c")
             subprocess.run(("cc", "-O2", "-shared", "-fPIC", "-o", library, source), check=True)
             environment = os.environ | {"LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"}
-            subprocess.run((sys.executable, "-m", "benchmarks.fits"), check=True, env=environment)
+            command = (sys.executable, "-m", "benchmarks.fits", *sampled)
+            subprocess.run(command, check=True, env=environment)
         return
     import_timm()
     if not TABLE.exists():
         TABLE.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
     rows = pd.read_csv(TABLE)
     known = {*zip(rows["network"], rows["mode"], strict=True)}
-    names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
-    for case in product(names, MODES):
+    for case in product(names(), MODES[:1] if sampled else MODES):
         if case not in known:
             process = get_context("fork").Process(target=add_rows, args=case)
             process.start()
             process.join()
-    write_page()
+    if not sampled:
+        write_page()
 
 
 if __name__ == "__main__":
