@@ -162,6 +162,9 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
         ampere = torch.cuda.get_device_capability() >= _AMPERE
         return ("float32", "bfloat16", "tfloat32") if ampere else ("float32",)
     has_bfloat16 = _BFLOAT16 & set(machine.cpu().vector_extensions)
+    # ONEDNN_MAX_CPU_ISA can forbid oneDNN instructions that the processor has.
+    if has_bfloat16 and torch.backends.mkldnn.is_available():
+        has_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return ("float32", "bfloat16") if has_bfloat16 else ("float32",)
 
 

@@ -31,6 +31,11 @@ LOADED_IMAGE: Final = 32
 #: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
 #: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).
 WINOGRAD: Final = 36 / 16
+#: Predicted ratio of efficiencies of one core with vectors of 256 and of 512 bits, by the peak that
+#: the number of lanes suggests and by a measured peak.  Zen 4 computes 512 bits in two halves, so
+#: the wider vectors double the suggested peak and not the rate.  Both hold to ``VECTOR_MARGIN``.
+VECTOR_RATIOS: Final = (2.0, 1.0)
+VECTOR_MARGIN: Final = 0.1
 
 _STEP: Final[dict[str, AllowedLevels]] = {
     "network": NETWORKS,
