@@ -312,7 +312,9 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     from report.render.shell import script_of
 
     page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
-    shutil.copytree(task.source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
+    page.mkdir(parents=True)
+    if (tables := task.source / "tables").is_dir():  # a report of no machine has none
+        shutil.copytree(tables, page / "tables", ignore=shutil.ignore_patterns("*.tex"))
     shutil.copyfile(task.source / values, page / values)
     if (folder / steps.SAMPLES).exists():
         shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)

@@ -142,18 +142,13 @@ class Row:
         return f"{sum(numbers)} of {count} point estimates lie in the expected range"
 
     @property
-    def finding(self) -> str:
-        """The claim in words, with the numbers of the machines and the paper's."""
-        claim = self.claim
-        if len(self.claims) == 1:
-            return (
-                f"“{self.paper.title}” ({claim.measured} here, {self.paper.measured} in the paper)"
-            )
-        counts = Counter(self.letters.values())
-        decided = len(self.claims) - counts["U"] - counts["N"]
-        agreeing = f"{counts['A']} of the {decided} machines that decide it"
-        numbers = f": {spread(self.effects, claim.unit)}" if self.effects else ""
-        return f"“{self.paper.title}” ({agreeing}{numbers}; {self.paper.measured} in the paper)"
+    def over_all(self) -> Claim:
+        """The claim with the verdict of all machines that decide it, undecided if they differ."""
+        counts = Counter(claim.verdict for claim in self.claims.values())
+        verdicts = {*counts}.intersection(DECIDED) or {*counts}
+        words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
+        verdict = verdicts.pop() if len(verdicts) == 1 else "undecided"
+        return replace(self.claim, verdict=verdict, because=words, compared=())
 
 
 def spread(effects: Sequence[float], unit: str) -> str:
@@ -192,11 +187,9 @@ def main_claims(
     """List the claims of the paper's ``headline`` that these machines decide, and the others."""
     titles: dict[str, list[str]] = {"tested": [], "untested": []}
     for id in headline:
-        claim, row = paper.claims[id], rows.get(id)
-        tested = row is not None and row.outcome in "AC"
-        about = "" if row else f" (about {claim.about})"
-        titles["tested" if tested else "untested"].append(f"“{claim.title}”{about}")
-    return titles
+        tested = id in rows and rows[id].outcome in "AC"
+        titles["tested" if tested else "untested"].append(f"“{paper.claims[id].title}”")
+    return {kind: first_few(group) for kind, group in titles.items()}
 
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
@@ -219,11 +212,11 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
                 titles = [row.paper.title for row in rows if row.outcome == "C"]
                 line += f" ({'; '.join(first_few(titles))})"
         lines.append(line)
-    return ". ".join(lines) or "0 of 0 claims: no record of this study"
+    return ". ".join(lines) or "0 of 0 claims are decided, without a record"
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:
-    """Drop records that share what two machines do not share; also explain each by its label.
+    """Drop records that no machine of their own measured; also explain each by its label.
 
     Two machines share no samples, ceilings or end of a run, their times are not proportional, and
     no program has a hash of zeros.
@@ -232,13 +225,11 @@ def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str
     unique, copies = list[Replica](), dict[str, str]()
     for replica in replicas:
         records = [shard.record for shard in replica.shards]
-        marks = [*gates.fingerprints(records)]
         if any(map(_is_of_no_program, records)):
-            marks.append(("commit of zeros", b""))
-        shared: dict[str, str] = {}
-        for mark in marks:
-            if mark in first:
-                shared[mark[0]] = first[mark]
+            copies[replica.label] = "its commit or code hash is zeros, which no program has"
+            continue
+        marks = [*gates.fingerprints(records)]
+        shared = {mark[0]: first[mark] for mark in marks if mark in first}
         if "samples" not in shared:
             for other in unique:
                 if any(_proportional(*pair) for pair in product(replica.times, other.times)):
@@ -254,10 +245,7 @@ def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str
 
 
 def _is_of_no_program(record: Record) -> bool:
-    """True if a hash of the record's program is zero, as in records that no program measured.
-
-    A commit may be unknown, if the program was not in a git repository.
-    """
+    """True if a hash of the record's program is zero; a commit may be unknown, without git."""
     hashes = (record.code.commit, record.code.measuring_code)
     return any(hash and not hash.strip("0") for hash in hashes)
 

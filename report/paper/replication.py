@@ -7,18 +7,17 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
-from report.core.records.choice import plan_text
-from report.core.records.record import Case, Record
-from report.core.statistics.estimates import CONFIDENCE
+from report.core.records.record import Record
+from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.statistics.prediction import next_effect
 from report.core.text.format import plain
 from report.evidence.runs import Run
@@ -34,42 +33,24 @@ from report.paper.machines import (
     properties,
     setup,
 )
-from report.paper.plots import interval_ends
-from report.paper.replicas import (
-    AGREEMENTS,
-    DECIDED,
-    Replica,
-    Row,
-    compare,
-    main_claims,
-    spread,
-    summary,
-)
+from report.paper.replicas import AGREEMENTS, Replica, Row, compare, main_claims, spread, summary
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value
 from report.quantity.evaluation import number
 
-#: Reasons that are listed one by one for a claim, and findings in an abstract.
-_LISTED: Final = 20
-_IN_ABSTRACT: Final = 3
 #: Machines of the paper that the table of one machine describes.
 _IN_TABLE: Final = 3
-#: Characters of a machine's name in pictures.
-_NAME: Final = 26
-#: Characters of a line of a command.
-_LINE: Final = 68
-#: Characters of a formula that stands for the meaning of a number.
-_FORMULA: Final = 80
-#: Properties of a machine that may cause a contrary result.
-_CAUSES: Final = ("Vector extensions", "C library", "Framework", "Caches", "Cores and threads")
+#: Characters of a machine's name in pictures, and of a line of a command.
+_NAME, _LINE = 26, 66
+#: Stands for the blanks of a quoted word, at which its command must not be broken.
+_BLANK: Final = "\x00"
 #: Properties in the table of many machines.
 _SOFTWARE: Final = ("C library", "Operating system")
+#: Properties of a run that say nothing about its machine.
+_OF_RUN: Final = ("Disturbed", "Measured", "Samples a case", "Processes planned")
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-_ENDED: Final = "the run was ended before this was measured"
 _INSTALL: Final = 'python -m pip install -e ".[experiments]" -c constraints.txt'
-#: Least relative difference that an abstract names: half as much again.
-_CONTRAST: Final = 1 / 3
 #: Begins the ids of the study's tables, so that none has the id of a table of the report.
 _OF_PAPER: Final = "tbl-paper-"
 #: Tables, figures by id, claims and facts of a report.
@@ -90,19 +71,13 @@ class Original:
     compared: MachineComparison[Any]
     records: Mapping[str, Record]
 
-    def most_used(self, about: str) -> list[Replica]:
-        """The first machine of a kind, and those that most other numbers of the paper are of."""
-        used = Counter(chain(*(value.sources for value in self.findings.values.values())))
-        first = self.machines.get(about)
-        machines = [m for m in self.all_machines if m.about == about and used[m.stored.file]]
-        machines.sort(key=lambda m: (m is not first, -used[m.stored.file]))
-        return machines[:_IN_TABLE]
-
-    def source(self, files: Iterable[str], usual: str) -> str:
-        """Name the machines that ``files`` are of, unless they are the ``usual`` one."""
-        used = {*files}
-        labels = [machine.label for machine in self.all_machines if used & {*machine.files}]
-        return f" on {' and '.join(first_few(labels))}" if labels not in ([], [usual]) else ""
+    def cited(self, about: str, files: Iterable[str]) -> dict[str, Replica]:
+        """Name the paper's machines of a kind P1, P2 …: the first one, then those of ``files``."""
+        used, first = {*files}, self.machines.get(about)
+        cited = [machine for machine in self.all_machines if used & {*machine.files}]
+        if first:
+            cited = [first, *(m for m in cited if m.stored.file != first.stored.file)]
+        return {f"P{number}": machine for number, machine in enumerate(cited, start=1)}
 
 
 def report(
@@ -111,15 +86,13 @@ def report(
     left_out: Iterable[str],
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> Findings:
-    """All that the report of these machines prints; ``copies`` are explained by label."""
+    """Compute what the report of these machines prints; ``copies`` are explained by label."""
     paper, single = original.findings, len(replicas) == 1
     rows = compare(replicas, paper)
     if single:
         tables, figures, claims, facts = _report_of_one(original, replicas[0], rows)
     else:
         tables, figures, claims, facts = _report_of_many(original, replicas, rows)
-    contrary = [row.finding for row in rows.values() if row.outcome == "C"]
-    same = [row.finding for row in rows.values() if row.outcome == "A"]
     others: dict[str, list[str]] = {}
     for id, claim in paper.claims.items():
         if id not in rows:
@@ -127,24 +100,24 @@ def report(
     copied: dict[str, list[str]] = {}
     for label, why in copies.items():
         copied.setdefault(why, []).append(label)
+    published = [r.label for r in replicas if {*r.files} & original.records.keys()]
     days = sorted(replica.stored.record.started[:10] for replica in replicas)
     facts |= {
         **main_claims(rows, paper, original.headline),
-        "contrary": first_few(contrary, _IN_ABSTRACT),
-        "same": first_few(same, _IN_ABSTRACT),
         "summary": summary(replicas, paper),
         "single": single,
         "copies": [f"{'; '.join(labels)}: {why}" for why, labels in copied.items()],
         "copied": str(len(copies)),
-        "records": str(len(replicas) + len(copies)),
-        "decided": f"{sum(row.outcome in 'AC' for row in rows.values())} of {len(rows)}",
-        "published": [r.label for r in replicas if {*r.files} & original.records.keys()],
+        "published": first_few(published),
+        "own": len(published) == len(replicas) > 0,
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "others": others,
-        "reasons": _reasons(rows, single=single),
-        "missing": _missing_parts(replicas),
+        "reasons": [*_reasons(rows, "CU")],
+        "unmeasured": [*_reasons(rows, "N")],
+        "missing": [*chain(*(_missing_parts(replica, single=single) for replica in replicas))],
         "left_out": list(left_out),
+        "install": _INSTALL,
     }
     return Findings(
         values={},
@@ -157,58 +130,50 @@ def report(
 
 
 def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
-    """The claims, figure and tables of one machine beside the paper's."""
-    paper = original.machines.get(one.about)
+    """Set the claims, the key figure and the tables of one machine beside the paper's."""
+    files = chain(*(row.paper.files for row in rows.values()))
+    cited = original.cited(one.about, files)
     runs = [Run(one.stored, f"This machine: {one.label}")]
-    if paper and paper.stored.file != one.stored.file:
-        others = [m for m in original.most_used(one.about) if m.stored.file != one.stored.file]
-        runs += [Run(other.stored, f"Paper: {other.label}") for other in others]
-    usual = paper.label if paper else ""
-    figures, facts = _beside(one, paper)
-    machine = setup(runs)
-    differing: dict[str, str] = {}
-    for name, *cells in machine.rows:
-        parts = [str(cell).split(", ") for cell in cells]
-        if name not in ("Disturbed", "Measured") and parts[1:] and parts[0] != parts[1]:
-            differing[str(name)] = "; ".join(_in_one_only(parts[0], parts[1], most=9))
-    cases = []
-    for row in rows.values():
-        difference = _other_cases(row.paper.formulas, row.claim.formulas)
-        if difference and "N" not in row.letters.values():
-            cases.append(f"{row.paper.title}: {difference}")
+    for name, machine in [*cited.items()][:_IN_TABLE]:
+        if machine.stored.file != one.stored.file:
+            runs.append(Run(machine.stored, f"{name}: {machine.label}"))
+    machines, differing = setup(runs), []
+    for fact, own, *others in machines.rows:
+        if others and own != others[0] and fact not in _OF_RUN:
+            differing.append(str(fact))
     own_tables, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
         name = id.removeprefix("tbl-")
         own_tables.append(replace(table, id=f"{_OF_PAPER}{name}"))
-        names[f"{_OF_PAPER}{name}"] = name.replace("-", " ").capitalize()
-    numbers, contrast = _numbers(one, original, usual)
-    facts |= {
+        names[f"{_OF_PAPER}{name}"] = name.replace("-", " ")
+    numbers, number_facts = _numbers(one, original)
+    figures, figure_facts = _beside(one, original.machines.get(one.about))
+    facts = {
         "where": one.label,
-        "usual": usual,
-        "contrast": contrast,
-        "plan": _plan(one),
-        "conditions": [*differing],
-        "causes": [f"{name} ({differing[name]})" for name in _CAUSES if name in differing],
+        "differing": differing,
+        "described": len(runs) > 1,
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
-        "cases": cases,
         "parts": names,
+        **number_facts,
+        **figure_facts,
         **_commands(original, one, rows),
     }
-    tables = [_claims_of_one(rows, original, usual), machine, numbers, _records([one])]
+    tables = [_claims_of_one(rows, cited), numbers, machines, _records([one])]
     return [*tables, *own_tables], figures, one.claims, facts
 
 
 def _report_of_many(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> _Contents:
-    """The claims of many machines, or of none."""
+    """Count the claims of many machines, or of none."""
     compared = original.compared
     measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
     figures, facts = _map_and_effects(compared, measured, replicas, rows)
-    facts["where"] = f"{len(replicas)} machines" if replicas else "no machine"
-    facts["install"] = _INSTALL
     newest = max(original.records.values(), key=attrgetter("started"), default=None)
-    facts["commit"] = newest.code.commit[:12] if newest and newest.code.commit else ""
+    facts |= {
+        "where": f"{len(replicas)} machines" if replicas else "no machine",
+        "commit": newest.code.commit[:12] if newest and newest.code.commit else "",
+    }
     environments = {r.stored.file: r.stored.record.environment for r in replicas}
     cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
     notes = []
@@ -219,106 +184,90 @@ def _report_of_many(
         elif column and isinstance(column[0], str):
             notes.append(f"{name} of all machines: {column[0]}.")
     machines = replace(table_of("tbl-machines", cells, wide=True), notes=tuple(notes))
-    tables = [_claims_of_many(replicas, rows), machines]
-    return [*tables, _records(replicas)], figures, dict(map(_over_all, rows.items())), facts
-
-
-def _over_all(item: tuple[str, Row]) -> tuple[str, Claim]:
-    """A claim with the verdict of all machines that decide it, undecided if they differ."""
-    id, row = item
-    counts = Counter(claim.verdict for claim in row.claims.values())
-    verdicts = {*counts}.intersection(DECIDED) or {*counts}
-    words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
-    verdict = verdicts.pop() if len(verdicts) == 1 else "undecided"
-    return id, replace(row.claim, verdict=verdict, because=words, compared=())
+    claims = {id: row.over_all for id, row in rows.items()}
+    return [_claims_of_many(replicas, rows), machines, _records(replicas)], figures, claims, facts
 
 
 # ---------------------------------------------------------------------------------------- reasons
 
 
-def _reasons(rows: Mapping[str, Row], *, single: bool) -> list[dict[str, Any]]:
-    """Say why claims do not agree on every machine; claims with the same reasons are one group."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+def _reasons(rows: Mapping[str, Row], letters: str) -> Iterator[dict[str, Any]]:
+    """Say why verdicts have these letters; claims with the same reasons are one group."""
+    groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows.values():
+        count = len(row.claims)
+        if letters == "N" != row.outcome:
+            continue  # another machine measured it
         labels: dict[str, list[str]] = {}
-        for letter, (label, claim) in product("CUN", row.claims.items()):
-            if row.letters[label] == letter:
-                reasons = claim.reasons or ("the expected range holds here",)
-                if single and letter == "U":
-                    reasons = (*reasons, row.estimates)
-                for reason in reasons if single else ["; ".join(first_few(reasons))]:
-                    text = f"{AGREEMENTS[letter].capitalize()}: {reason}"
-                    labels.setdefault(text, []).append(label)
-        texts = [*labels]
-        if not single:
-            count = len(row.claims)
-            texts = [
-                f"{text} (on {len(where)} of {count}: {'; '.join(first_few(where))})"
-                for text, where in labels.items()
-            ]
+        for label, claim in row.claims.items():
+            if (letter := row.letters[label]) in letters:
+                reasons = [*claim.reasons] or ["the expected range holds here"]
+                if letter == "U" and count == 1:
+                    reasons.append(row.estimates)
+                text = f"{AGREEMENTS[letter].capitalize()}: {'; '.join(first_few(reasons))}"
+                labels.setdefault(text, []).append(label)
+        texts = []
+        for text, where in labels.items():
+            on_some = f" (on {len(where)} of {count}: {'; '.join(first_few(where))})"
+            texts.append(text + on_some if len(where) < count else text)
         if texts:
-            groups.setdefault((*first_few(texts, _LISTED),), []).append(row)
-    reasons_of_groups = []
-    for shared, group in groups.items():
-        contrary = any(row.outcome == "C" for row in group)
-        titles = [row.paper.title for row in group]
-        reasons_of_groups.append({"titles": titles, "texts": shared, "contrary": contrary})
-    return reasons_of_groups
+            groups.setdefault(tuple(texts), []).append(row.paper.title)
+    for shared, titles in groups.items():
+        yield {"titles": titles, "texts": shared}
 
 
 def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
     own_parts = [part for formula in own for part in formula_parts(formula)]
     paper_parts = [part for formula in paper for part in formula_parts(formula)]
-    texts = _in_one_only(own_parts, paper_parts, most=3)
-    return "; ".join(texts).replace(" only here", " here").replace(" only in", " in")
-
-
-def _in_one_only(own: Sequence[str], paper: Sequence[str], most: int) -> list[str]:
-    """Name the parts that only this machine has, and those that only the paper has."""
     texts = []
-    for where, parts, others in (("here", own, paper), ("in the paper", paper, own)):
+    for where, parts, others in (
+        ("here", own_parts, paper_parts),
+        ("there", paper_parts, own_parts),
+    ):
         if different := [*dict.fromkeys(part for part in parts if part not in others)]:
-            texts.append(f"{', '.join(first_few(different, most))} only {where}")
-    return texts
+            texts.append(f"{', '.join(first_few(different))} {where}")
+    return "; ".join(texts)
 
 
 # ----------------------------------------------------------------------------------------- tables
 
 
-def _claims_of_one(rows: Mapping[str, Row], original: Original, usual: str) -> Table:
-    """Each claim with what it expects, what the paper measured, and what this machine measured."""
-    cells = []
+def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Table:
+    """List the claims that this machine measured, beside the paper's numbers and machines."""
+    cells: list[dict[str, Content]] = []
+    named = dict[str, None]()
     for row in rows.values():
-        claim, paper = row.claim, row.paper
-        (letter,) = row.letters.values()
+        claim, paper, (letter,) = row.claim, row.paper, row.letters.values()
+        if letter == "N":
+            continue
         agreement, expected = AGREEMENTS[letter], claim.expected or paper.expected
-        if letter != "N" and claim.known != paper.known:
-            agreement += f", {claim.known} comparisons (paper: {paper.known})"
-        if letter == "U" and row.estimates.startswith("all"):
-            agreement += f"; {row.estimates}"
+        if claim.known < paper.known:
+            agreement += f" in part: {claim.known} of the paper's {paper.known} comparisons"
+        elif claim.known > paper.known:
+            agreement += f", by {claim.known} comparisons (paper: {paper.known})"
+        elif cases := _other_cases(paper.formulas, claim.formulas):
+            agreement += f", by other cases ({cases})"
+        names = [name for name, machine in cited.items() if {*machine.files} & {*paper.files}]
+        named |= dict.fromkeys(names)
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": agreement,
             "This machine": _verdict(claim),
-            "Paper": _verdict(paper) + original.source(paper.files, usual),
+            "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
-    return table_of("tbl-claims", cells, wide=True)
+    labels = "; ".join(f"{name}: {cited[name].label}" for name in sorted(named))
+    notes = (f"Machines of the paper: {labels}.",) if labels else ()
+    return replace(table_of("tbl-claims", cells, wide=True), notes=notes)
 
 
 def _verdict(claim: Claim) -> str:
     text = f"{claim.verdict}: {claim.measured}".removeprefix("not measured: ")
-    return _with_level(re.sub(r"^undecided: (\d+ of \d+ undecided)", r"\1", text))
-
-
-def _with_level(text: str) -> str:
-    """Say of a level such as «(at 69 %)» that it is the interval's; print a range once."""
-    text = re.sub(r"(\S+) to (\S+)\s\[\1, \2\]", r"\1 to \2", text)
-    return re.sub(r"\(at ([^)]+)\)", r"(\1 interval)", text)
+    return re.sub(r"^undecided: (\d+ of \d+ undecided)", r"\1", text)
 
 
 def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Table:
-    """Each claim with the number of machines by agreement, the range of its effect and the next."""
+    """Count machines by agreement; give the range of the effect and the next one's interval."""
     table: list[dict[str, Content]] = []
     unlike = _unlike(replicas)
     for n, row in enumerate(rows.values(), start=1):
@@ -353,79 +302,51 @@ def _unlike(replicas: Iterable[Replica]) -> str:
     return f"the machines differ in their {' and '.join(differing)}" if differing else ""
 
 
-def _numbers(one: Replica, original: Original, usual: str) -> tuple[Table, str]:
-    """The numbers of this machine beside the paper's, and the largest contrast in words.
+def _numbers(one: Replica, original: Original) -> tuple[Table, dict[str, Any]]:
+    """List the measured numbers whose intervals do not overlap the paper's, and count the others.
 
-    Measured numbers that differ most are first.
+    Numbers that the paper computes from other cases are not compared.
     """
-    rows: list[tuple[tuple[bool, bool, float], dict[str, str]]] = []
-    measured, paper = one.findings.values, original.findings.values
-    for id, value in measured.items():
-        published = paper.get(id)
-        if not (published and value.sources) or value.formula == "measurements":
+    rows: list[tuple[float, dict[str, Content]]] = []
+    overlapping, reversed_numbers = 0, list[str]()
+    for id, value in one.findings.values.items():
+        published = original.findings.values.get(id)
+        own, other = value.number, published and published.number
+        if not (published and isinstance(own, Estimate) and isinstance(other, Estimate)):
             continue
-        meaning = value.description or textwrap.shorten(
-            published.formula, _FORMULA, placeholder=" …"
-        )
-        meaning = re.sub("^return (?=the )", "", meaning)
-        known = meaning.lower() in value.name.lower() or meaning.startswith("return ")
-        row = {"Number": value.name if known else f"{value.name}: {meaning}"}
-        row["This machine"] = _printed(value, measured)
-        row["Paper"] = _printed(published, paper) + original.source(published.sources, usual)
-        if isinstance(published.number, int) and published.unit == "1":
-            row["Paper"] += _same_count(value, published, original)
-        note, order = _difference(value, published)
-        rows.append((order, row | {"Ratio": note}))
+        if not value.sources or _other_cases([published.formula], [value.formula]):
+            continue
+        if own.low <= other.high and other.low <= own.high:
+            overlapping += 1
+            continue
+        name = _number_name(value)
+        if value.unit == "1" and (own.high < 1 < other.low or other.high < 1 < own.low):
+            reversed_numbers.append(
+                f"{name} ({value.interval_plain} here, {published.interval_plain} in the paper)"
+            )
+        ratio = own.value / other.value if other.value else 0.0
+        cells: dict[str, Content] = {
+            "Number": name,
+            "This machine": value.interval_plain,
+            "Paper": published.interval_plain,
+            "Ratio": plain(ratio, 3) if ratio else "",
+        }
+        rows.append((max(ratio, 1 / ratio) if ratio > 0 else 0.0, cells))
     rows.sort(key=itemgetter(0), reverse=True)
-    contrast = ""
-    for (sampled, same_cases, difference), row in rows[:_LISTED]:
-        if sampled and same_cases and _CONTRAST < difference < 1 and not contrast:
-            contrast = f"{row['Number']} ({row['This machine']} here, {row['Paper']} in the paper)"
-    return table_of("tbl-numbers", [row for _, row in rows], wide=True), contrast
+    facts = {"overlapping": str(overlapping), "different": str(len(rows))}
+    table = table_of("tbl-numbers", [cells for _, cells in rows], wide=True)
+    return table, {**facts, "reversed": reversed_numbers}
 
 
-def _printed(value: Value, values: Mapping[str, Value]) -> str:
-    """Print a number with its interval; of a count of hits also how many were compared."""
-    text = _with_level(value.interval_plain)
-    total = values.get(re.sub("[a-z]+$", "compared", value.id), value)
-    if total is value or total.description != value.description or value.unit != "1":
-        return text
-    return f"{text} of {total.plain}"
-
-
-def _same_count(value: Value, published: Value, original: Original) -> str:
-    """Name machines of the paper with this machine's count, if the paper prints another."""
-    texts = []
-    for machine in original.all_machines:
-        alone = machine.findings.values.get(value.id, published)
-        if alone.number == value.number != published.number:
-            counted = _printed(alone, machine.findings.values)
-            texts.append(f"; {counted}, as here, on {machine.label}")
-    return "".join(texts)
-
-
-def _difference(value: Value, paper: Value) -> tuple[str, tuple[bool, bool, float]]:
-    """The ratio of two numbers whose intervals do not overlap, or a note; and their place.
-
-    Counts have no ratio.  Measured numbers come before counts and settings, and numbers of other
-    cases and missing ones are last.
-    """
-    if isinstance(value.number, Missing) or isinstance(paper.number, Missing):
-        return "", (False, False, -1.0)
-    low, own, high = interval_ends(value.number, 1)
-    paper_low, other, paper_high = interval_ends(paper.number, 1)
-    sampled = low < high or paper_low < paper_high
-    if _other_cases([paper.formula], [value.formula]):
-        return "other cases", (sampled, False, 0.0)
-    if (low <= paper_high and high >= paper_low) or value.interval_plain == paper.interval_plain:
-        return "", (sampled, True, 0.0)
-    difference = abs(own - other) / max(abs(own), abs(other))
-    count = not sampled and isinstance(value.number, int) and value.unit == "1"
-    return plain(own / other, 3) if other and not count else "", (sampled, True, difference)
+def _number_name(value: Value) -> str:
+    """Name a number, with the first line of its function's documentation."""
+    meaning = re.sub(r"^return (?=the )| \(\S+\)$", "", value.description)
+    known = not meaning or meaning.lower() in value.name.lower()
+    return value.name if known else f"{value.name}: {meaning}"
 
 
 def _records(replicas: Sequence[Replica]) -> Table:
-    """The records, what was disturbed and not measured, and the code that measured them."""
+    """List the records, what was disturbed and not measured, and the code that measured them."""
     rows = []
     for replica in replicas:
         for shard in replica.shards:
@@ -454,7 +375,7 @@ def _records(replicas: Sequence[Replica]) -> Table:
 
 
 def _beside(one: Replica, paper: Replica | None) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """The study's key figure, row by row: this machine at the left, the paper's beside it."""
+    """Draw the study's key figure row by row: this machine at the left, the paper's beside it."""
     own = one.findings.shown_figure
     if own is None:
         return {}, {}
@@ -476,7 +397,8 @@ def _beside(one: Replica, paper: Replica | None) -> tuple[dict[str, Drawing], di
         height=count * own.drawing.height / own.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    return {"fig-beside": drawing}, {"beside": {"here": label, "paper": label_of_paper}}
+    beside = {"here": label, "paper": label_of_paper, "name": own.name.replace("-", " ")}
+    return {"fig-beside": drawing}, {"beside": beside}
 
 
 def _titled(figure: Figure, title: str) -> list[Any]:
@@ -484,7 +406,7 @@ def _titled(figure: Figure, title: str) -> list[Any]:
 
 
 def _effect(machine: MeasuredMachine) -> str:
-    """The compared effect on a machine with its interval; empty if it was not measured."""
+    """Print the compared effect on a machine with its interval; empty if it was not measured."""
     effect = number(machine.measured)
     return "" if isinstance(effect, Missing) else with_interval(effect, str(machine.measured.unit))
 
@@ -495,7 +417,7 @@ def _map_and_effects(
     replicas: Sequence[Replica],
     rows: Mapping[str, Row],
 ) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """The map of claims and machines, and the compared effect in order, with their findings."""
+    """Draw the map of claims and machines, and the compared effect in order; name the findings."""
     if not rows:
         return {}, {}
     short = _short_names([replica.label for replica in replicas])
@@ -529,39 +451,37 @@ def _short_names(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict[str, Any]:
-    """Commands with the paper's program: those of this record, then those for missing claims."""
+    """List commands with the paper's program: those of this record, then of unmeasured claims."""
     own = [run.record for run in one.stored.runs]
-    unmeasured = [row.paper.files for row in rows.values() if row.outcome == "N"]
-    lacking = [original.records.get(file) for file in chain(*unmeasured)]
-    again = {_command(record): f"# {record.minutes} min:" for record in own}
-    further = {_command(record): f"# {record.minutes} min:" for record in lacking if record}
+    again = {_command(record): record.minutes for record in own}
+    further = dict[str, int]()
+    for row in rows.values():
+        for record in filter(None, map(original.records.get, row.paper.files)):
+            if row.outcome == "N" and _command(record) not in again:
+                further[_command(record)] = record.minutes
     newest = max(original.records.values(), key=attrgetter("started"), default=own[-1])
     older = newest.started > own[-1].started and newest.code != own[-1].code
     commits = [(record.code.commit or "unknown")[:12] for record in (own[-1], newest)]
     return {
         "commits": commits if older else [],
-        "again": [f"git checkout {commits[1]}", _INSTALL, *_with_times(again)],
-        "further": _with_times({c: time for c, time in further.items() if c not in again}),
+        "again": [f"git checkout {commits[1]}", _INSTALL, *_with_minutes(again)],
+        "further": _with_minutes(further),
     }
 
 
-def _with_times(minutes: Mapping[str, str]) -> list[str]:
-    """Lines of a shell: each command below the time that it takes."""
-    return [*chain.from_iterable((time, command) for command, time in minutes.items())]
+def _with_minutes(minutes: Mapping[str, int]) -> list[str]:
+    """Write lines of a shell: each command below the minutes that it takes."""
+    return [*chain.from_iterable((f"# {time} min:", line) for line, time in minutes.items())]
 
 
 def _command(record: Record) -> str:
-    """The command of a record, in lines that a page can hold and a shell joins again."""
+    """Write the command of a record in lines that a page can hold and a shell joins again."""
     words = [*record.command]
     if not any(word.startswith("--threads") for word in words):
         words += ["--threads", str(record.environment.threads)]
-    lines = [""]
-    for word in map(_quoted, words):
-        if len(lines[-1]) + len(word) > _LINE:
-            lines[-1] += "\\"
-            lines.append("  ")
-        lines[-1] += f"{word} "
-    return "\n".join(lines).rstrip()
+    text = " ".join(_quoted(word).replace(" ", _BLANK) for word in words)
+    lines = textwrap.wrap(text, _LINE, break_long_words=False, break_on_hyphens=False)
+    return " \\\n  ".join(lines).replace(_BLANK, " ")
 
 
 def _quoted(word: str) -> str:
@@ -570,39 +490,17 @@ def _quoted(word: str) -> str:
     return quoted if quoted == word or re.search(r"""["$`\\!]""", word) else f'"{word}"'
 
 
-def _plan(one: Replica) -> dict[str, Any]:
-    """Describe the measured share of a run's plan, as far as the record contains it."""
-    record, timed = one.stored.record, gates.disturbed(run.record for run in one.stored.runs)
-    return {
-        "name": plan_text(one.stored),
-        "minutes": str(sum(shard.record.minutes for shard in one.shards)),
-        "cases": f"{sum(case.status == 'ok' for case in record.cases)} of {len(record.cases)}",
-        "timed": f"{timed[1]:,}" if timed else "",
-        "ended": _ENDED in record.environment.missing.values(),
-    }
-
-
-def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
-    """The parts of each run that its record lacks, each with the reason."""
-    texts = []
-    for replica in replicas:
-        record, reasons = replica.stored.record, dict[str, list[str]]()
-        for field, why in record.environment.missing.items():
-            if field not in _NO_PARTS:
-                name = field.replace("policies.", "memory policy ").replace(".", " ")
-                reasons.setdefault(why, []).append(name.replace("_", " "))
-        failed: dict[str, list[Case]] = {}
-        for case in record.cases:
-            if case.status != "ok":
-                failed.setdefault(case.status, []).append(case)
-        for status, cases in failed.items():
-            count = f"{len(cases)} of {len(record.cases)} cases, {status.replace('_', ' ')}"
-            names = []
-            for case in cases:
-                names.append(" ".join(f"{name} {level}" for name, level in case.factors.items()))
-            text = f"{count} ({'; '.join(first_few(names))})"
-            reasons.setdefault(cases[0].reason or status, []).append(text)
-        where = f"{replica.label}: " if len(replicas) > 1 else ""
-        for why, names in reasons.items():
-            texts.append(f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}")
-    return texts
+def _missing_parts(replica: Replica, *, single: bool) -> Iterator[str]:
+    """Name the parts of a run that its record lacks, those with one reason together."""
+    record, reasons = replica.stored.record, dict[str, list[str]]()
+    for field, why in record.environment.missing.items():
+        if field not in _NO_PARTS:
+            name = field.replace("policies.", "memory policy ").replace(".", " ")
+            reasons.setdefault(why, []).append(name.replace("_", " "))
+    for case in record.cases:
+        if case.status != "ok":
+            levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
+            reasons.setdefault(case.reason or case.status, []).append(levels)
+    where = "" if single else f"{replica.label}: "
+    for why, names in reasons.items():
+        yield f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}"
