@@ -22,6 +22,8 @@ Further subjects change the batch size from which calls map pages; only ``--set`
   without such a tensor ``freed`` before.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
   such a tensor ``freed`` before.
+- ``top``: the layer's time and pages around a start, after the bytes at the top of the heap were
+  read in the same process; in some cases after ``small_blocks`` were freed.
 """
 
 import ctypes
@@ -29,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import ceil, floor
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -57,7 +59,7 @@ from report.theory.work import mnist_conv2, square_convolution
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
 #: Batches that are counted: under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
-_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep")
+_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep", "top")
 
 #: Layers that are called after a threshold was set, as batches of one image.  Each output is larger
 #: than its input, and the first start lies beyond 16 images where a kernel has one tap: below,
@@ -100,6 +102,29 @@ SWEPT_NETWORK: Final = {
     **dict.fromkeys((5_000_000, 6_000_000), (4, 5)),
     FREED: (6, 7, 8),
 }
+#: Small blocks that are allocated before the first call, as many of each size (B); every second one
+#: is freed again.  What oneDNN keeps after its first call then has room below the input's copy.
+SMALL_BLOCKS: Final = 540
+_SMALL_SIZES: Final = (600, 1000, 2000, 4000, 8000, 16000, 32000, 65000, 100_000)
+_SPARE: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
+#: Settings and batch sizes around their starts.  Predicted, from trials of pages on a busy machine:
+#: 1. In each process a call maps pages if and only if the bytes read at the top of the heap reach
+#:    the trimming threshold, and then these bytes less 256 KiB, to within a page.
+#: 2. After small blocks were freed the copy of the input joins the top in every process: no process
+#:    maps pages at 5, 21, 87 and 167 images, and every one does from 6, 22, 88 and 168 on.
+#: 3. At one batch size and threshold, each process that maps pages takes more than a tenth longer
+#:    than each one that does not.  No trial on a quiet machine measured times.
+TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
+    ({}, (150, 168, 192)),
+    ({"freed": FREED}, (150, 164, 167, 168, 178, 192, 217)),
+    ({"freed": FREED, **_SPARE}, (167, 168, 178)),
+    ({"threshold": 8}, (19, 21, 22, 24, 28, 33)),
+    ({"threshold": 8, **_SPARE}, (21, 22, 24)),
+    ({"threshold": 2, **_SPARE}, (5, 6)),
+    ({"threshold": 32, **_SPARE}, (87, 88)),
+)
+#: Calls before the timed ones, after each of which the top of the heap is read.
+_TOP_CALLS: Final = 12
 #: Calls, and their time, of a case in one process where only pages matter.
 _FEW_CALLS: Final = 5
 _FEW_CALLS_S: Final = 0.1
@@ -119,6 +144,9 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
         case: Factors = {"subject": "layer", "batch": batch, "pass": direction}
         listed.append({**case, "layout": "contiguous"})
     listed += [*threshold_cases(levels), *network_cases(levels), *dense_cases(), *swept_cases()]
+    for setting, batches in TOP_CASES:
+        for batch in batches:
+            listed.append({"subject": "top", "layer": "3x3", **setting, "batch": batch})
     return tuple(case for case in listed if case["subject"] in levels["subject"])
 
 
@@ -211,7 +239,7 @@ def _network(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the bytes of a case, except where page mapping alone matters."""
-    if factors["subject"] in ("cliff", "edge", "sweep"):
+    if factors["subject"] in ("cliff", "edge", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
 
@@ -222,6 +250,9 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         return measure_time(STUDY, factors, session)
     _set_memory(factors)
     workload = build_workload(STUDY, factors, session.device)
+    if factors["subject"] == "top":
+        tops = tuple(free_top(workload.call()) for _ in range(_TOP_CALLS))
+        return {"free_top": tops, **sample_times(workload, session.protocol, session.device)}
     if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
         short = msgspec.structs.replace(
             session.protocol,
@@ -256,6 +287,39 @@ def _set_memory(factors: Factors) -> None:
     if "freed" in factors:
         tensor = torch.empty(int(factors["freed"]))
         del tensor
+    if "small_blocks" in factors:
+        of_each_size = int(factors["small_blocks"]) // len(_SMALL_SIZES)
+        library = ctypes.CDLL(None)
+        library.malloc.restype, library.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+        for size in _SMALL_SIZES:
+            blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(of_each_size)]
+            for block in blocks:
+                ctypes.memset(block, 0, size)  # else calls would touch these pages first
+            for block in blocks[::2]:
+                library.free(block)
+
+
+def free_top(output: Any) -> int:
+    """Bytes that are free at the top of glibc's heap once the tensor ``output`` is freed.
+
+    Read in glibc's headers (malloc/malloc.c): a block begins with the size of a free block below
+    it, and its own size; the lowest bits tell if the block below is in use, and if the block is
+    mapped by itself.  Returns 0 if the output does not lie at the end of the heap.
+    """
+    library = ctypes.CDLL(None)
+    library.sbrk.restype = ctypes.c_void_p
+    library.mallopt(0, 0)  # sets nothing, but merges small free blocks with their neighbours
+
+    def number(address: int) -> int:
+        return ctypes.c_size_t.from_address(address).value
+
+    start = output.data_ptr() - heap.HEADER
+    size, end = number(start + 8), library.sbrk(0)
+    following = start + (size & ~7)
+    if size & 2 or following + (number(following + 8) & ~7) != end:
+        return 0
+    free_below = 0 if size & 1 else number(start)
+    return int(end - start + free_below)
 
 
 def timed_under(factors: Factors) -> Policies:

@@ -87,6 +87,7 @@ block_bytes                B±      blocks from 64 KiB on that a call takes of t
 block_changes              B±      by how much each of them changes what the C library holds
 return_time                s       time of a call in freeing what goes back to the system
 result_return_time         s       the same of freeing a call's result, after the call
+free_top                   B       bytes at the top of the heap once a call's result is freed
 mmap_threshold             B       from where on glibc maps a block by itself
 memory_events              B±      the allocator's events in one call in order, frees negative
 memory_events_before       B±      the same before the call, of an empty allocator (CUDA, as asked)

@@ -24,6 +24,7 @@ SHOWN_BATCH: Final = 64
 #: ``avx2``: in older records only.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
+    "top": {"layer": str, "batch": int},
     "network": {},
     "avx2": {},
     "variant": {"variant": str, "batch": int},
