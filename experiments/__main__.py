@@ -65,6 +65,7 @@ _SEVERAL: Final = """\
 --dry-run  –  say what the run needs and what it can decide, and stop
 parts of a run, and several runs
 --resume  –  continue the newest unfinished run
+--pairs  N  pairs of processes of what claims compare; default: as their margin needs
 --shard  I/N  only the I-th of N parts, which papers merge
 --if-missing  –  skip a measured shard, go on with one begun
 --all  –  with --device cuda: all that papers need of a GPU
@@ -160,7 +161,8 @@ def _run(options: Namespace) -> int:
     if pinned := pin_to_one_kind():
         observer.note(pinned)
     if options.dry_run or not (options.resume or options.if_missing):
-        observer.expect(forecast(request, observer.note))
+        request, seconds = forecast(request, observer.note)
+        observer.expect(seconds)
     if options.dry_run:
         return 0
     try:

@@ -358,6 +358,7 @@ _ON_CPU: Final = Experiment(
     question="How do the time and the memory of one convolution scale with the batch size?",
     plan=Plan(
         quick_claims=("Returning freed memory slows a call by more than a tenth",),
+        margin=0.1,
         full=msgspec.structs.replace(FULL, processes=_PROCESSES),
         quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
         timed_under=timed_under,

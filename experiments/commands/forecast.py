@@ -1,7 +1,8 @@
 """Forecast a run within seconds of its start: its time, memory and disk, and how noisy it is.
 
 The smallest and the largest case of each kind are built; on a CPU both are also called in a child
-process, and the times of the cases between them are interpolated by their size.
+process, and the times of the cases between them are interpolated by their size.  A full run samples
+the scatter of times, which decides how many pairs of processes it measures.
 """
 
 import os
@@ -9,9 +10,12 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from math import ceil, prod
+from dataclasses import replace
+from itertools import chain, pairwise
+from math import ceil, inf, prod
+from operator import truediv
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -26,11 +30,15 @@ from experiments.harness.timing import WARMUP_SHARE
 from experiments.machine import limits, quiet, runtime
 from experiments.machine.text import factors_text, first_line, period_text
 from report.core.errors import MeasurementError
-from report.core.records.record import Factors, Protocol
+from report.core.records.record import Factors, Policy, Protocol
+from report.instruments import comparison
 
 #: Longest time for calling cases, and time for observing other programs (s).
 _CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
+#: Pairs of child processes that sample the scatter before a full run, and the calls of each.
+_TRIALS: Final = 6
+_TRIAL_CALLS: Final = 5
 #: Time of all ceilings of each size (s), without the start of their process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports, and time to profile a call (s).
@@ -53,8 +61,10 @@ class Times(NamedTuple):
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float]:
+def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, dict[Stage, float]]:
     """Print what a run will need; return the expected time of each step (s).
+
+    The returned request has the number of pairs of processes that the study's claims need.
 
     Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
     """
@@ -74,18 +84,25 @@ def forecast(request: Request, note: Callable[[str], None]) -> dict[Stage, float
     noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
-    timed = _time_kinds(study, kinds, Session(request.device, protocol, threads=threads))
-    seconds = _expected(study, cases, protocol, timed, start_s, noisy=noise is not None)
+    session = Session(request.device, protocol, threads=threads)
+    timed = _time_kinds(study, kinds, session)
+    calls = [_interpolated(timed, factors) for factors in cases]
+    turns = _time_turns(study, cases, calls, protocol)
+    if request.pairs is None and request.shard is None and protocol.plan == "full":
+        request = replace(request, pairs=_choose_pairs(study, session, turns, start_s, note))
+    processes = study.processes(protocol, request.pairs or 0)
+    protocol = msgspec.structs.replace(protocol, processes=processes)
+    seconds = _expected(study, calls, protocol, turns, start_s, noisy=noise is not None)
     if study.subject and not (tool := TOOLS[request.device]).unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
         selection = select(study, request.device, numbered, choice, request.records, version)
         seconds["counts"] = selection.seconds(tool)
-    processes = " and ".join(f"{n} {policy}" for policy, n in protocol.processes.items())
+    counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
     load = " at the present load" if noise else ""
     period = period_text(sum(seconds.values()))
-    note(f"About {period}{load}: {len(cases)} cases; processes: {processes}.")
-    return seconds
+    note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
+    return request, seconds
 
 
 def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
@@ -163,19 +180,23 @@ def _time_kinds(
     return timed
 
 
-def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
-    """Time a case in a child process; return no times if it fails or takes too long."""
+def _time_case(
+    study: Experiment, factors: Factors, session: Session, limit_s: int, calls: int = 1
+) -> list[Times]:
+    """Time the median of warm ``calls`` in a child; return no times if it fails or is too slow."""
     reading, writing = os.pipe()
 
     def call() -> None:
         started = time.monotonic()
         workload = build_workload(study, factors, session.device)
         built = time.monotonic()
-        workload.once()
-        warm = time.monotonic()
-        workload.once()
-        calls = Times(_size(factors), built - started, time.monotonic() - warm)
-        os.write(writing, msgspec.json.encode(calls))
+        ends = []
+        for _ in range(calls + 1):
+            workload.once()
+            ends.append(time.monotonic())
+        durations = (end - start for start, end in pairwise(ends))
+        times = Times(_size(factors), built - started, median(durations))
+        os.write(writing, msgspec.json.encode(times))
 
     child = worker.fork(call, limit_s)
     os.close(writing)
@@ -214,34 +235,77 @@ def _case_time(calls: Times | None, protocol: Protocol) -> float:
     return calls.build + warmup + max(samples, protocol.minimum_samples * calls.call)
 
 
-def _expected(
+def _time_turns(
     study: Experiment,
     cases: Sequence[Factors],
+    calls: Sequence[Times | None],
     protocol: Protocol,
-    timed: Mapping[Kind, list[Times]],
+) -> dict[Policy, float]:
+    """Forecast the time in which a process measures all cases, by memory policy (s)."""
+    turns = dict.fromkeys(protocol.processes, 0.0)
+    for factors, times in zip(cases, calls, strict=True):
+        policies = study.policies(factors)
+        for policy in turns:
+            if is_selected(policies, policy, main_policy(protocol)):
+                turns[policy] += _case_time(times, protocol)
+    return turns
+
+
+def _expected(
+    study: Experiment,
+    calls: Sequence[Times | None],
+    protocol: Protocol,
+    turns: Mapping[Policy, float],
     start_s: float,
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory, with all ceilings, and the timed processes."""
-    memory = start_s + 2 * _CEILINGS_S[study.plan.ceilings]
-    memory += 2 * start_s if study.plan.ceilings != "none" else 0.0
-    one_round = defaultdict[str, float](float)
-    for factors in cases:
-        calls = _interpolated(timed, factors)
-        if study.subject or study.plan.memory:
-            memory += _PROFILE_S + 3 * (calls.build + 2 * calls.call if calls else 0.1)
-        policies = study.policies(factors)
-        for policy in protocol.processes:
-            if is_selected(policies, policy, main_policy(protocol)):
-                one_round[policy] += _case_time(calls, protocol)
-    planned = sum(n * one_round[policy] for policy, n in protocol.processes.items())
-    once = sum(one_round.values())
-    limit = protocol.budget_s or planned
-    used = [policy for policy in protocol.processes if one_round[policy]]
-    turns = sum(protocol.processes[policy] for policy in used)
-    if noisy:
-        turns += rounds.REPEATS * len(used)
-        planned += rounds.REPEATS * once
-        limit *= 1 + rounds.REPEAT_SHARE
-    return {"memory": memory, "times": max(min(planned, limit), once) + turns * start_s}
+    size, repeats = study.plan.ceilings, rounds.REPEATS if noisy else 0
+    memory = start_s if size == "none" else 3 * start_s + 2 * _CEILINGS_S[size]
+    if study.subject or study.plan.memory:
+        for times in calls:
+            memory += _PROFILE_S + 3 * (times.build + 2 * times.call if times else 0.1)
+    measuring = starting = 0.0
+    for policy, seconds in turns.items():
+        if seconds:
+            processes = protocol.processes[policy] + repeats
+            measuring += processes * seconds
+            starting += processes * start_s
+    limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)
+    measuring = max(min(measuring, limit), sum(turns.values()))
+    return {"memory": memory, "times": measuring + starting}
+
+
+def _choose_pairs(
+    study: Experiment,
+    session: Session,
+    turns: Mapping[Policy, float],
+    start_s: float,
+    note: Callable[[str], None],
+) -> int | None:
+    """Choose and print how many pairs of processes decide the study's margin; None: as planned.
+
+    The scatter is that of one case in pairs of child processes, whose true ratio is 1.  It is
+    sampled before the run measures anything, so that no measured ratio decides when a run ends.
+    """
+    protocol, margin = session.protocol, study.plan.margin
+    compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
+    if margin is None or not compared or not worker.can_fork(session.device):
+        return None
+    cases = [c for c in study.cases(study.levels(quick=True)) if study.policies(c) != "none"]
+    case, calls = sorted(cases, key=_size)[len(cases) // 2], list[float]()
+    for _ in range(2 * _TRIALS):
+        times = _time_case(study, case, session, ceil(_CALLS_S), _TRIAL_CALLS)
+        calls += (time.call for time in times)
+    if len(calls) < 2 * _TRIALS:
+        return None
+    deviation = comparison.scatter(map(truediv, calls[::2], calls[1::2]))
+    needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
+    planned = min(protocol.processes[policy] for policy in compared)
+    left = (protocol.budget_s or inf) - sum(n * turns[p] for p, n in protocol.processes.items())
+    affordable = planned + max(left, 0.0) / sum(turns[policy] + start_s for policy in compared)
+    pairs = max(planned, int(min(needed, affordable)))
+    power = comparison.power_text(deviation, pairs, margin)
+    note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
+    return pairs

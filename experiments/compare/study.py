@@ -96,7 +96,6 @@ class Comparison(Request):
     tolerance: float = 1e-4
     margin: float = 0.02
     cold: bool = False
-    pairs: int | None = None
 
     def command(self, threads: int | None) -> tuple[str, ...]:
         """Write the command that repeats this comparison in the folder of the files."""
@@ -252,13 +251,9 @@ def _forecast(request: Comparison, observer: Observer, *, may_fail: bool) -> Ite
             raise MeasurementError(f"{name}: {round_.reason}. Correct it; nothing was measured.")
     rounds = rounds[-_TRIALS:]
     deviation = comparison.scatter(map(comparison.ratio, rounds))
-    needed = comparison.pairs_needed(deviation, request.margin)
-    too_many = f"over {comparison.MOST_PAIRS} pairs; close other programs, or let a call do more"
-    yield (
-        f"{pairs} pairs show a difference of {comparison.decidable(deviation, pairs):.1%} or more "
-        f"in four of five runs. One of {request.margin:.1%} needs "
-        f"{f'{needed} pairs' if needed else too_many}."
-    )
+    power = comparison.power_text(deviation, pairs, request.margin)
+    too_many = "; close other programs, or let a call do more" if "over" in power else ""
+    yield f"{power}{too_many}."
     empty, call = (median(rounds[-1].samples(name)) for name in ("round_trip_time", "time"))
     if empty > _EMPTY_SHARE * call:
         yield (

@@ -35,6 +35,7 @@ class Header(
     """First line: the head of the record as known when the run begins."""
 
     counters: CounterChoice = "none"
+    pairs: int = 0
 
     @property
     def factors(self) -> tuple[Factors, ...]:

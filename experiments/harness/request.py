@@ -24,8 +24,9 @@ class Request:
     ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
     machine (min).  By default executed work is counted (``auto``) in a full plan only.  ``shard``
     is (i, n) for the i-th of n shards, from 1; with ``if_missing`` a measured shard is not measured
-    again, and an unfinished one is resumed.  ``changes`` replace fields of the plan's protocol.
-    ``typed`` maps words of ``command`` to what the user typed for them.
+    again, and an unfinished one is resumed.  ``pairs`` is the smallest number of processes under
+    each memory policy that claims compare; by default that of the plan.  ``changes`` replace fields
+    of the plan's protocol.  ``typed`` maps words of ``command`` to what the user typed for them.
     """
 
     study: str
@@ -42,6 +43,7 @@ class Request:
     shard: tuple[int, int] | None = None
     wait_quiet: float | None = None
     ceilings: CeilingSize | None = None
+    pairs: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,6 +67,7 @@ class Request:
             "--counters": self.counters,
             OPTION: self.shard and "{}/{}".format(*self.shard),
             "--label": self.label,
+            "--pairs": self.pairs,
             "--wait-quiet": self.wait_quiet and f"{self.wait_quiet:g}",
             "--data": self.images and self.images.resolve().name,
         }
@@ -108,6 +111,8 @@ class Request:
         """
         if self.shard is None:
             return None
+        if self.pairs is not None:
+            raise UsageError("--pairs: shards have the plan's processes; drop the option.")
         (number, of), (study, protocol, cases) = self.shard, self.select()
         processes = available_policies(protocol, self.device)[0].processes
         largest = max(processes.values(), default=1) if study.has_times else len(cases)

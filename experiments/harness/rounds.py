@@ -5,6 +5,10 @@ other random choices are made once per process.  So the process is the unit of s
 several measure every case.  Random orders spread slow changes of the machine over all cases; memory
 policies alternate.  A case that other programs disturbed is measured again by a further process if
 time remains; the record contains both rounds.
+
+A claim that compares two policies takes one ratio from each pair of processes of one number.  The
+number of pairs is chosen before the first one is measured; those beyond the plan come last, in the
+time that the plan leaves.
 """
 
 from collections import Counter, defaultdict
@@ -108,12 +112,13 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
     """
     protocol, shard = journal.header.protocol, journal.header.shard
     cases = _timed_cases(study, journal)
-    planned = plan_turns(protocol.processes)
-    own = [turn for turn in planned if measures_process(shard, turn.process)]
+    processes = study.processes(protocol, journal.header.pairs)
+    planned, turns = plan_turns(protocol.processes), plan_turns(processes)
+    own = [turn for turn in turns if measures_process(shard, turn.process)]
     if not cases or not own:
         return
     full_budget = inf if protocol.budget_s is None else protocol.budget_s
-    budget = full_budget * len(own) / len(planned)
+    budget = full_budget * len(own) / len(turns)
     main = main_policy(protocol)
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
 
@@ -130,11 +135,12 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
 
     for number, turn in enumerate(own):
         eligible = [n for n in cases if is_selected(study.policies(cases[n]), turn.policy, main)]
-        turns_left, left = len(own) - number, seconds_left()
+        sharing = [later for later in own[number:] if later in planned or turn not in planned]
+        left, turns_left = seconds_left(), len(sharing)
         selected = affordable_cases(eligible, journal.rounds, turn.policy, turns_left, left)
         run(turn, selected, _PLANNED * number / len(own), _PLANNED / len(own))
     further = []
-    for policy, count in protocol.processes.items():
+    for policy, count in processes.items():
         repeats = min(REPEATS, sum(turn.policy == policy for turn in own))
         further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
     for number, (turn, count) in enumerate(further):

@@ -106,6 +106,7 @@ def _new_header(
         attachments=(),
         cases=tuple(Outcome(factors=factors) for factors in cases),
         counters=request.counter_choice,
+        pairs=request.pairs or 0,
     )
 
 

@@ -165,7 +165,9 @@ def main_policy(protocol: Protocol) -> Policy:
 class Plan:
     """Measurement settings of a study's cases, where the defaults do not fit.
 
-    - ``quick_claims`` are the titles of the claims that a quick run can decide.
+    - ``quick_claims`` are the titles of the claims that a quick run can decide.  They compare cases
+      under the memory policies of the quick plan, and ``margin`` is the smallest difference (share)
+      that matters to them; a full run measures as many pairs of processes as it needs.
     - ``full`` and ``quick`` are the protocols of both kinds of run; ``ceilings`` is the size of the
       ceilings that a full run measures (a quick run measures small ones).
     - ``timed_under`` are the memory policies under which cases are timed, ``is_counted`` says
@@ -180,6 +182,7 @@ class Plan:
     """
 
     quick_claims: tuple[str, ...] = ()
+    margin: float | None = None
     full: Protocol = FULL
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"
@@ -220,6 +223,13 @@ class Experiment:
         """Return the memory policies under which a case is timed."""
         chosen = self.plan.timed_under if self.has_times else "none"
         return chosen(factors) if callable(chosen) else chosen
+
+    def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
+        """Return the processes per policy, at least ``pairs`` of those that claims compare."""
+        processes = dict(protocol.processes)
+        for policy in processes.keys() & self.plan.quick.processes:
+            processes[policy] = max(processes[policy], pairs)
+        return processes
 
     def counts(self, factors: Factors) -> bool:
         """Return whether the executed work of a case is counted."""

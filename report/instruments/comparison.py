@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 from statistics import NormalDist, fmean, median
 from typing import Final, Literal, TypeAlias
@@ -205,8 +206,17 @@ def scatter(ratios: Iterable[float]) -> float:
 def decidable(deviation: float, pairs: int) -> float:
     """Return the gain (share of 1) that ``pairs`` decide in four of five runs.
 
-    The gain is decided if the l-th smallest ratio is above 1, where l is the rank of the interval's
-    lower end; logarithms of ratios are taken for normal.
+    Logarithms of ratios are taken for normal.
+    """
+    return math.exp(deviation * NormalDist().inv_cdf(_chance_above_1(pairs))) - 1
+
+
+@cache
+def _chance_above_1(pairs: int) -> float:
+    """Return the chance that a ratio is above 1 at which ``pairs`` decide in four of five runs.
+
+    They decide if the l-th smallest ratio is above 1, where l is the rank of the interval's lower
+    end.
     """
     fewest = pairs - binomial_rank(pairs, CONFIDENCE)[0] + 1
     low, high = 0.5, 1.0  # of the chance that a ratio is above 1
@@ -216,7 +226,7 @@ def decidable(deviation: float, pairs: int) -> float:
             math.comb(pairs, k) * p**k * (1 - p) ** (pairs - k) for k in range(fewest, pairs + 1)
         )
         low, high = (low, p) if sum(terms) >= _POWER else (p, high)
-    return math.exp(deviation * NormalDist().inv_cdf(high)) - 1
+    return high
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
@@ -225,3 +235,12 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
         if decidable(deviation, pairs) <= gain:
             return pairs
     return None
+
+
+def power_text(deviation: float, pairs: int, gain: float) -> str:
+    """Say which difference ``pairs`` show, and how many pairs show a difference of ``gain``."""
+    needed = pairs_needed(deviation, gain)
+    return (
+        f"{pairs} pairs show a difference of {decidable(deviation, pairs):.1%} or more in four of "
+        f"five runs. One of {gain:.1%} needs {needed or f'over {MOST_PAIRS}'} pairs"
+    )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import QUICK, Session
-from report.core.records.record import Factors
+from report.core.records.record import Factors, Level
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
@@ -249,6 +250,36 @@ def test_a_run_times_the_smallest_and_largest_case_of_each_kind(
     assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
 
 
+@pytest.mark.parametrize(("scatter", "turn_s", "pairs", "needed"), [
+    (0.01, 10.0, 8, 6),  # never fewer than the plan
+    (0.1, 10.0, 17, 17),
+    (0.1, 18.0, 9, 17),  # 900 s less the plan's 828 s have room for a pair of 40 s
+    (1.0, 1.0, 150, "over 200"),
+])  # fmt: skip
+def test_a_full_run_measures_the_pairs_that_its_margin_needs(
+    monkeypatch: pytest.MonkeyPatch, scatter: float, turn_s: float, pairs: int, needed: object
+) -> None:
+    study, sizes, notes = registry.load("conv_scaling"), list[Level](), list[str]()
+
+    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
+        sizes.append(factors["batch"])
+        return [forecast.Times(1.0, 0.1, exp(len(sizes) % 2 * scatter))]
+
+    monkeypatch.setattr(forecast, "_time_case", time_case)
+    monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
+    session = Session("cpu", study.plan.full)
+    turns = dict.fromkeys(study.plan.full.processes, turn_s)
+    assert forecast._choose_pairs(study, session, turns, 2.0, notes.append) == pairs
+    assert sizes == [16] * 12  # the middle one of those that the claim compares
+    (note,) = notes
+    assert note.startswith(
+        f"Of processes that claims compare (retained and default), {pairs} pairs"
+    )
+    assert note.endswith(f"in four of five runs. One of 10.0% needs {needed} pairs.")
+    other = replace(study, plan=replace(study.plan, margin=None))
+    assert forecast._choose_pairs(other, session, turns, 2.0, notes.append) is None
+
+
 @pytest.mark.usefixtures("tiny")
 def test_theory_stands_beside_modules_that_records_do_not_describe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
@@ -260,7 +291,7 @@ def test_theory_stands_beside_modules_that_records_do_not_describe(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
     monkeypatch.setattr(rounds, "REPEATS", 0)
-    monkeypatch.setattr(program, "forecast", lambda *_: {"memory": 1.0, "times": 1.0})
+    monkeypatch.setattr(program, "forecast", lambda request, _: (request, {"memory": 1.0}))
     code, out, _ = ask("run", "any_module", "--quick", "--threads", 1)
     assert code == 0
     for case, macs in {

@@ -4,6 +4,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -26,7 +27,7 @@ from experiments.harness.progress import Observer, Stage
 from experiments.harness.run import close
 from experiments.machine import environment, runtime
 from report.core.errors import MeasurementError
-from report.core.records.pooling import missing_shards, runs_of
+from report.core.records.pooling import missing_shards, runs_of, why_not_pooled
 from report.core.records.record import Case, Environment, Record
 from report.core.records.store import read_attachments, read_records
 from tests import factory
@@ -167,6 +168,23 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
     assert ended == [(size, "ok") for size in range(1, 7)]
     assert "--resume" not in record.command
     assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
+
+
+def test_an_interrupted_run_keeps_its_pairs_and_is_pooled_with_others(
+    tmp_path: Path, command: Command
+) -> None:
+    assert command("run tiny --threads 1 --set size=1 --pairs 2", stop=1)[0] == 130
+    for words in ("--resume", "--pairs 3", ""):
+        assert command(f"run tiny --threads 1 --set size=1 {words}")[0] == 0
+    records = [stored.record for stored in read_records("tiny", tmp_path)]
+    processes = [Counter(r.policy for r in record.cases[0].rounds) for record in records]
+    assert processes == [
+        {"retained": 2, "default": 2}, {"retained": 3, "default": 3}, {"retained": 2, "default": 1},
+    ]  # fmt: skip
+    assert records[0].command[-4:] == ("--pairs", "2", "--set", "size=1")
+    assert [why_not_pooled(records[0], record) for record in records] == [None] * 3
+    code, said = command("run tiny --threads 1 --shard 1/2 --pairs 3")
+    assert code == 2 and "--pairs: shards have the plan's processes; drop the option." in said
 
 
 def damaged(path: Path) -> str:
