@@ -1,7 +1,8 @@
 """Time a function and the baseline, each in a process of its own, and check every result.
 
 The measuring process imports no code of users.  It shares memory and a socket with each process,
-which inherits neither files nor memory of any other, and is stopped while others run.  A third
+which inherits neither files nor memory of any other, and is stopped while others run.  The heap of
+each begins with another random layout, so that its luck is not the same in every pair.  A third
 process makes arguments and right results.  Every call has arguments that no process has seen
 before.  The time of a call runs from the message to the answer, after which the results are in
 memory.
@@ -12,6 +13,7 @@ import gc
 import importlib.util
 import mmap
 import os
+import random
 import secrets
 import signal
 import socket
@@ -53,6 +55,10 @@ _TIME_TOLERANCE, _CLOCK_TOLERANCE = 0.15, 0.05
 Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
 #: Option of prctl that makes a process the new parent of orphans below it (Linux).
 _SUBREAPER: Final = 36
+#: Place of the minor page faults in /proc/PID/stat, behind the name of the program.
+_MINOR_FAULTS: Final = 7
+#: Most blocks that scatter a heap, and their largest size (B), which glibc takes from the heap.
+_MOST_BLOCKS, _LARGEST_BLOCK_B = 1000, 100_000
 #: Beginning of reasons that lie neither in the function nor in its results.
 _NO_COMPARISON: Final = "no comparison: "
 
@@ -85,7 +91,8 @@ class Program:
     double: bool = False
 
     def prepare(self) -> None:
-        """Load the functions, and call the function ``setup_FUNCTION`` or ``setup`` beside it."""
+        """Scatter the heap, load the functions, and call ``setup_FUNCTION`` or ``setup``."""
+        self.blocks = scattered_blocks()
         self.function = loaded(self.load, self.name)
         self.make = loaded(self.load, self.inputs) if self.inputs else None
         self.call_hook("setup")
@@ -114,6 +121,22 @@ class Program:
         specific, shared = (f"{file}{colon}{name}" for name in (f"{kind}_{function}", kind))
         if hook := self.load(specific) or self.load(shared):
             hook()
+
+
+def scattered_blocks() -> list[bytearray]:
+    """Allocate blocks of random sizes and free a random half, so that layouts of heaps vary.
+
+    By its layout a heap returns freed pages to the system in every call or in none.  Processes that
+    start alike have the same layout in every pair, which favours one side; a random layout averages
+    out over pairs.
+    """
+    chance = random.Random()  # seeded by the system, so that no two processes are alike
+    sizes = (
+        int(_LARGEST_BLOCK_B ** chance.random()) for _ in range(chance.randrange(_MOST_BLOCKS))
+    )
+    blocks = [bytearray(size) for size in sizes]
+    chance.shuffle(blocks)
+    return blocks[::2]
 
 
 def parts(values: object) -> tuple[Any, ...]:
@@ -175,13 +198,14 @@ def _serve(program: Program, connection: socket.socket, memory: Bytes) -> None:
 
 @dataclass
 class FunctionProcess:
-    """A process as the measuring process sees it, with the times of its calls (s)."""
+    """A process as the measuring process sees it, with times (s) and page faults of its calls."""
 
     label: str
     pid: int
     socket: socket.socket
     memory: Bytes
     times: list[float] = field(default_factory=list)
+    page_faults: list[int] = field(default_factory=list)
 
     def call(self, message: CallMessage | None = None) -> tuple[float, CallMessage]:
         """Let the process run until it answers a message; return the time (s) and the answer.
@@ -208,6 +232,13 @@ class FunctionProcess:
             os.kill(self.pid, signal.SIGCONT)
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.recv(_MESSAGE_LIMIT_B)
+
+    def faults_so_far(self) -> int:
+        """Return the number of page faults, of all threads, that needed no reading from a disk."""
+        with suppress(OSError):  # it has ended, and the reason is its answer
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return int(fields[_MINOR_FAULTS])
+        return 0
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
@@ -283,6 +314,8 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
     return {
         "time": tuple(candidate.times[warmup:]),
         "baseline_time": tuple(other.times[warmup:]),
+        "page_faults": tuple(candidate.page_faults[warmup:]),
+        "baseline_page_faults": tuple(other.page_faults[warmup:]),
         "round_trip_time": empty_times,
         "call_bytes": (bytes_of_call,),
     }
@@ -332,13 +365,16 @@ class _Pair:
         memory[end : 2 * arrays.end(right.results)] = 0xFF
         if self.factors["cold"]:
             _empty_caches(self.session.threads)
+        faults = side.faults_so_far()
         seconds, answer = side.call(CallMessage(arguments=arguments, offset=end))
+        faults = side.faults_so_far() - faults
         place = f"(call {number} of process {self.session.process}, seed {seed})"
         if answer.error is not None:
             raise UnavailableError(f"{side.label}failed {place}: {answer.error}")
         if fault := self._fault(answer, right, memory):
             raise UnavailableError(f"{side.label}wrong result {place}: {fault}")
         side.times.append(seconds)
+        side.page_faults.append(faults)
         values = (*arguments, *answer.results)
         return sum(value.size for value in values if isinstance(value, Array))
 

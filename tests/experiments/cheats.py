@@ -1,5 +1,6 @@
 """A baseline, and functions that cheat a careless comparison in one way each."""
 
+import mmap
 import os
 import threading
 import time
@@ -9,6 +10,7 @@ import numpy as np
 SIDE = 64
 WEIGHTS = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
 SLEEP_S = 0.02
+PAGES = 500
 remembered = {}
 ticks = []
 
@@ -140,6 +142,15 @@ def awake(x):
 
 def asleep(x):
     time.sleep(10 * SLEEP_S)
+    return honest(x)
+
+
+def mapping(x):
+    """Write a byte into each of many new pages."""
+    memory = mmap.mmap(-1, PAGES * mmap.PAGESIZE)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(PAGES):
+        memory[page * mmap.PAGESIZE] = 1
     return honest(x)
 
 

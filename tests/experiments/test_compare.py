@@ -102,6 +102,18 @@ def test_every_call_computes(function: str, changes: dict[str, Any], floats: int
     assert function not in ("lazy", "clock") or min(series["time"]) >= cheats.SLEEP_S
 
 
+def test_mapped_pages_are_counted_beside_each_time() -> None:
+    series = measure("mapping")
+    assert len(series["page_faults"]) == len(series["baseline_page_faults"]) == 3
+    assert min(series["page_faults"]) >= cheats.PAGES > max(series["baseline_page_faults"])
+
+
+def test_no_two_processes_lay_out_their_heaps_alike() -> None:
+    first, second = ([*map(len, pairs.scattered_blocks())] for _ in range(2))
+    assert first != second
+    assert max(first + second, default=0) < 100_000
+
+
 def test_all_threads_and_children_are_counted() -> None:
     values = (np.asarray(cheats.make(0)),)
     with pairs.start_function("", pairs.Program("cheats.py:many_threads", LOAD)) as process:
@@ -365,6 +377,7 @@ def compared_case(
     rounds = []
     for number, gain in enumerate(gains, 1):
         series = {"time": (1e-3,), "baseline_time": (gain * 1e-3,), "call_bytes": (nbytes,)}
+        series |= {"page_faults": (0,), "baseline_page_faults": (12_000 + number,)}
         rounds.append(Round(process=number, policy="retained", series=series))
     if reason is not None:
         failed = {"process": len(gains) + 1, "policy": "retained", "status": "unavailable"}
@@ -397,4 +410,5 @@ def test_a_class_has_groups_and_the_calls_that_failed(tmp_path: Path) -> None:
     assert "- a.py:solve: faster: 1.500 times the baseline's speed [1.471, 1.529]\n" in report
     assert "the fastest cache moves" in report and "was disturbed" not in report
     assert "group 1, not different: a.py:solve, b.py:solve\n" in report
+    assert "- a.py:solve maps 0 pages a call, the baseline 12,006\n" in report
     assert "This is no sandbox" in page and record.environment.label in page

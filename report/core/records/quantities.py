@@ -67,6 +67,7 @@ call_bytes                 B       bytes of a call's arguments and results, in a
 first_call_time            s       a case's first call, kept apart from the samples
 cpu_time                   s       processor time of all threads during the same call
 page_faults                1 whole  pages mapped anew during the same call
+baseline_page_faults       1 whole  pages that the baseline's call beside it maps anew
 voluntary_switches         1 whole  times that a thread gave up its core to wait in the same call
 involuntary_switches       1 whole  times that the system took a thread's core away in the same call
 # Operations of an iteration by kind, each finished before the next begins.

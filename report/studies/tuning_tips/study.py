@@ -30,6 +30,7 @@ MARGIN: Final = 0.02
 #: Names of tips in tables, and the subjects of their claims.
 TIPS: Final = {
     "control": ("nothing (control)", ""),
+    "exchanged": ("nothing, roles exchanged", ""),
     "no_grad": ("no gradients", "Switching gradients off"),
     "inference_mode": ("inference mode", "Inference mode instead of no_grad"),
     "channels_last": ("channels last", "Storing channels last"),
@@ -44,6 +45,10 @@ TIPS: Final = {
     "workers": ("loader worker", "A worker that loads images"),
     "flush_denormal": ("flushed denormals", "Flushing denormals"),
 }
+#: Tips that change nothing.
+CONTROLS: Final = ("control", "exchanged")
+#: Tips that save allocations.
+MEMORY_TIPS: Final = ("no_grad", "set_to_none", "in_place", "preallocated")
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
 LEVELS: Final = {"tip": TIPS, "network": NETWORKS, "memory": ("returned", "kept")}
 
@@ -136,21 +141,22 @@ class Run(any_study.Run):
         if trial not in self.trials:
             return "not measured"
         verdict = decide(self.stored.record, self.trials[trial], MARGIN)
-        low, high = self.control_range
-        if trial.tip == "control" or not verdict.ratio or verdict.word == "no difference":
+        low, high = self.control_range(trial.memory)
+        if trial.tip in CONTROLS or not verdict.ratio or verdict.word == "no difference":
             return verdict.word
         overlaps = verdict.ratio.low <= high and low <= verdict.ratio.high
         return "undecided" if overlaps else verdict.word
 
-    @cached_property
-    def control_range(self) -> tuple[float, float]:
-        """The least and largest median of the control, and one."""
-        medians = [1.0, *self.medians("control")]
+    def control_range(self, memory: str) -> tuple[float, float]:
+        """Return the least and largest median of the controls under a policy, or one."""
+        medians = [1.0]
+        for tip in CONTROLS:
+            medians += self.medians(tip, memory)
         return min(medians), max(medians)
 
-    def medians(self, tip: str) -> list[float]:
+    def medians(self, tip: str, memory: str = "returned") -> list[float]:
         """Return the measured median speed-ups of a tip."""
-        medians = [point(self.speedup(trial)) for trial in self.of(tip)]
+        medians = [point(self.speedup(trial)) for trial in self.of(tip, memory)]
         return [median for median in medians if not isinstance(median, Missing)]
 
     def predicted(self, trial: Trial) -> Quantity:
@@ -158,6 +164,8 @@ class Run(any_study.Run):
         base = self.series("baseline_time", trial._asdict())
         if trial not in self.trials:
             return base / base
+        if trial.memory == "kept":
+            return self.predicted_where_kept(trial)
         layers = self.trials[trial].layers
         if trial.tip == "bfloat16":
             return self._at_both_roofs(layers)
@@ -169,6 +177,18 @@ class Run(any_study.Run):
         if not isinstance(part, Missing) and part >= 1:
             return absent("prediction", "1", "theory saves more than the call takes")
         return base / (base - saved)
+
+    def predicted_where_kept(self, trial: Trial) -> Quantity:
+        """Predict a speed-up where memory is kept: both times less those of their page faults.
+
+        Times and faults are those where freed memory is returned; a page costs the measured price.
+        """
+        factors, price = trial._replace(memory="returned")._asdict(), self.peak_rate("page_mapping")
+        without, tip = (
+            self.series(f"{side}time", factors) - self.series(f"{side}page_faults", factors) / price
+            for side in ("baseline_", "")
+        )
+        return without / tip
 
     def _at_both_roofs(self, layers: Iterable[Layer]) -> Quantity:
         """Divide the least time of layers in float32, twice as wide, by that in bfloat16."""
@@ -234,7 +254,7 @@ for _tip in TIPS:
 
 def _of_tips(run: Run) -> list[Trial]:
     """Return the comparisons that were measured, without the control."""
-    trials = [trial for tip in TIPS if tip != "control" for trial in run.of(tip)]
+    trials = [trial for tip in TIPS if tip not in CONTROLS for trial in run.of(tip)]
     return [trial for trial in trials if run.word(trial) != "not measured"]
 
 
@@ -338,7 +358,7 @@ for _tip, (_, _subject) in TIPS.items():
 
 @cpu.claim("Where freed memory is kept, tips that save allocations gain less than a twentieth")
 def kept_memory_suffices(run: Run) -> Iterator[Statement]:
-    for tip in TIPS:
+    for tip in MEMORY_TIPS:
         for trial in run.of(tip, "kept"):
             yield run.speedup(trial) < 1 + 1 / 20
 
