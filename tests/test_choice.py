@@ -95,6 +95,14 @@ def test_used_records(
         assert found == expected
 
 
+def test_two_roles_may_name_records_of_one_machine_that_cannot_be_pooled() -> None:
+    """Each is used alone; the third record of the machine is left out."""
+    items = (run(1), run(2), run(3))
+    edition = Edition({"cpu": (items[0].file,), "second": (items[2].file,)})
+    found = {choice.roles: choice.used for choice in choices_of(items, edition)}
+    assert found == {("cpu",): (items[0],), ("second",): (items[2],)}
+
+
 def test_what_an_edition_cannot_mean_is_refused() -> None:
     items = (run(1), run(2, "b"), run(3, "a"))
     for edition, words in (

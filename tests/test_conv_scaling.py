@@ -14,18 +14,19 @@ import msgspec
 import pytest
 from pytest import approx
 
-from experiments.conv_scaling import FREED, LAYERS, SWEPT_NETWORK, cases
+from experiments.conv_scaling import FREED, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as STUDY_RUN
+from experiments.harness import policies
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies import find_study
-from report.studies.conv_scaling.runs import Run, all_mapping_batch, first_mapping_batch
+from report.studies.conv_scaling.runs import Run
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
 from tests.degraded import altered, committed
-from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
+from tests.factory import OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import findings_of, inputs_of, printing
 from tests.test_documents import blocks, paper
 
@@ -198,8 +199,7 @@ def second_priced(batch: int) -> float:
 
 
 VALUES: Mapping[str, float] = {
-    "last_without_pages": 167, "network_to": 6, "raised": 64_004_096,
-    "gpu_earlier": 6e-5, "gpu_single": 6e-5, "gpu_call": 8e-4 / 6e-5,
+    "last_without_pages": 167, "last_mixed": 216, "network_to": 6, "raised": 64_004_096,
     "second_trained_large": 2.1 / 1.25, "gpu_gain": 6e-5 / (8e-4 / 1024), "reserve_pages": 32,
     "macs": MACS, "parameters": 18_496, "outputs": OUTPUTS, "out_extent": 24, "adds": 1,
     "multiplies": 1, "memory_gap": PARAMETER_BYTES,
@@ -208,24 +208,17 @@ VALUES: Mapping[str, float] = {
     "mmap_alone": gain("mmap_threshold"), "trim_alone": gain("trim_threshold"),
     "both_raised": 1.06, "batch_gain": time_of(1, "retained") / (time_of(1024, "retained") / 1024),
     "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2, "disturbed": 1,
-    "share_kept": 64 * FLOPS_AN_IMAGE / time_of(64, "retained") / PEAK,
-    "share_returned": 64 * FLOPS_AN_IMAGE / time_of(64, "default") / PEAK,
     "page_price": PAGE_S, "second_page_price": 3e-6, "threshold": 2 * LEFT_BEHIND,
     "from": (2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES + INPUT_BYTES),
     "always": (2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES),
-    "flat_to": 4,
-    "priced_least": min(map(priced, DOUBLED)),
-    "priced_most": max(map(priced, DOUBLED)),
-    "second_priced_least": min(map(second_priced, DOUBLED)),
-    "second_priced_most": max(map(second_priced, DOUBLED)),
+    "priced": priced(64),
+    "second_priced": second_priced(64),
 }  # fmt: skip
 
 
 def test_numbers_are_those_of_closed_forms() -> None:
     papers.assert_values(full(), VALUES, rel=2e-3)
     assert full().values["memory_gap"].formula.startswith("the largest of parameters and output − ")
-    counted = full().reconciliations["reported-work-16"].terms[0].evidence
-    assert counted == "equal to the counted additions of the source's Table III"
 
 
 def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
@@ -279,11 +272,11 @@ def other() -> dict[str, dict[str, Inputs]]:
 AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     "start-predicted": ("third", 0, {"layer": "3x3", "threshold": 2, "batch": 6}),
     "between-predictions": ("third", 33, {"layer": "3x3", "threshold": 2, "batch": 4}),
-    "aligned-linear": ("third", 33, {"layer": "linear", "threshold": 2, "batch": 522}),
+    "pages-announced": ("seventh", 33, {"batch": 167}),
+    "small-blocks-join": ("seventh", 33, {"batch": 167, "small_blocks": SMALL_BLOCKS}),
     "small-network-gains": ("fourth", 33, {"network": "MNIST CNN", "freed": FREED}),
     "large-network-does-not": ("fourth", 0, {"network": "ResNet-18", "freed": FREED}),
     "layer-keeps-memory": ("sixth", 33, {"network": "layer", "freed": FREED, "batch": 160}),
-    "training-slows-less": ("second", 0, {"pass": "forward_backward", "batch": 8}),
     "network-predicted": ("sixth", 33, {"network": "ResNet-18", "freed": FREED, "batch": 6}),
 }
 
@@ -301,11 +294,13 @@ def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
         assert (published, changed) == ("supported", "refuted"), claim
 
 
-def test_starts_are_counted() -> None:
-    """Of 18 settings, a repeated one once; 4,000 B an image of the linear layer align if even."""
+def test_starts_and_processes_are_counted() -> None:
+    """Of 18 settings, by any, half and all of eight processes; 26 settings in 7 or 8 processes."""
     values = find_study(STUDY)(committed(STUDY)).values
-    names = ("starts", "to_the_image", "partly", "start_least", "start_most", "aligned")
-    assert [values[name].number for name in names] == [18, 17, 13, 6, 591, 8]
+    names = ("starts", "exact_any", "exact_half", "exact_all", "start_least", "start_most")
+    assert [values[name].number for name in names] == [18, 17, 15, 6, 6, 591]
+    assert values["process_calls"].number == 206
+    assert values["mixed_least"].number == approx(394 / 227, abs=0.005)  # µs an image, at 22
 
 
 def test_a_xeon_starts_beyond_its_predicted_end() -> None:
@@ -315,7 +310,7 @@ def test_a_xeon_starts_beyond_its_predicted_end() -> None:
     shares = [point(run.mapping_share(run.factors(batch))) for batch in range(5, 9)]
     assert shares == [0, 0, 7 / 8, 1]
     assert point(run.under("default").faults(7)) == 2 * 7 * OUTPUT_BYTES / 4096 - 32
-    bounds = [point(first_mapping_batch(run)), point(all_mapping_batch(run))]
+    bounds = [point(run.start()), point(run.end())]
     assert bounds == approx([4.98, 6.44], abs=0.01)
 
 
@@ -331,6 +326,13 @@ def test_each_claim_has_two_sides() -> None:
         ("cliff-predicted", on(without("traced")), "not measured"),
     ):
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
+
+
+def test_the_printed_variables_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "jemalloc", lambda: "libjemalloc.so.2")
+    for printed, policy in zip(blocks(paper(STUDY), "bash"), ("retained", "jemalloc"), strict=True):
+        lines = printed.replace("\\\n", "").split()
+        assert dict(line.split("=", 1) for line in lines) == policies.variables(policy)
 
 
 #: Runs the program of the paper for each pair of arguments, in a process of its own that begins as

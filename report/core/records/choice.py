@@ -31,7 +31,7 @@ from report.core.records.strict import read_strictly, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
 Role: TypeAlias = Literal[
-    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "gpu"
+    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "gpu"
 ]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 #: Roles that a machine of a device may take, in order of preference.
@@ -166,6 +166,8 @@ def choices_of(
         for file in files:
             if file not in key_of:
                 raise RecordError(f"{by}: no record {file}; correct the name.")
+    if edition:
+        _separate_roles(edition, machines, key_of)
     original = _machine_by_role(edition, machines, key_of)
     final = _with_requested(original, [key_of[file] for file in requested], machines)
     compared = edition.compared if edition else machines
@@ -176,6 +178,24 @@ def choices_of(
             roles = tuple(role for role, machine in final.items() if machine == key)
             choices.append(replace(choice, roles=roles))
     return tuple(sorted(choices, key=attrgetter("primary.record.started"), reverse=True))
+
+
+def _separate_roles(
+    edition: Edition, machines: dict[str, list[Stored]], key_of: dict[str, str]
+) -> None:
+    """Give a role a machine of its own if an earlier role names other records of its machine.
+
+    So a paper may use runs of one machine that measured different cases.
+    """
+    earlier = set[str]()
+    for role, files in edition.roles.items():
+        keys = set() if isinstance(files, str) else {key_of[file] for file in files}
+        for key in keys & earlier:
+            own = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
+            machines[key] = [run for run in machines[key] if run not in own]
+            machines[f"{key} as {role}"] = own
+            key_of |= dict.fromkeys(files, f"{key} as {role}")
+        earlier |= keys
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:

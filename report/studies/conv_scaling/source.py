@@ -1,16 +1,24 @@
 """Numbers that the source of conv_scaling printed, as quantities by batch size."""
 
-from dataclasses import replace
 from typing import Final
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import constant
+from report.quantity.operations import constant, largest
 from report.studies.conv_scaling import theory
-from report.theory.reconciliation import Reconciliation, Term
-from report.theory.terms import as_flops, for_each_output, theory_macs
-from report.theory.work import mnist_conv2
 
+#: Items of the source beside its claims: what they hold, and where they are answered.
+ITEMS: Final = (
+    ("Tables I, II", "theory", "equal to ours in every row"),
+    ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
+    ("Tables IV, VI", "allocated bytes", "exact; the gap is the parameters"),
+    ("Table IV", "reserved bytes", "left out: segments of the whole network, not of the layer"),
+    ("Figures 1, 3", "login, output of one run", "no number beyond the tables"),
+    ("Figure 2", "summary of the network", "its parameters are those of our network"),
+    ("Figures 4 to 7", "the tables drawn", "lines through the origin, or the parameters"),
+    ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
+    ("Memory swapping", "slows down large batches", "not tested: all batches fit the GPU's memory"),
+)
 #: Every table of the source has a row for each batch size.
 _ROWS: Final = 5
 
@@ -58,6 +66,10 @@ class Source:
         counts = self.column("III", key, "FLOP").items()
         return constant(*(count / (batch * theory.OUTPUTS) for batch, count in counts))
 
+    def largest_gap(self) -> Quantity:
+        """Most bytes by which the allocation is below theory."""
+        return largest(*self.gap.values())
+
     def theory_ratios(self) -> list[Quantity]:
         """The source's theoretical work and memory over ours, row by row."""
         work = self.column("I", "theoretical_flops", "FLOP")
@@ -66,30 +78,3 @@ class Source:
             *(printed / theory.forward_work(batch) for batch, printed in work.items()),
             *(printed / theory.memory(batch) for batch, printed in memory.items()),
         ]
-
-
-def source_work(source: Source) -> dict[int, Reconciliation]:
-    """The source's counted operations by batch size, from the theoretical work."""
-    columns = (source.counts("III", key) for key in ("add", "multiply", "total_flops"))
-    reconciled = {}
-    for batch, add, multiply, total in zip(source.batches, *columns, strict=True):
-        layer = mnist_conv2(batch)
-        reconciled[batch] = Reconciliation(
-            f"reported-work-{batch}",
-            f"Counted operations of the source at batch {batch}",
-            "FLOP",
-            as_flops(theory_macs(layer)),
-            (
-                _compared(for_each_output("additions", layer), add, "additions"),
-                _compared(for_each_output("scaling", layer), multiply, "multiplications"),
-            ),
-            Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),
-        )
-    return reconciled
-
-
-def _compared(term: Term, counted: int, quantity: str) -> Term:
-    """Say as evidence if the source's own column of single operations shows the term."""
-    negation = "" if term.amount == counted else "not "
-    words = f"{negation}equal to the counted {quantity} of the source's Table III"
-    return replace(term, evidence=words)

@@ -1,48 +1,25 @@
 """conv_scaling as its paper and its reports print it."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from figures.panels import Scaling
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.paper.findings import Inputs
-from report.paper.machines import MachineComparison, setup
+from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Statement, exact
 from report.quantity.operations import largest, smallest
-from report.studies.conv_scaling import runs as results
-from report.studies.conv_scaling import theory, thresholds
+from report.studies.conv_scaling import figures, results, subject, theory
+from report.studies.conv_scaling.results import Calls
 from report.studies.conv_scaling.runs import Run
-from report.studies.conv_scaling.source import Source, source_work
-from report.studies.conv_scaling.theory import SHOWN_BATCH
-from report.studies.conv_scaling.thresholds import FreedTensor, Network, Series
+from report.studies.conv_scaling.source import ITEMS, Source
+from report.studies.conv_scaling.subject import LARGE_BATCH, LARGEST_BATCH, MARGIN
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
-
-#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
-MARGIN: Final = 0.1
-#: A batch size whose call no longer fits the cache, and the largest one of a GPU.
-LARGE_BATCH: Final = 512
-LARGEST_BATCH: Final = 1024
-#: Where a shell lets the value of a variable go on in the next line of a narrow page.
-_AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
-#: Items of the source beside its claims: what they hold, and where they are answered.
-ITEMS: Final = (
-    ("Tables I, II", "theory", "equal to ours in every row"),
-    ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
-    ("Tables IV, VI", "allocated bytes", "exact; the gap is the parameters"),
-    ("Table IV", "reserved bytes", "left out: segments of the whole network, not of the layer"),
-    ("Figures 1, 3", "login, output of one run", "no number beyond the tables"),
-    ("Figure 2", "summary of the network", "its parameters are those of our network"),
-    ("Figures 4 to 7", "the tables drawn", "lines through the origin, or the parameters"),
-    ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
-    ("Memory swapping", "slows down large batches", "not tested: all batches fit the GPU's memory"),
-)
 
 
 class Paper:
@@ -50,12 +27,12 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
-        #: Several runs are of one machine, so that labels need not tell them apart.
-        runs: dict[str, Run] = {}
+        by_role: dict[str, Run] = {}
         for role, run in inputs.runs(Run).items():
-            runs[role] = replace(run, label=run.stored.record.environment.label)
-        self.runs = tuple(runs.values())
-        self.counted, other, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
+            # Several runs are of one machine, so that labels need not tell them apart.
+            by_role[role] = replace(run, label=run.stored.record.environment.label)
+        self.runs = tuple(by_role.values())
+        self.counted, other, self.gpu = map(by_role.get, ("cpu", "second", "gpu"))
         #: The CPUs that measured what returned memory costs, the second one if both did.
         self.cpu = self.counted if self.counted and self.counted.compares else None
         self.second = other if self.cpu and other and other.compares else None
@@ -65,37 +42,35 @@ class Paper:
                 self.cpu = replace(self.cpu, shared=shared)
                 self.second = replace(self.second, shared=shared)
         self.both = [run for run in (self.cpu, self.second) if run]
-        #: An earlier run that timed training on the first CPU.
-        self.trained = runs.get("seventh")
         #: The GPU's times, of the run with most processes.
         gpus = [run for run in self.runs if run.on_gpu]
         self.timed_gpu = max(gpus, key=lambda run: len(run.timing(1)), default=None)
-        self.series: list[Series] = []
-        for run in self.runs:
-            self.series += thresholds.measured_series(run)
-        self.networks = next(filter(None, map(thresholds.networks_of, self.runs)), None)
-        self.freed = next(filter(None, map(thresholds.freed_tensor, self.runs)), None)
+        with_thresholds = results.calls_of(self.runs, "cliff")
+        self.starts = [calls for calls in with_thresholds if calls.name in subject.LAYERS] or None
+        self.processes = results.calls_of(self.runs, "top") or None
+        self.sweep = results.calls_of(self.runs, "sweep") or None
+        networks = results.calls_of(self.runs, "cure")
+        self.networks = [calls for calls in networks if "freed" in calls.factors] or None
+        inference = {
+            calls.name: calls
+            for calls in self.networks or ()
+            if calls.factors["mode"] == "inference"
+        }
+        self.small = inference.get(subject.SMALL_NETWORK)
+        self.large = inference.get(subject.LARGE_NETWORK)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
-        """Yield the reconciliations of the source, of lackey and of a GPU's counters."""
-        yield from source_work(self.source).values()
+        """Yield the reconciliations of lackey and of a GPU's counters."""
         if self.counted:
             yield from results.executed(self.counted)
         if self.gpu:
             yield from results.device_work(self.gpu)
 
 
-def slowdown(run: Run) -> Quantity:
-    """Divide the time of a call where freed memory is returned by that where memory stays."""
-    if run.compares:
-        return run.gain()
-    return absent("slowdown", "1", "not timed under two memory policies")
-
-
 study = Study(
     Paper,
-    theory.check_subject,
-    MachineComparison(Run, "Slowdown", slowdown, reference=1.0),
+    subject.check_subject,
+    MachineComparison(Run, "Slowdown", Run.gain, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
 findings = study.findings
@@ -106,61 +81,30 @@ source: Part[Source] = study.part("source")
 second: Part[Run] = study.part("second", "pair")
 both: Part[list[Run]] = study.part("both", "cpu")
 pair: Part[list[Run]] = study.part("both", "pair")
-trained: Part[Run] = study.part("trained", "pair")
-series: Part[list[Series]] = study.part("series", "cpu")
-networks: Part[tuple[Network, ...]] = study.part("networks", "cpu")
-freed: Part[FreedTensor] = study.part("freed", "cpu")
+starts: Part[list[Calls]] = study.part("starts", "cpu")
+processes: Part[list[Calls]] = study.part("processes", "cpu")
+sweep: Part[list[Calls]] = study.part("sweep", "cpu")
+networks: Part[list[Calls]] = study.part("networks", "cpu")
+small: Part[Calls] = study.part("small", "cpu")
+large: Part[Calls] = study.part("large", "cpu")
 timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
-
 
 # -------------------------------------------------------------------------------------- texts
 
-
-def device(run: Run) -> str:
-    """Name the device of a run; several runs may have the same one."""
-    environment = run.stored.record.environment
-    return markdown(environment.label.removesuffix(environment.threads_text))
-
-
-def _source_device(p: Paper) -> str:
-    return markdown(p.inputs.reported.device)
-
-
-def _source_software(p: Paper) -> str:
-    return markdown(p.inputs.reported.software)
-
-
-def _device_with(p: Paper, subject: str) -> str:
-    """Name the device of the first run with cases of a subject."""
-    return next((device(run) for run in p.runs if any(run.cases_of(subject))), "")
-
-
-def _c_library(run: Run) -> str:
-    host = run.stored.record.environment.host
-    return markdown(host.c_library or "") if host else ""
-
-
-gpu.texts(gpu=device)
-counted.texts(cpu=device, c_library=_c_library)
-second.texts(second=device)
-study.texts(
-    source_device=_source_device,
-    source_software=_source_software,
-    threshold_cpu=partial(_device_with, subject="cliff"),
-    network_cpu=partial(_device_with, subject="cure"),
-)
+gpu.texts(gpu=short_name)
+counted.texts(cpu=short_name)
+second.texts(second=short_name)
+starts.texts(third=results.machine)
 
 
 @study.text()
-def settings(p: Paper) -> dict[str, list[str]]:
-    """The variables that set each memory policy, in shell syntax."""
-    shown: dict[str, list[str]] = {}
-    policies = p.counted.stored.record.protocol.variables if p.counted else {}
-    for policy, variables in policies.items():
-        if variables and policy != "traced":
-            lines = [f"{name}={value}" for name, value in variables.items()]
-            shown[policy] = [_AT_COLON.sub("\\\n", line) for line in lines]
-    return shown
+def source_device(p: Paper) -> str:
+    return markdown(p.inputs.reported.device)
+
+
+@study.text()
+def source_software(p: Paper) -> str:
+    return markdown(p.inputs.reported.software)
 
 
 # ------------------------------------------------------------------------------ theory, source
@@ -181,36 +125,30 @@ study.constants(
     reserve_pages=theory.RESERVE / theory.PAGE,
 )
 _CHOSEN: Final[Mapping[str, int]] = {
-    "alignment": theory.ALIGNMENT,
     "least_set": 2,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
-    "last_without_pages": theory.LAST_WITHOUT_PAGES,
-    "freed": 4 * theory.FREED // 10**6,
+    "last_without_pages": int(theory.START_AFTER_FREED),
+    "last_mixed": int(theory.END_AFTER_FREED),
+    "freed": 4 * subject.FREED // 10**6,
     "reserve": heap.RESERVE >> 10,
-    "network_to": theory.network_last_without_pages(theory.FREED),
-    "weight_pages": theory.WEIGHT_PAGES,
-    "many": results.MANY_IMAGES,
-    "last_by_default": theory.LAST_BY_DEFAULT,
-    "all_by_default": theory.ALL_BY_DEFAULT,
-    "shown": SHOWN_BATCH,
+    "network_to": int(theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING)),
+    "weight_pages": subject.WEIGHT_PAGES,
+    "many": subject.MANY_IMAGES,
+    "last_by_default": subject.LAST_BY_DEFAULT,
+    "all_by_default": subject.ALL_BY_DEFAULT,
+    "shown": subject.SHOWN_BATCH,
     "large": LARGE_BATCH,
     "gpu_largest": LARGEST_BATCH,
 }
 for _id, _number in _CHOSEN.items():
     study.constants(**{_id: exact(_id.replace("_", " "), "1", _number)})
-
-
-@source.mapping()
-def _counted_by_source(source: Source) -> dict[str, Quantity]:
-    return {
-        "adds": source.per_output("add"),
-        "multiplies": source.per_output("multiply"),
-        "memory_gap": largest(*source.gap.values()),
-    }
-
+source.values(
+    adds=partial(Source.per_output, key="add"),
+    multiplies=partial(Source.per_output, key="multiply"),
+    memory_gap=Source.largest_gap,
+)
 
 # ---------------------------------------------------------------------------------- measured
-
 
 cpu.values(
     first=partial(Run.batch_at, sizes="mapping", place=0),
@@ -222,90 +160,71 @@ cpu.values(
     disturbed=partial(Run.measurements, disturbed=True),
     page_price=Run.page_price,
     threshold=Run.first_threshold,
-    flat_to=results.largest_without_pages,
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
     trim_alone=partial(Run.gain, policy="trim_threshold"),
     both_raised=partial(Run.gain, policy="thresholds"),
-    **{"from": results.first_mapping_batch, "always": results.all_mapping_batch},
+    **{"from": Run.start, "always": Run.end},
 )
-cpu.values(
-    "percent",
-    share_kept=partial(Run.peak_share, batch=SHOWN_BATCH),
-    share_returned=partial(Run.peak_share, batch=SHOWN_BATCH, policy="default"),
-    priced_least=partial(Run.extreme_priced_share, choose=smallest),
-    priced_most=partial(Run.extreme_priced_share, choose=largest),
-)
-study.show("second", "gain", "page_price", "priced_least", "priced_most")
+cpu.values("percent", priced=partial(Run.priced_share, batch=subject.SHOWN_BATCH))
+study.show("second", "gain", "page_price", "priced")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
-    second_trained=partial(Run.trained, batch=theory.ALL_BY_DEFAULT),
+    second_kept=partial(Run.image_time_ratio, batch=LARGE_BATCH, base=subject.MANY_IMAGES),
+    second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
-trained.values(
-    earlier_trained=partial(Run.trained, batch=theory.ALL_BY_DEFAULT),
-    earlier_trained_shown=partial(Run.trained, batch=SHOWN_BATCH),
-    earlier_trained_large=partial(Run.trained, batch=LARGE_BATCH),
+starts.values(
+    starts=results.number_of_starts,
+    exact_any=partial(results.exact_starts, least=0),
+    exact_half=partial(results.exact_starts, least=0.5),
+    exact_all=partial(results.exact_starts, least=1),
+    start_least=partial(results.extreme_start, choose=min),
+    start_most=partial(results.extreme_start, choose=max),
 )
-gpu.values(gpu_earlier=partial(Run.image_time, batch=1))
-timed_gpu.values(
-    gpu_single=partial(Run.image_time, batch=1),
-    gpu_call=partial(Run.batch_cost, largest=LARGEST_BATCH),
-    gpu_gain=partial(Run.batch_gain, largest=LARGEST_BATCH),
+processes.values(process_calls=results.number_of_processes, mixed_least=results.least_slowdown)
+small.values(small_gain=Calls.gain, small_held=Calls.held)
+large.values(
+    large_gain=Calls.gain,
+    large_kept=partial(Calls.gain, policy="retained"),
+    large_jemalloc=partial(Calls.gain, policy="jemalloc"),
 )
-
-
-@study.mapping()
-def _after_thresholds(p: Paper) -> dict[str, Quantity]:
-    networks = thresholds.network_numbers(p.networks or ())
-    return {**thresholds.start_numbers(p.series), **networks}
-
+timed_gpu.values(gpu_gain=partial(Run.batch_gain, largest=LARGEST_BATCH))
 
 # -------------------------------------------------------------------------------------- claims
 
-
-@series.claim(
+starts.claim(
     "The cliff of three convolutions begins at the predicted image or one before",
     numbers=("start_most", "start_least"),
-)
-def start_predicted(measured: list[Series]) -> Iterator[Statement]:
-    return thresholds.within_an_image(measured)
-
-
-@series.claim(
+)(results.start_predicted)
+starts.claim(
     "No process maps pages below the predicted start, and every one beyond a convolution's end"
-)
-def between_predictions(measured: list[Series]) -> Iterator[Statement]:
-    return thresholds.shares_beyond_predictions(measured)
-
-
-@series.claim("A linear layer maps no pages where its output on the heap is a multiple of 64 bytes")
-def aligned_linear(measured: list[Series]) -> Iterator[Statement]:
-    return thresholds.aligned_without_pages(measured)
-
-
-@freed.claim(
+)(results.between_predictions)
+processes.claim(
+    "In each process a call maps the pages that the free top of its heap announces",
+    numbers=("process_calls",),
+)(results.pages_announced)
+processes.claim(
+    "After small blocks were freed every process maps pages from the predicted image on"
+)(results.small_blocks_join)
+sweep.claim(
     "One freed tensor ends the layer's pages up to the predicted batch, and speeds it up",
     numbers=("last_without_pages",),
+)(results.layer_keeps_memory)
+sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")(
+    results.network_predicted
 )
-def layer_keeps_memory(freed: FreedTensor) -> Iterator[Statement]:
-    return freed.layer_as_predicted(MARGIN)
-
-
-@freed.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
-def network_predicted(freed: FreedTensor) -> Iterator[Statement]:
-    return freed.network_as_predicted()
-
-
-@networks.claim("One freed tensor ends the pages of the MNIST CNN and speeds up its inference")
-def small_network_gains(networks: tuple[Network, ...]) -> Iterator[Statement]:
-    return thresholds.small_network_gains(networks, MARGIN)
-
-
-@networks.claim(
+small.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")(
+    results.small_network_gains
+)
+large.claim(
     "Kept memory and jemalloc speed up ResNet-18's inference, and one freed tensor does not"
+)(results.large_network_does_not)
+cpu.claim("No process maps pages before the predicted batch, and most do beyond its end")(
+    results.cliff_predicted
 )
-def large_network_does_not(networks: tuple[Network, ...]) -> Iterator[Statement]:
-    return thresholds.large_network_does_not(networks, MARGIN)
+cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")(
+    results.pages_follow
+)
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")
@@ -354,7 +273,10 @@ def gap_is_parameters(source: Source) -> Iterator[Statement]:
 
 @source.claim("Two operations for each output element explain the source's counts to the unit")
 def work_explained(source: Source) -> Iterator[Statement]:
-    return results.without_residual(source_work(source).values(), source.file)
+    for batch, more in source.excess.items():
+        yield (more / (batch * theory.OUTPUTS)).exactly(2)
+    for column in ("add", "multiply"):
+        yield source.per_output(column).exactly(1)
 
 
 @gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
@@ -376,11 +298,6 @@ def both_slower(runs: list[Run]) -> Iterator[Statement]:
         yield run.gain() > 1 + MARGIN
 
 
-@second.claim("Training maps pages from the batch of forward calls on, and slows down less")
-def training_slows_less(run: Run) -> Iterator[Statement]:
-    return run.training_starts_alike(MARGIN)
-
-
 @cpu.claim("Returning freed memory slows a call by more than a tenth")
 def slower(run: Run) -> Statement:
     return run.gain() > 1 + MARGIN
@@ -392,48 +309,17 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
         yield run.gain(policy) > 1 + MARGIN
 
 
-@cpu.claim("No process maps pages before the predicted batch, and most do beyond its end")
-def cliff_predicted(run: Run) -> Iterator[Statement]:
-    return results.starts_as_predicted(run)
-
-
-@cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")
-def pages_follow(run: Run) -> Iterator[Statement]:
-    return results.pages_as_predicted(run)
-
-
 # ------------------------------------------------------------------------- figures and tables
 
-
-def _lines(run: Run, of: Callable[[Run, int], Quantity]) -> results.Lines:
-    """Divide a quantity by the batch size, with memory kept and returned."""
-    retained, returned = run.under("retained"), run.under("default")
-    return {
-        ("Memory kept", 0): {b: of(retained, b) / b for b in run.powers},
-        ("Memory returned", 1): {b: of(returned, b) / b for b in run.powers},
-    }
-
-
-@both.figure(height=3.4, rows=2, wide=True, same_axes=True)
-def cliff(runs: list[Run]) -> Iterator[Scaling]:
-    """Draw time of an image over pages that it maps, a column for each run."""
-    ticks = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
-    for run in runs:
-        lines = _lines(run, Run.time)
-        yield replace(results.panel("Time of an image (µs)", "µs", lines, ticks), title=run.short)
-    for run in runs:
-        yield results.panel("Pages an image", "1", _lines(run, Run.faults), ticks)
-
-
-freed.figure("effect", key=True, height=3.6, rows=2)(FreedTensor.panels)
-cpu.figure("heap", height=2.0)(results.heap_states)
-
-
-series.figure("starts", height=2.6)(thresholds.mapping_shares)
+both.figure("cliff", height=3.4, rows=2, wide=True, same_axes=True)(figures.kept_and_returned)
+sweep.figure("effect", key=True, height=3.6, rows=2)(figures.with_and_without_tensor)
+cpu.figure("heap", height=2.0)(figures.heap_states)
+starts.figure("starts", height=2.4)(figures.predicted_and_observed)
+processes.figure("processes", height=3.6, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)
-def network_rows(networks: tuple[Network, ...]) -> Iterator[Mapping[str, Content]]:
+def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     for network in networks:
         yield network.row()
 

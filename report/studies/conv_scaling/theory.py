@@ -1,66 +1,27 @@
-"""The layer of conv_scaling at a batch size: its cases in records, and its theory as quantities."""
+"""Theory of conv_scaling as quantities: work, bytes, pages, and where page mapping begins."""
 
-import math
-from collections.abc import Mapping
 from typing import Final
 
-from report.core.records.layers import Convolution
-from report.core.records.record import PASSES, Level, Pass
-from report.core.records.store import Stored
-from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
+from report.studies.conv_scaling.subject import (
+    FIRST_OF_RESNET,
+    FREED,
+    IMAGE,
+    LARGE_NETWORK,
+    LAYERS,
+)
 from report.theory import heap, work
-from report.theory.conditions import Layout
-from report.theory.work import mnist_conv2, square_convolution
+from report.theory.work import mnist_conv2
 
-LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
-#: The batch size whose call the prose describes.
-SHOWN_BATCH: Final = 64
-
-#: Subject of a case → its required factors.  ``cliff``: layers at batch sizes around the predicted
-#: start of page mapping; ``edge``: the same at many batch sizes around one start; ``cure``:
-#: networks before and after one large tensor was freed; ``sweep``: the same over batch sizes;
-#: ``avx2``: in older records only.
-_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
-    "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
-    "top": {"layer": str, "batch": int},
-    "network": {},
-    "avx2": {},
-    "variant": {"variant": str, "batch": int},
-    "cliff": {"layer": str, "batch": int},
-    "edge": {"layer": str, "batch": int},
-    "sweep": {"network": str, "batch": int},
-    "cure": {"network": str, "mode": str, "batch": int},
-}
-
-
-def macs_of(batch: int, pass_: Pass = "forward") -> work.Macs:
-    """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
-    return work.Macs(work.macs(mnist_conv2(batch)) * (1 if pass_ == "forward" else 3))
-
-
-def _layer_of(factors: Mapping[str, Level]) -> Convolution:
-    return mnist_conv2(int(factors["batch"]))
-
-
-def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
-    check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
-    check_ran(stored, _layer_of, subject="layer")
-
-
-# --------------------------------------------------------------------------- work and memory
-
-_IMAGE: Final = mnist_conv2(1)
-C_IN = exact("C_in", "1", _IMAGE.input_shape[1])
-C_OUT = exact("C_out", "1", _IMAGE.output_shape[1])
-KERNEL = exact("K_h", "1", _IMAGE.kernel[0])
-H_IN = exact("H_in", "1", _IMAGE.input_shape[2])
-W_IN = exact("W_in", "1", _IMAGE.input_shape[3])
+C_IN = exact("C_in", "1", IMAGE.input_shape[1])
+C_OUT = exact("C_out", "1", IMAGE.output_shape[1])
+KERNEL = exact("K_h", "1", IMAGE.kernel[0])
+H_IN = exact("H_in", "1", IMAGE.input_shape[2])
+W_IN = exact("W_in", "1", IMAGE.input_shape[3])
 H_OUT, W_OUT = named("H_out", H_IN - KERNEL + 1), named("W_out", W_IN - KERNEL + 1)
 ELEMENT = exact("s", "B", 4)
-WEIGHTS = named("weights", KERNEL * exact("K_w", "1", _IMAGE.kernel[1]) * C_IN * C_OUT)
+WEIGHTS = named("weights", KERNEL * exact("K_w", "1", IMAGE.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
@@ -96,26 +57,12 @@ def memory(batch: int) -> Quantity:
 #: Bytes that the heap keeps when it is trimmed, and the size of a page on all CPUs.
 RESERVE = exact("reserve", "B", heap.RESERVE)
 PAGE = exact("page", "B", heap.PAGE)
-#: Pages of the copy of the weights.
-WEIGHT_PAGES: Final = 18
-#: Alignment of PyTorch's tensors (B).
-ALIGNMENT: Final = 64
-#: A call that maps no more pages returns no memory: a forked child copies some.
-FEW_PAGES: Final = heap.RESERVE // heap.PAGE
-
-#: Elements of the freed tensor, and the trimming threshold (B) after it was freed.
-FREED: Final = 8_000_000
-RAISED = exact("raised threshold", "B", heap.raised_trimming(FREED))
-#: Images of a call up to which no process then maps pages, and beyond which all do.
-START_AFTER_FREED: Final = heap.mapping_start(_IMAGE, heap.raised_trimming(FREED))
-LAST_WITHOUT_PAGES: Final = math.floor(START_AFTER_FREED)
-ALL_MAP_BEYOND: Final = math.floor(heap.mapping_end(_IMAGE, heap.raised_trimming(FREED)))
-#: Images up to which no process maps pages if no tensor was freed, and from which all do.
-LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
-#: The first convolution of ResNet-18 on one image.
-_FIRST_OF_RESNET: Final = square_convolution(
-    "conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3
-)
+#: Trimming threshold (B) after the tensor was freed.
+TRIMMING: Final = heap.raised_trimming(FREED)
+RAISED = exact("raised threshold", "B", TRIMMING)
+#: Batch size (not rounded) from which processes then map pages, and from which all do.
+START_AFTER_FREED: Final = heap.mapping_start(IMAGE, TRIMMING)
+END_AFTER_FREED: Final = heap.mapping_end(IMAGE, TRIMMING)
 
 
 def freed_bytes(batch: int) -> Quantity:
@@ -142,7 +89,22 @@ def pages(batch: int) -> Quantity:
     return named("pages", freed_bytes(batch) / PAGE + 3)
 
 
-def network_last_without_pages(elements: int) -> int:
-    """Largest batch size of ResNet-18 without pages after a tensor of ``elements`` was freed."""
-    trimming = heap.raised_trimming(elements)
-    return math.floor(heap.network_mapping_start(_FIRST_OF_RESNET, trimming))
+def pages_of_top(top: float, threshold: int) -> float:
+    """Pages that a call maps if ``top`` bytes are free at the top of the heap before it.
+
+    Below the trimming ``threshold`` nothing is returned.  Else one reserve stays mapped, and the
+    heap grows by another one that the call does not touch.
+    """
+    return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
+
+
+def mapping_start(name: str, trimming: int) -> float:
+    """Batch size (not rounded) from which calls of a layer or of ResNet-18 may map pages."""
+    if name == LARGE_NETWORK:
+        return heap.network_mapping_start(FIRST_OF_RESNET, trimming)
+    return heap.mapping_start(LAYERS[name], trimming)
+
+
+def mapping_end(name: str, trimming: int) -> float:
+    """Batch size from which calls of a layer map pages in all processes."""
+    return heap.mapping_end(LAYERS[name], trimming)
