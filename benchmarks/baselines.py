@@ -17,7 +17,7 @@ from benchmarks.fits import CAPABILITY, DATA, names, origin
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import import_timm, network
-from report.studies.inference_memory.rules import SIDE
+from report.studies.inference_memory.subject import SIDE
 
 _SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
 TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SAMPLED}.csv"

@@ -33,7 +33,7 @@ from experiments.machine.text import program_output
 from experiments.theory.captures import capture_theory
 from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
-from report.studies.inference_memory.rules import DESCRIPTIONS, ROOM, SIDE
+from report.studies.inference_memory.subject import ROOM_FOR_TENSORS, SIDE
 from report.theory.allocator import Options
 from report.theory.network import PROBE, Theory, least, search
 from report.theory.networks import BATCH, CapturedNetwork
@@ -48,6 +48,8 @@ COLUMNS: Final = (
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
+#: The most bytes that oneDNN's descriptions of kernels take.
+DESCRIPTIONS: Final = 34_000
 #: The networks of others that ``--sample`` selects: every third from the second on.
 SAMPLE: Final = slice(1, 54, 3)
 
@@ -118,7 +120,7 @@ def add_rows(name: str, mode: str) -> None:
     """Try one network under each limit, and add the results to the table."""
     step, channels, whole, at = prepared(name, mode)
     rows, traced = [], origin()
-    for room in ROOM:
+    for room in ROOM_FOR_TENSORS:
         limit = least(at(2)) + room
         best = search(at, limit)
         ran, fits = best.largest, partial(runs, step, channels, limit)
@@ -157,7 +159,7 @@ def write_page() -> None:
     ]
     filled(
         HERE, rows, misses="\n".join(misses), shares="\n".join(shares),
-        room=", ".join(f"{room / 1e6:.0f}" for room in ROOM), torch=torch.__version__,
+        room=", ".join(f"{room / 1e6:.0f}" for room in ROOM_FOR_TENSORS), torch=torch.__version__,
         machine=torch.backends.cpu.get_cpu_capability(),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.fits import DATA, MODES, filled, held, prepared
 from experiments.theory.captures import CapturePolicy
-from report.studies.inference_memory.rules import ROOM_ON_GPU, SIDE
+from report.studies.inference_memory.subject import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
 from report.theory.network import PROBE, least, search
 

@@ -127,8 +127,9 @@ class Scaling(Panel):
     """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
 
     With ``direct`` the names of points are written at the right ends of their lines, not in a
-    legend; without ``legend`` the panel beside has it.  ``y_top`` and ``y_bottom`` replace the ends
-    of the axis, and ``regions`` are names of parts of the panel with their left ends.
+    legend, and hollow points without a line have none; without ``legend`` the panel beside has it.
+    ``y_top`` and ``y_bottom`` replace the ends of the axis, and ``regions`` are names of parts of
+    the panel with their left ends.
     """
 
     x_label: str

@@ -73,7 +73,8 @@ def finish(panel: Scaling, axes: Axes) -> None:
         plain_log_ticks(axes.yaxis)
     _name_series(panel, axes)
     if panel.direct:
-        ends = [(line.label, line.y[-1], line.series) for line in panel.points if line.label]
+        named = [line for line in panel.points if line.label and (line.joined or not line.hollow)]
+        ends = [(line.label, line.y[-1], line.series) for line in named]
         ends += [(band.label, band.middle, band.series) for band in panel.bands]
         label_ends(ends, axes)
 

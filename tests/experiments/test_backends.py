@@ -34,8 +34,7 @@ from experiments.backends.perceptron import (
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
-from report.studies.backend_speedup import subject
-from report.studies.backend_speedup import theory as studied
+from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
 from report.studies.backend_speedup.subject import CALLS, Size
 from report.theory.work import parameter_count
@@ -160,18 +159,18 @@ def test_each_change_is_applied_to_its_case_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Returned memory maps the pages that the paper's theory counts, to the unit."""
-    assert (NONE, *studied.CHANGES) == CHANGES
-    sizes = (studied.ONE_IMAGE, studied.SOURCE, studied.LESS_WIDE)
+    assert (NONE, *subject.CHANGES) == CHANGES
+    sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.LESS_WIDE)
     assert tuple(map(tuple, sizes)) == backend_speedup.CHANGED_SIZES
     monkeypatch.setattr(backend_speedup, "CHANGED_SIZES", ((10, 1), (512, 1_438)))
     stored = measured("backend_speedup", tmp_path, "--set", "subject=change", "--threads", "2")
     for case in stored.record.cases:
         size = Size(int(case.factors["hidden"]), int(case.factors["samples"]))
-        returned = case.factors["change"] == studied.RETURNED
+        returned = case.factors["change"] == subject.RETURNED
         (round_, *_) = case.rounds
         # Some call maps a page of the interpreter's own.
         mapped = min(round_.series["page_faults"][-3:])
-        assert mapped == studied.mapped_pages(size) * returned
+        assert mapped == theory.mapped_pages(size) * returned
         assert ("relu_time" in round_.series) == (case.factors["change"] == NONE)
 
 

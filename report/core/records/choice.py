@@ -31,7 +31,7 @@ from report.core.records.strict import read_strictly, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
 Role: TypeAlias = Literal[
-    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "gpu"
+    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "gpu"
 ]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 #: Roles that a machine of a device may take, in order of preference.

@@ -1,70 +1,92 @@
 """The figures of backend_speedup; captions stand in its template."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from statistics import median
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
-from report.core.missing import Missing
-from report.paper.plots import points
-from report.quantity.evaluation import point
-from report.studies.backend_speedup.runs import Run
+from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import Source
-from report.studies.backend_speedup.subject import SHARED, SMALL, SOURCE
+from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE
 
-_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
-#: Series of both libraries of a GPU, whose colours do not depend on what was measured.
-_SERIES: Final = {"cupy": ("CuPy", 0), "torch_cuda": ("PyTorch", 1)}
+#: Lines of the figures, whose colours do not depend on what was measured.
+_LINES: Final = {
+    "numpy": Points("NumPy", (), (), series=2),
+    "cupy": Points("CuPy", (), (), series=0),
+    "torch_cuda": Points("PyTorch", (), (), series=1),
+}
+#: What the second figure draws, and how records name it.
+_PARTS: Final = {"products": PRODUCTS, "iteration": "time"}
+_WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
-    """Draw the speed-up over NumPy's time (ms), and lines of slope one through the smallest size.
+    """Draw the time of an iteration (ms) over its work, and the GPU's times at the least work.
 
-    Hollow points are those of the earlier session.
+    Hollow points are those of the earlier session; bars span the processes.
     """
     run, source = both
     lines: list[Points] = []
-    curves: list[Curve] = []
-    for timed, (library, (name, series)) in product((run, *run.sessions[:1]), _SERIES.items()):
-        hollow = timed is not run
-        over = {}
-        for size in timed.sizes:
-            time = point(timed.time(size, "numpy") * 1e6)
-            if not isinstance(time, Missing):
-                over[round(time)] = timed.gain_in(library, size)
-        for marks in points(f"{name}, earlier" if hollow else name, over, "1", series=series):
-            x = tuple(microseconds / 1e3 for microseconds in marks.x)
-            lines.append(replace(marks, x=x, hollow=hollow))
-            if not hollow:
-                constant, ends = x[0] / marks.y[0], (x[0], max(x))
-                title = f"NumPy's time ÷ {constant:.2f} ms"
-                rise = ends[0] / constant, ends[1] / constant
-                curves.append(Curve(title, ends, rise, part=bool(series)))
+    least: list[Curve] = []
+    for library, line in _LINES.items():
+        for marks in _times(run, library, line):
+            lines.append(marks)
+            if library in ON_GPU:
+                ends, level = (marks.x[0], _WORK_TICKS[-1]), (marks.y[0],) * 2
+                label = f"{line.label} at the least work"
+                least.append(Curve(label, ends, level, part=library != "cupy"))
+        for earlier in run.sessions[:1] if library in ON_GPU else ():
+            hollow = replace(line, label=f"{line.label}, earlier", hollow=True)
+            lines += _times(earlier, library, hollow)
     if lines:
-        at, gain = (float(source.cell("3", "time", side).number) for side in ("cpu", "speedup"))
-        lines.append(Points("The source", (at,), (gain,), series=4, hollow=True))
-        axes = "NumPy's time of an iteration (ms)", "Speed-up over NumPy"
-        yield Scaling(*axes, tuple(lines), tuple(curves), x_ticks=_TICKS)
+        work = 2e-9 * SOURCE.multiply_adds
+        printed = [float(source.cell("3", "time", side).number) for side in ("cpu", "gpu")]
+        lines.append(Points("The source", (work,) * 2, tuple(printed), series=4, hollow=True))
+        names = zip(("source's CPU", "source's GPU"), printed, strict=True)
+        regions = tuple((f"the {name}", work / 36, time) for name, time in names)
+        axes = "Work of an iteration (GFLOP)", "Time (ms)"
+        panel = Scaling(*axes, tuple(lines), tuple(least), x_ticks=_WORK_TICKS, direct=True)
+        yield replace(panel, regions=regions)
+
+
+def _times(run: Run, library: str, line: Points) -> Iterator[Points]:
+    """Fill a line with the times of an iteration over its work (GFLOP)."""
+    works = [2e-9 * size.multiply_adds for size in run.sizes]
+    times = [run.medians("time", size, library) for size in run.sizes]
+    yield from _filled(line, works, times)
+
+
+def _filled(line: Points, x: Iterable[float], times: Iterable[Sequence[float]]) -> Iterator[Points]:
+    """Fill a line with the medians and ranges of times (s), in ms, where some are known."""
+    marks = []
+    for place, known in zip(x, times, strict=True):
+        if known:
+            marks.append((place, 1e3 * median(known), 1e3 * min(known), 1e3 * max(known)))
+    if marks:
+        places, values, low, high = zip(*marks, strict=True)
+        yield replace(line, x=places, y=values, low=low, high=high)
 
 
 def pace(run: Run) -> Iterator[Scaling]:
-    """Draw the time of an iteration over the images, and that of its products below (ms)."""
-    sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden]
+    """Draw what products and whole iterations gain in time from the least images on.
+
+    Bars span all pairs of processes.
+    """
+    sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden and size != SMALL]
+    images = [float(size.images) for size in sizes]
     lines: list[Points] = []
-    for name, (label, series) in _SERIES.items():
-        for kind, get in (("iteration", run.time), ("products", run.products_time)):
-            times = {size.images: get(size, name) for size in sizes}
-            for marks in points(f"{label}, {kind}", times, "ms", series=series, joined=True):
-                lines.append(replace(marks, hollow=kind == "products"))
-    idle, start = (point(time * 1e3) for time in (run.idle_time(), run.time(SMALL, "cupy")))
-    if isinstance(idle, Missing) or isinstance(start, Missing):
-        return
-    images = float(SMALL.images)
-    least = Curve("Least idle time of CuPy", (images, images), (start - idle, start))
-    idle_label = f"{idle:.2f} ms idle", images * 1.1, start - idle / 2
-    # A tick of the second smallest size would lie on that of the smallest.
-    ticks = tuple(float(size.images) for size in sizes if size != SHARED)
-    axes = "Images (logarithmic scale)", "Time (ms)"
-    panel = Scaling(*axes, tuple(lines), (least,), x_ticks=ticks, regions=(idle_label,))
-    yield replace(panel, y_scale="linear", y_from_zero=True)
+    for library, (kind, quantity) in product(ON_GPU, _PARTS.items()):
+        least = run.medians(quantity, SMALL, library)
+        gains = []
+        for size in sizes:
+            pairs = product(run.medians(quantity, size, library), least)
+            gains.append([more - less for more, less in pairs])
+        label = f"{ON_GPU[library]}, {kind}"
+        line = replace(_LINES[library], label=label, hollow=kind == "products", joined=True)
+        lines += _filled(line, images, gains)
+    if lines:
+        axes = "Images (logarithmic scale)", "Time added (ms)"
+        panel = Scaling(*axes, tuple(lines), x_ticks=tuple(images), direct=True)
+        yield replace(panel, y_scale="linear")

@@ -3,14 +3,11 @@
 Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images.
 """
 
-from functools import cache
 from typing import Final, NamedTuple
 
 from report.core.errors import StudyError
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
-from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import counted_in, flops
 from report.theory.work import training_macs
 
 PIXELS: Final = 28**2
@@ -27,14 +24,30 @@ CALLS: Final = {
     "gradient": 10,
     "update": 8,
 }
+#: Number of library calls of an iteration.
+ALL_CALLS: Final = sum(CALLS.values())
+#: The same with the division by m merged into the learning rate; with softmax, ReLU's gradient and
+#: the update as one call of PyTorch each, too; and with added calls on one element.
+DIVIDED_CALLS, MERGED_CALLS, DOUBLED_CALLS, MANY_CALLS = 27, 17, 62, 341
+
+#: Single changes of NumPy's baseline on a CPU, as records name them.
+NONE: Final = "none"
+THREAD: Final = "second thread"
+RETURNED: Final = "returned memory"
+DOUBLE: Final = "double precision"
+FUSED: Final = "fused ReLU"
+CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
+
 #: The libraries as a reader calls them.
 NAMES: Final = {
     "numpy": "NumPy",
     "torch": "PyTorch",
     "torch_cuda": "PyTorch CUDA",
     "cupy": "CuPy",
-    "jax": "JAX",
 }
+#: Libraries that compute on a GPU, and those whose calls were changed on a CPU.
+ON_GPU: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
+ON_CPU: Final = ("numpy", "torch")
 
 
 class Size(NamedTuple):
@@ -53,31 +66,16 @@ class Size(NamedTuple):
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
 
-#: The source's network on all of MNIST.
-SOURCE: Final = Size(HIDDEN, 60_000)
-#: The digits of scikit-learn that a training has.
-SHARED: Final = Size(HIDDEN, 1_438)
+#: The source's network on all of MNIST, and on a single image.
+SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
+#: The digits of scikit-learn that a training has, and a size of the later session.
+SHARED, MIDDLE = Size(HIDDEN, 1_438), Size(HIDDEN, 16_000)
+#: A wide network of about the source's work.
+LESS_WIDE: Final = Size(512, 1_438)
 #: The most work at which CuPy's time hardly grows, chosen after the run.
 FLAT: Final = Size(2_048, 1_438)
 #: The least work, much work, and the most of all.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-
-D, H, K = (
-    exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
-)
-#: Library calls of an iteration with the division by m merged into the learning rate; with softmax,
-#: ReLU's gradient and update as one call of PyTorch each, too; and with added calls on one element.
-DIVIDED_CALLS, MERGED_CALLS, DOUBLED_CALLS, MANY_CALLS = 27, 17, 62, 341
-#: Number of library calls per iteration.
-ALL_CALLS: Final = exact("calls of an iteration", "1", sum(CALLS.values()))
-
-
-@cache
-def work(size: Size) -> Quantity:
-    """Work (FLOP) of the products of an iteration, which are nearly all of it."""
-    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
-    image = counted_in("MAC", 2 * D * h + 3 * h * K)
-    return named("work", flops(m * image))
 
 
 _NEEDED: Final[dict[str, AllowedLevels]] = {
@@ -94,13 +92,12 @@ _OPTIONAL: Final[dict[str, AllowedLevels]] = {
     "change": str,
     "calls": int,
 }
+_SUBJECTS: Final = ("training", "scaling", "change", "calls")
 
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case trained another network than the ones of this study."""
-    check_factors(
-        stored, dict.fromkeys(("training", "scaling", "change", "calls"), _NEEDED), _OPTIONAL
-    )
+    check_factors(stored, dict.fromkeys(_SUBJECTS, _NEEDED), _OPTIONAL)
     for index, case in enumerate(stored.record.cases):
         factors = case.factors
         if not case.layers or factors.get("network", "perceptron") != "perceptron":

@@ -1,18 +1,16 @@
-"""Runs of inference_memory: peaks beside theory, limits, requests to GPUs' allocators, tiles."""
+"""One record of inference_memory: peaks beside theory, limits, requests to a GPU's allocator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer
-from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import largest, smallest
-from report.studies.inference_memory import subject
+from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
     OTHERS,
@@ -22,10 +20,9 @@ from report.studies.inference_memory.subject import (
     Limit,
     call_of,
     limit_of,
-    small,
 )
 from report.theory import peaks
-from report.theory.conditions import Layout, conditions_of
+from report.theory.conditions import conditions_of
 from report.theory.network import Fits
 from report.theory.networks import CapturedNetwork
 from report.theory.reconciliation import Reconciliation, Term
@@ -60,10 +57,6 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", call.factors)
 
-    def pages(self, call: Call) -> Quantity:
-        """Pages that the operating system newly maps in a call."""
-        return self.series("page_faults", call.factors)
-
     def peak(self, call: Call) -> Quantity:
         """Most bytes of live blocks in a call, with parameters and input; of a GPU as requested.
 
@@ -71,7 +64,7 @@ class Run(any_study.Run):
         """
         return self.repeated(f"{'requested' if self.on_gpu else 'allocated'}_peak", call.factors)
 
-    # ------------------------------------------------------------------------ theory of a call
+    # ------------------------------------------------------------------- peaks beside theory
 
     @cached_property
     def _ran(self) -> dict[Call, tuple[Layer, ...]]:
@@ -81,7 +74,7 @@ class Run(any_study.Run):
     @cached
     def network(self, call: Call) -> CapturedNetwork | Missing:
         """The operators of an eager call; missing where other layers ran than were captured."""
-        return subject.operators(call, self._ran.get(call, ()))
+        return theory.operators(call, self._ran.get(call, ()))
 
     @cached
     def predicted(self, call: Call) -> peaks.Peak | Missing:
@@ -156,7 +149,7 @@ class Run(any_study.Run):
         """
         conditions, rows = conditions_of(self.stored.record.environment), []
         for limit in self._limits:
-            fits = subject.fits(limit, conditions)
+            fits = theory.fits(limit, conditions)
             if not isinstance(fits, Missing) and bool(limit.change) == changed:
                 rows.append((limit, fits))
         order = NETWORKS.index
@@ -218,12 +211,6 @@ class Run(any_study.Run):
                 copies += abs(size - needed) < _SAME * needed
         return len(convolutions), taken, copies
 
-    def correct(self, precision: InferencePrecision) -> Sequence[Any]:
-        """Return 1 for each digit that ResNet-20 recognized, else 0; nothing if not scored."""
-        factors: dict[str, Level] = {"subject": "accuracy", "dataset": "digits", "network": SHOWN}
-        scores = self.samples("image_correct", {**factors, "precision": precision})
-        return () if isinstance(scores, Missing) else scores
-
     # ---------------------------------------------------------------------------------- tiles
 
     def over_whole(
@@ -237,68 +224,3 @@ class Run(any_study.Run):
                     of(self, call) / of(self, replace(call, execution="eager", tile=None))
                 )
         return ratios or [NO_RATIO]
-
-
-class Allocated:
-    """Calls on GPUs whose peak is known, with the first run that measured them."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        """Set the runs; of a call in several of them the first one's peak is used."""
-        self.runs, self.by_call = runs, dict[Call, Run]()
-        self.file = runs[0].file if runs else ""
-        for run in runs:
-            for call in run.chosen(tile=None):
-                if not run.peak(call).missing:
-                    self.by_call.setdefault(call, run)
-
-    def peak(self, call: Call) -> Quantity:
-        """Return the peak of a call (B)."""
-        return self.by_call[call].peak(call) if call in self.by_call else NO_BYTES
-
-    def ratio(self, call: Call) -> Quantity:
-        """Divide the peak of a call by the peak of the contiguous call in float32."""
-        return self.peak(call) / self.peak(small(call.network, call.batch))
-
-    def most(self, precision: InferencePrecision, layout: Layout) -> Quantity:
-        """Return the largest such ratio of all networks and batches."""
-        ratios: list[Quantity] = []
-        for call in self.by_call:
-            plain = small(call.network, call.batch)
-            if (call.precision, call.layout) == (precision, layout) and plain in self.by_call:
-                ratios.append(self.ratio(call))
-        return largest(*ratios or [NO_RATIO])
-
-    def lacks_tensors(self) -> list[Quantity]:
-        """Return 1 for each call whose history lacks a captured tensor, else 0."""
-        lacking: list[Quantity] = []
-        for call, run in self.by_call.items():
-            if call.network in NETWORKS:
-                lacks = isinstance(run.workspaces(call), Missing)
-                lacking.append(exact("history without tensors", "1", lacks, run.file))
-        return lacking
-
-    def copies(self, halved: bool, layout: Layout) -> list[Quantity]:
-        """Count workspaces of convolutions, and those of just copies; in one layout.
-
-        Absent without convolutions in float32, or in ``halved`` precision, in this layout.
-        """
-        calls = [
-            (run, call)
-            for call, run in self.by_call.items()
-            if call.layout == layout and (call.precision != "float32") == halved
-        ]
-        counts = [run.copies(call) for run, call in calls]
-        if not any(convolutions for convolutions, *_ in counts):
-            return [absent("workspaces", "1", "no history of a GPU's allocator was recorded")] * 2
-        _, *totals = map(sum, zip(*counts, strict=True))
-        return [exact("workspaces", "1", total, self.file) for total in totals]
-
-    def repeated(self) -> list[Quantity]:
-        """Compare each peak that several GPUs measured: the largest less the smallest."""
-        differences: list[Quantity] = []
-        for call in self.by_call:
-            peaks = [run.peak(call) for run in self.runs]
-            known = [peak for peak in peaks if not peak.missing]
-            if len(known) > 1:
-                differences.append(largest(*known) - smallest(*known))
-        return differences

@@ -1,20 +1,22 @@
-"""Subjects of inference_memory: a call of a network, a limit of memory, and theory of both."""
+"""Subjects of inference_memory: a call of a network, a limit of memory, and rows of tables.
 
-from collections.abc import Sequence
+``benchmarks.fits``, ``fits_cuda``, ``baselines`` and ``operators`` write the tables, of networks of
+timm and torchvision: the batch that ran under each limit, peaks at some batches with two estimates,
+and bytes by operator.
+"""
+
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
+
 from report.core.errors import StudyError
-from report.core.missing import Missing
-from report.core.records.layers import Layer
 from report.core.records.record import Case, Level
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
-from report.theory.conditions import Conditions, Layout
-from report.theory.network import Fits, Theory, scaled_fits
-from report.theory.networks import CapturedNetwork, Variant, captured
+from report.theory.conditions import Layout
 
+CallMode: TypeAlias = Literal["inference", "training"]
 InferencePrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
@@ -139,16 +141,81 @@ def check_subject(stored: Stored) -> None:
                 )
 
 
-def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
-    """Return the operators of an eager call; missing where other layers ran than were captured."""
-    return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
+# ------------------------------------------------------------------- tables of limits of tensors
+
+#: Pixels a side of the images, and bytes of the limits beyond the predicted peak of two images.
+SIDE: Final = 64
+ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
+ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
+#: Networks of the studies; the rules of workspaces were derived on two of them.
+OF_STUDIES: Final = "study:"
 
 
-@cache
-def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
-    """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
-    variant = Variant(limit.layout, change=limit.change)
-    network = captured(limit.network, limit.image, variant)
-    if isinstance(network, Missing):
-        return network
-    return scaled_fits(network, Theory(network.network, conditions), limit.mebibytes << 20)
+class TablesOfVectors(NamedTuple):
+    """Tables of one vector extension: limits, peaks with estimates, and bytes by operator."""
+
+    limits: str
+    baselines: str
+    operators: str
+
+
+#: The machine of the first table of limits was not recorded; another one repeated most of them.
+AVX2: Final = TablesOfVectors("limits-cpu.csv", "baselines-avx2.csv", "operators-avx2.csv")
+AVX512: Final = TablesOfVectors(
+    "limits-avx512.csv", "baselines-avx512-sample.csv", "operators-avx512.csv"
+)
+REPEATED_TABLE: Final = "limits-avx2.csv"
+GPU_TABLE: Final = "limits-cuda.csv"
+
+
+class LimitOfNetwork(msgspec.Struct, frozen=True):
+    """A limit (B), the batch that the count predicts, and the largest that ran.
+
+    ``left`` are the bytes of the limit that the predicted batch does not need; -1 if not recorded.
+    """
+
+    network: str
+    mode: CallMode
+    limit: int
+    predicted: int
+    ran: int
+    verdict: str = ""
+    left: int = -1
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    """Measured peaks of a network by batch (B), and fixed and growing bytes of two estimates."""
+
+    network: str
+    peak_of_2: int
+    peak_of_4: int
+    peak_of_8: int
+    peak_of_16: int
+    peak_of_32: int
+    peak_of_64: int
+    peak_of_128: int
+    peak_of_256: int
+    summed_fixed: int
+    summed_per_image: int
+    estimated_fixed: int | None = None
+    estimated_per_image: int | None = None
+
+    @property
+    def peaks(self) -> dict[int, int]:
+        """Measured peak by batch."""
+        return {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
+
+
+class OperatorLine(msgspec.Struct, frozen=True):
+    """Bytes alive at an operator: a fixed part and a part per image; also of tensors alone."""
+
+    network: str
+    operator: str
+    tensors_fixed: int
+    tensors_per_image: int
+    fixed: int
+    per_image: int
+
+    def total(self, batch: int) -> int:
+        """Return the bytes of tensors and workspace at a batch."""
+        return self.fixed + batch * self.per_image

@@ -1,0 +1,85 @@
+"""Theory of inference_memory: operators of a call, the batch under a limit, and rules for it."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+from report.core.missing import Missing
+from report.core.records.layers import Layer
+from report.studies.inference_memory.subject import Baseline, Call, Limit, OperatorLine
+from report.theory.conditions import Conditions
+from report.theory.network import Fits, Theory, scaled_fits
+from report.theory.networks import CapturedNetwork, Variant, captured
+
+BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "estimator", "sum"]
+
+#: Rule → its name in figures and tables.
+RULES: Final[dict[BatchRule, str]] = {
+    "count": "Tensors and workspaces",
+    "doubled": "Line, last doubling",
+    "later": "Line, 8 and 16 images",
+    "line": "Line, 2 and 4 images",
+    "tensors": "Tensors alone",
+    "estimator": "torch-kitsune",
+    "sum": "torchinfo",
+}
+#: A peak steepens if memory per image grows by more than this share.
+_STEEPER: Final = 0.01
+
+
+def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
+    """Return the operators of an eager call; missing where other layers ran than were captured."""
+    return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
+
+
+@cache
+def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
+    """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
+    network = captured(limit.network, limit.image, Variant(limit.layout, change=limit.change))
+    if isinstance(network, Missing):
+        return network
+    return scaled_fits(network, Theory(network.network, conditions), limit.mebibytes << 20)
+
+
+def line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:
+    """Return the batch at which the line through two peaks (B) meets a limit; None if it falls."""
+    per_image = (peaks[larger] - peaks[smaller]) / (larger - smaller)
+    return int(smaller + (limit - peaks[smaller]) // per_image) if per_image > 0 else None
+
+
+def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
+    """Return the batch by the line through the last two batches that fit, if two fit."""
+    fitting = [batch for batch, peak in peaks.items() if peak <= limit]
+    return line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
+
+
+def tensors_alone(lines: Sequence[OperatorLine], limit: int) -> int | None:
+    """Return the largest batch whose tensors fit under a limit (B) at every operator."""
+    batches = []
+    for operator in lines:
+        if operator.tensors_per_image:
+            batches.append((limit - operator.tensors_fixed) // operator.tensors_per_image)
+    return min(batches, default=None)
+
+
+def batches_by_rule(
+    baseline: Baseline, lines: Sequence[OperatorLine], limit: int
+) -> dict[BatchRule, int]:
+    """Predict the largest batch under a limit (B) by every rule that has an answer."""
+    predicted: dict[BatchRule, int | None] = {
+        "doubled": doubled(baseline.peaks, limit),
+        "later": line(baseline.peaks, 8, 16, limit),
+        "line": line(baseline.peaks, 2, 4, limit),
+        "tensors": tensors_alone(lines, limit),
+        "sum": (limit - baseline.summed_fixed) // baseline.summed_per_image,
+    }
+    if baseline.estimated_fixed is not None and baseline.estimated_per_image:
+        room = limit - baseline.estimated_fixed
+        predicted["estimator"] = room // baseline.estimated_per_image
+    return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
+
+
+def steepens(peaks: Mapping[int, int]) -> bool:
+    """Tell if memory per image is larger from 128 to 256 images than from 2 to 4."""
+    early, late = (peaks[4] - peaks[2]) / 2, (peaks[256] - peaks[128]) / 128
+    return late > (1 + _STEEPER) * early
