@@ -17,7 +17,7 @@ from experiments.audit.tables import Cell, read_cell
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.records.reported import DataSheet, read_devices
-from report.theory.rounding import Interval, Rounded
+from report.theory.rounding import Interval, Rounded, evaluate
 from report.theory.transformers import read_transformer
 
 #: Quantity → its number, or the reason why it is missing.
@@ -50,22 +50,22 @@ class AuditedRow:
 
         Raises ``NotEnoughError`` with all missing quantities.
         """
-        total, missing = Rounded.exact(0), dict[str, None]()
-        for term in formula.split(" + "):
-            product, words = Rounded.exact(1), ["*", *term.split()]
-            for sign, name in zip(words[::2], words[1::2], strict=True):
-                try:
-                    value = self._value(name, used)
-                    product = product * value if sign == "*" else product / value
-                except NotEnoughError as error:
-                    missing |= dict.fromkeys(error.args)
-            total += product
+        missing = dict[str, None]()
+
+        def value_of(name: str) -> Rounded:
+            try:
+                return self._value(name, used)
+            except NotEnoughError as error:
+                missing.update(dict.fromkeys(error.args))
+                return Rounded.exact(1)  # goes on, to collect what else is missing
+
+        result = evaluate(formula, value_of)
         if missing:
             raise NotEnoughError(*missing)
-        return total
+        return result
 
     def _value(self, name: str, used: list[str] | None) -> Rounded:
-        value = Rounded.exact(int(name)) if name.isdigit() else self.known.get(name)
+        value = self.known.get(name)
         if isinstance(value, Rounded):
             return value
         missing = [tuple(value.splitlines())] if value else []

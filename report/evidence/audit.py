@@ -20,7 +20,7 @@ from report.core.records.reported import Reported, ReportedTable
 from report.core.text.format import Number
 from report.quantity.expression import Quantity, reported
 from report.quantity.expression import exact as leaf
-from report.theory.rounding import Interval, rounding_interval
+from report.theory.rounding import Interval, Rounded, evaluate, rounding_interval
 
 #: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
 #: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.
@@ -227,6 +227,17 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
             "fix the reported values by the source."
         ) from None
     return Check(derived, formula, inputs, recomputed, Interval(min(corners), max(corners)))
+
+
+def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
+    """Compute ``derived`` again by a formula of ``rounding.evaluate``, whose names are ``inputs``.
+
+    The formula has each name once, in the order of the inputs.
+    """
+    numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
+    result = evaluate(formula, numbers.__getitem__)
+    shown = formula.replace("*", "·").replace("_", " ")
+    return Check(derived, shown, tuple(inputs.values()), result.value, result.interval)
 
 
 #: Formulas: a quotient, and a difference.

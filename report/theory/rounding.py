@@ -3,6 +3,7 @@
 A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -66,3 +67,19 @@ class Rounded:
     def scaled(self, factor: int | float | Fraction) -> "Rounded":
         """Return the number times an exact factor."""
         return self * Rounded.exact(factor)
+
+
+def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
+    """Compute sums of products and quotients, such as ``2 * macs * rate / peak + 1``.
+
+    ``value_of`` returns the number of a name.  A name that occurs twice counts as two numbers,
+    which widens the interval; so a formula has each name once.
+    """
+    total = Rounded.exact(0)
+    for term in formula.split(" + "):
+        product, words = Rounded.exact(1), ["*", *term.split()]
+        for sign, name in zip(words[::2], words[1::2], strict=True):
+            value = Rounded.exact(int(name)) if name.isdigit() else value_of(name)
+            product = product * value if sign == "*" else product / value
+        total += product
+    return total

@@ -1,0 +1,58 @@
+"""Drawings of training_roofline."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from figures.panels import Band, Dots, Points, Scaling
+from report.paper.plots import dot_series
+from report.studies.training_roofline import results
+from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4_CLOCK, Source, value_of
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMALL
+
+
+def clocks(source: Source) -> Iterator[Scaling]:
+    """Draw the laptop's clock at which both GPUs are as efficient, over the T4's clock.
+
+    Each line begins at the lowest clock at which arithmetic allows the T4's rates.
+    """
+    nominal, low, high = (value_of(source.first_row("cores", name)) for name in CLOCKS)
+    start = value_of(results.needed_clock(source))
+    lines = []
+    for series, network in enumerate((SMALL, LIGHT, HEAVY)):
+        even = value_of(results.even_clock(source, network))
+        x, y = (start * T4_CLOCK, T4_CLOCK), (start * even, even)
+        lines.append(Points(network, x, y, series=series, hollow=network == LIGHT, joined=True))
+    claim = value_of(results.printed_clock(source))
+    always = value_of(results.always_below(source, HEAVY))
+    yield Scaling(
+        "The T4's clock (MHz)",
+        "The laptop's clock (MHz)",
+        tuple(lines),
+        bands=(Band("nominal", low, nominal, high, 6), Band("as printed", claim, claim, claim, 6)),
+        x_ticks=(round(start * T4_CLOCK, -1), always, T4_CLOCK),
+        x_scale="linear",
+        y_scale="linear",
+        y_bottom=0,
+        y_top=1.1 * claim,
+        direct=True,
+        regions=(("rated clocks", start * T4_CLOCK, 1.02 * high),),
+    )
+
+
+def shares(source: Source) -> Iterator[Dots]:
+    """Draw the share that devices reach of the roofs of a network's layers (%), a row a network.
+
+    Filled marks are from printed throughputs, hollow ones from printed efficiencies.
+    """
+    series = []
+    for (place, device), by_rate in product(enumerate(GPUS), (False, True)):
+        drawn = dot_series(
+            f"{'laptop' if device == RTX else device}, by {'rate' if by_rate else 'throughput'}",
+            [results.of_roof(source, device, network, by_rate=by_rate) for network in NETWORKS],
+            "%",
+            series=place,
+            hollow=by_rate,
+            shift=0.3 * place + 0.15 * by_rate - 0.2,
+        )
+        series.append(drawn)
+    yield Dots(NETWORKS, tuple(series), "Share of the roofs reached (%)", 100.0, x_top=135.0)
