@@ -85,11 +85,6 @@ def growth_to(
     return run.ranged(f"time of {NAMES[library]}({size}) over that({base})", truediv, *times)
 
 
-def source_growth(run: Run, library: str) -> Quantity:
-    """Growth of a library's time from the least work to the source's size, as a share."""
-    return growth_to(run, SOURCE, library=library) - 1
-
-
 def largest_growth(run: Run, library: str) -> Quantity:
     """The largest growth of a library's time up to the limit ``FLAT``, less one."""
     sizes = run.small_sizes or (SOURCE,)

@@ -44,8 +44,6 @@ MEMORY: Final = {
 }
 _TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
 _SIDES: Final = ("cpu", "gpu")
-#: Place of both total times and of their ratio; ``cell`` names the places of other rows.
-_TOTAL: Final = "Table 3, Total training time"
 #: Factors of formulas: an element in MB, seconds of a millisecond, and the two copies of a layer.
 _MEGABYTES: Final = exact(4e-6, "MB", "theory: bytes of an element")
 _PER_THOUSAND: Final = exact(0.001, "1", "a millisecond in seconds")
@@ -86,23 +84,21 @@ class Source:
         """Recompute every derived number from what is printed beside it or from shapes."""
         for side in _SIDES:
             yield from self._sums(side)
-        yield check(self._total("speedup"), "CPU / GPU", ratio, *map(self._total, _SIDES))
+        totals = (printed_value(self.reported, f"total_time_{side}") for side in _SIDES)
+        speedup = printed_value(self.reported, "total_speedup")
+        yield check(speedup, "CPU / GPU", ratio, *totals)
         for table, rows in (("3", PERFORMANCE), ("4", OPERATIONS)):
             for row in rows:
                 both = (self.cell(table, row, side) for side in _SIDES)
                 yield check(self.cell(table, row, "speedup"), "CPU / GPU", ratio, *both)
         yield from self._shapes()
 
-    def _total(self, column: str) -> Printed:
-        """A number of the row of Table 3 that the reported values hold as single values."""
-        id = "total_speedup" if column == "speedup" else f"total_time_{column}"
-        return replace(printed_value(self.reported, id), place=f"{_TOTAL}, {column}")
-
     def _sums(self, side: str) -> Iterator[Check]:
         count = exact(self.reported.value("iterations").number, "1", "Section 6.4")
         iteration = self.cell("3", "time", side)
         formula = "iterations · time of an iteration / 10³"
-        yield check(self._total(side), formula, times, count, iteration, _PER_THOUSAND)
+        total_time = printed_value(self.reported, f"total_time_{side}")
+        yield check(total_time, formula, times, count, iteration, _PER_THOUSAND)
         passes = (self.cell("3", f"{name}_time", side) for name in ("forward", "backward"))
         yield check(iteration, "forward + backward", total, *passes)
         operations = (self.cell("4", row, side) for row in OPERATIONS)

@@ -165,16 +165,13 @@ def _threads(run: Run) -> Quantity:
     return exact("threads", "1", run.threads, run.file)
 
 
-def _most_neurons(run: Run) -> Quantity:
-    return exact("most neurons", "1", max((s.hidden for s in run.sizes), default=0), run.file)
-
-
 gpu.values(threads=_threads, small_sizes=_small_sizes)
 for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
     gpu.values(
         **{
             f"here{_name}": partial(results.gain, library=_library),
             f"there{_name}": partial(results.gain, library=_library, session=1),
+            f"growth_to_source{_name}": partial(results.growth_to, size=SOURCE, library=_library),
             f"over_earlier{_name}": partial(results.over_earlier, library=_library),
             f"earlier_time{_name}": partial(Run.spread, session=1, library=_library),
         }
@@ -184,7 +181,6 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
         **{
             f"idle{_name}": partial(results.idle, library=_library),
             f"busy{_name}": partial(results.busy, library=_library),
-            f"source_growth{_name}": partial(results.source_growth, library=_library),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
         },
     )
@@ -224,7 +220,6 @@ earlier.values(
     "measured",
     earlier_host=partial(Run.time, size=SOURCE, library="numpy"),
     earlier_faults=partial(Run.page_faults, size=SOURCE),
-    earlier_neurons=_most_neurons,
 )
 
 
