@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
-from experiments.machine import gpu_state
+from experiments.machine import sensors
+from report.core.missing import Missing
 from report.core.records.record import Protocol, SeriesByQuantity
 
 #: Largest share of a case's time for the warm-up.
 WARMUP_SHARE: Final = 0.5
+#: Shortest time in which energy is counted (s); counters advance every few ms, GPUs' more slowly.
+_ENERGY_S: Final = 0.2
 #: Calls are steady after ``_STEADY`` calls without a gain of 2 % over all before.
 _STEADY: Final = 3
 _GAIN: Final = 0.02
@@ -92,15 +95,22 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up until calls no longer get faster, then take the samples of a case.
 
-    On a GPU, its state before, during and after the series is added.
+    On a GPU, its state before, during and after the series is added, and where energy is counted,
+    that of a call.
     """
-    clock, states = CLOCKS[device], [gpu_state.read(device)]
+    clock, states = CLOCKS[device], [sensors.read(device)]
     with collector_off():
         warm_up(lambda: clock(workload).wall, protocol)
-        states.append(gpu_state.read(device))
+        states.append(sensors.read(device))
+        energy, start = sensors.read_energy(device), time.monotonic()
         series = repeat_calls(workload, protocol, clock)
-        states.append(gpu_state.read(device))
-    return series | gpu_state.series_of(states)
+        calls = len(series["time"])
+        while not isinstance(energy, Missing) and time.monotonic() < start + _ENERGY_S:
+            clock(workload)
+            calls += 1
+        series |= sensors.energy_series(energy, sensors.read_energy(device), calls)
+        states.append(sensors.read(device))
+    return series | sensors.series_of(states)
 
 
 def warm_up(

@@ -38,7 +38,7 @@ import msgspec
 from experiments.harness import ceilings, measure, policies
 from experiments.harness.journal import CaseResult, Count, Message, Ready, Result, RoundResult
 from experiments.harness.study import CeilingSize, Device, Experiment, Session, UnavailableError
-from experiments.machine import gpu_state, quiet, runtime
+from experiments.machine import quiet, runtime, sensors
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
 from report.core.errors import MeasurementError
@@ -256,7 +256,7 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
     else:
         series = (study.plan.times or partial(measure.measure_time, study))(factors, session)
     cause = quiet.disturbance(before, quiet.read_counters(), session.threads)
-    cause, process = cause or gpu_state.throttling(series), session.process
+    cause, process = cause or sensors.throttling(series), session.process
     round_ = Round(process=process, policy=task.policy, disturbance=cause, series=series)
     return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)
 

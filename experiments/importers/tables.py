@@ -89,7 +89,7 @@ def _level(text: str, column: Collection[str]) -> Level:
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
 #: Unit of a column → unit of a quantity and the factor to it.
 _UNITS: Final[dict[str, tuple[str, str]]] = {
-    **{unit: (unit, "1") for unit in ("s", "B", "MAC", "FLOP", "1", "1/s", "Hz", "W", "°C")},
+    **{unit: (unit, "1") for unit in ("s", "B", "MAC", "FLOP", "1", "1/s", "Hz", "W", "J", "°C")},
     "ms": ("s", "1e-3"),
     "us": ("s", "1e-6"),
     "µs": ("s", "1e-6"),

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import gpu_state, limits, quiet, runtime
+from experiments.machine import limits, quiet, runtime, sensors
 from experiments.machine import processor as machine
 from experiments.machine.text import flatten, program_output, without_paths
+from report.core.missing import Missing
 from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ def gather(
             missing[field] = _REASONS.get(field, "the system does not say it")
     if (reason := quiet.unavailable()) is not None:
         missing["disturbance"] = reason
-    if device == "cuda" and (reason := gpu_state.unavailable()) is not None:
+    if device == "cuda" and (reason := sensors.unavailable()) is not None:
         missing["device_clock"] = reason
+    if isinstance(energy := sensors.read_energy(device), Missing):
+        missing["energy"] = energy.reason
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
 

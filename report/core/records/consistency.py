@@ -55,6 +55,7 @@ _SAME_COUNT: Final = (
     ("image_loss", "image_correct"), ("batch_tried", "batch_ran"),
     ("block_bytes", "block_changes"), ("return_time", "result_return_time"),
     ("device_temperature", "device_clock", "device_power", "throttle_reasons"),
+    ("energy", "energy_calls"),
     tuple(name for name in QUANTITIES if name.startswith("ncu_")),
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
     *_PART_OF,

@@ -22,8 +22,8 @@ class RecordedQuantity:
     """A measurable quantity.
 
     ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or that of a sensor
-    (``Hz``, ``W``, ``°C``).  Samples of a ``signed`` quantity may be negative, of a ``whole`` one
-    are integers, of a ``share`` are at most 1; a ``fixed`` one depends only on the case and the
+    (``Hz``, ``W``, ``J``, ``°C``).  Samples of a ``signed`` quantity may be negative, of a ``whole``
+    one are integers, of a ``share`` are at most 1; a ``fixed`` one depends only on the case and the
     program.
     """
 
@@ -135,6 +135,8 @@ layer_backward_time        s       gradients of each layer in the same order, st
 device_temperature         °C±     temperature of the device
 device_clock               Hz      clock of the device's cores, the mean where they differ
 device_power               W       electrical power that the device draws
+energy                     J       energy of one call, the mean of calls in a row
+energy_calls               1 whole  calls in a row whose energy was counted together
 throttle_reasons           1 whole  why the device holds its clock back, as NVML's mask of bits
 # A trained network on the test images: one value an image, in the same order every time.
 image_loss                 1       cross-entropy of one test image, in nats

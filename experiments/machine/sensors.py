@@ -1,0 +1,129 @@
+"""Sensors: clock, temperature, power and throttling of the GPU, and energy of GPU and processor.
+
+NVML is NVIDIA's management library, read by ``nvidia-ml-py`` (the extra ``gpu``).  It is read
+before the warm-up, between warm-up and samples, and after them, never while a call is timed.
+Linux shows the energy of each processor package in ``/sys/class/powercap``, on most systems to
+root alone.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from experiments.harness.study import Device
+from report.core.missing import Missing
+from report.core.records.record import SeriesByQuantity
+
+#: Bits of NVML's mask (``nvml.h``) that slow a GPU down; a limit of power is its usual state.
+_SLOWED: Final = {
+    0x08: "the hardware slowed it",
+    0x20: "its driver slowed it for heat",
+    0x40: "its hardware slowed it for heat",
+    0x80: "its supply of power slowed it",
+}
+_POWERCAP: Final = Path("/sys/class/powercap")
+
+
+class GpuState(NamedTuple):
+    """State at one moment: clock (Hz), temperature (°C), power (W), and NVML's mask of reasons."""
+
+    device_clock: int
+    device_temperature: int
+    device_power: float
+    throttle_reasons: int
+
+
+class EnergyCounter(NamedTuple):
+    """Counter of energy: its steps so far, the steps after which it begins again, J of a step."""
+
+    steps: int
+    range: int
+    step: float
+
+
+def unavailable() -> str | None:
+    """Explain why the state of a GPU cannot be read; None if the library is installed."""
+    if importlib.util.find_spec("pynvml") is None:
+        return "nvidia-ml-py is not installed; install it with: python -m pip install -e '.[gpu]'"
+    return None
+
+
+def _gpu() -> tuple[Any, Any]:
+    """Return NVML and its handle of PyTorch's GPU."""
+    torch, nvml = map(importlib.import_module, ("torch", "pynvml"))
+    nvml.nvmlInit()
+    properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}")
+
+
+def read(device: Device) -> GpuState | None:
+    """Read the state of PyTorch's GPU; None on a CPU, or if the library or the GPU gives none."""
+    if device == "cpu" or unavailable():
+        return None
+    try:
+        nvml, gpu = _gpu()
+        return GpuState(
+            device_clock=10**6 * nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
+            device_temperature=nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
+            device_power=nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3,
+            throttle_reasons=nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+        )
+    except Exception:  # NVML refuses single readings on some GPUs; times are valid without them
+        return None
+
+
+def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
+    """Return one sample for each moment and quantity; nothing if a state is missing."""
+    known = [state for state in states if state is not None]
+    if len(known) < len(states):
+        return {}
+    return dict(zip(GpuState._fields, zip(*known, strict=True), strict=True))
+
+
+def throttling(series: SeriesByQuantity) -> str | None:
+    """Describe what slowed the GPU during a series, if anything did."""
+    for reasons in series.get("throttle_reasons", ()):
+        for bit, cause in _SLOWED.items():
+            if int(reasons) & bit:
+                return f"the GPU was throttled: {cause}"
+    return None
+
+
+def read_energy(device: Device) -> tuple[EnergyCounter, ...] | Missing:
+    """Read the energy counter of the GPU, or of each processor package."""
+    if device == "cuda" and (reason := unavailable()):
+        return Missing(reason)
+    try:
+        if device == "cuda":
+            nvml, gpu = _gpu()
+            millijoules = nvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
+            return (EnergyCounter(millijoules, 2**64, 1e-3),)
+        counters = []
+        for folder in sorted(_POWERCAP.glob("intel-rapl:*")):
+            if (folder / "name").read_text().startswith("package-"):  # not a part of a package
+                files = (folder / name for name in ("energy_uj", "max_energy_range_uj"))
+                counters.append(EnergyCounter(*(int(file.read_text()) for file in files), 1e-6))
+    except Exception as error:  # NVML and Linux refuse single readings; times are valid without
+        return Missing(
+            f"the energy counter cannot be read ({getattr(error, 'strerror', None) or error})"
+        )
+    return tuple(counters) or Missing("the system shows no energy counter (powercap)")
+
+
+def energy_series(
+    before: tuple[EnergyCounter, ...] | Missing,
+    after: tuple[EnergyCounter, ...] | Missing,
+    calls: int,
+) -> SeriesByQuantity:
+    """Return the energy of one of ``calls`` between two readings; nothing if none was counted.
+
+    A counter may have begun again once between the readings.
+    """
+    if isinstance(before, Missing) or isinstance(after, Missing):
+        return {}
+    joules = 0.0
+    for start, end in zip(before, after, strict=True):
+        joules += (end.steps - start.steps) % start.range * start.step
+    return {"energy": (joules / calls,), "energy_calls": (calls,)} if joules else {}
