@@ -1,8 +1,9 @@
 """Forecast a run within seconds of its start: its time, memory and disk, and how noisy it is.
 
 The smallest and the largest case of each kind are built; on a CPU both are also called in a child
-process, and the times of the cases between them are interpolated by their size.  A full run samples
-the scatter of times, which decides how many pairs of processes it measures.
+process, and the times of the cases between them are interpolated by their size.  Other steps take
+as much longer than on a quiet machine as the import of PyTorch did.  A full run samples the scatter
+of times, which decides how many pairs of processes it measures.
 """
 
 import os
@@ -10,12 +11,13 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, pairwise
 from math import ceil, inf, prod
 from operator import truediv
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -25,7 +27,7 @@ from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
 from experiments.harness.progress import Stage
 from experiments.harness.request import Request, available_policies
-from experiments.harness.study import CeilingSize, Experiment, Session, is_selected, main_policy
+from experiments.harness.study import CeilingSize, Experiment, Session
 from experiments.harness.timing import WARMUP_SHARE
 from experiments.machine import limits, quiet, runtime
 from experiments.machine.text import factors_text, first_line, period_text
@@ -36,9 +38,11 @@ from report.instruments import comparison
 #: Longest time for calling cases, and time for observing other programs (s).
 _CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
-#: Pairs of child processes that sample the scatter before a full run, and the calls of each.
+#: Pairs of child processes that sample the scatter before a full run.
 _TRIALS: Final = 6
+#: Largest number of calls of a case that is timed, and their longest time (s).
 _TRIAL_CALLS: Final = 5
+_TRIAL_S: Final = 0.5
 #: Time of all ceilings of each size (s), without the start of their process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports, and time to profile a call (s).
@@ -50,11 +54,12 @@ _RECORD_B: Final = 10**6
 
 
 class Times(NamedTuple):
-    """Size of a case, and the times (s) to build it and of one warm call."""
+    """Size of a case; times (s) of its memory, of its times in one process, and of a warm call."""
 
     size: float
-    build: float
-    call: float
+    memory: float
+    times: float
+    call: float = 0.0
 
 
 #: Kind of a case: its levels that are words.
@@ -68,7 +73,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
 
     Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
     """
-    started = time.monotonic()
+    started, used = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
     request.select_shard()
     if request.quick:  # before the seconds in which torch is imported
@@ -76,7 +81,9 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
         note(f"Claims that this quick run can decide: {claims}.")
     threads = runtime.checked_threads(request.threads)
     torch = runtime.start_torch(request.device, threads)
-    start_s = time.monotonic() - started + _START_S
+    import_s = time.monotonic() - started
+    slowdown = max(1.0, import_s / (time.process_time() - used))  # by other programs
+    start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
     kinds = _by_kind(cases)
     _check_cases(study, kinds, note)
@@ -86,13 +93,12 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
     session = Session(request.device, protocol, threads=threads)
     timed = _time_kinds(study, kinds, session)
-    calls = [_interpolated(timed, factors) for factors in cases]
-    turns = _time_turns(study, cases, calls, protocol)
-    if request.pairs is None and request.shard is None and protocol.plan == "full":
-        request = replace(request, pairs=_choose_pairs(study, session, turns, start_s, note))
+    expected = [_interpolated(timed, factors, protocol) for factors in cases]
+    turns = _time_turns(study, cases, expected, protocol)
+    request = _choose_pairs(request, study, session, turns, start_s, note)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
-    seconds = _expected(study, calls, protocol, turns, start_s, noisy=noise is not None)
+    seconds = _expected(study, expected, protocol, turns, start_s, slowdown, noisy=bool(noise))
     if study.subject and not (tool := TOOLS[request.device]).unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
@@ -167,38 +173,32 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
 ) -> dict[Kind, list[Times]]:
-    """Time the smallest and largest case of each kind, until a few seconds have passed."""
+    """Time the smallest and largest case of each kind, until a few seconds have passed.
+
+    A study without a subject may start processes of its own, so that its cases are not ended.
+    """
     timed = defaultdict[Kind, list[Times]](list)
     end = time.monotonic() + _CALLS_S
-    if study.subject is None or not worker.can_fork(session.device):
+    if not worker.can_fork(session.device):
         return timed
     for place in (0, -1):
         for kind, group in kinds.items():
             left = end - time.monotonic()
             if left > 0 and (place == 0 or len(group) > 1):
-                timed[kind] += _time_case(study, group[place], session, ceil(left))
+                limit_s = ceil(left) if study.subject else 0
+                timed[kind] += _time_case(study, group[place], session, limit_s)
     return timed
 
 
-def _time_case(
-    study: Experiment, factors: Factors, session: Session, limit_s: int, calls: int = 1
-) -> list[Times]:
-    """Time the median of warm ``calls`` in a child; return no times if it fails or is too slow."""
+def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
+    """Time a case in a child process; return no times if it fails or takes too long."""
     reading, writing = os.pipe()
 
-    def call() -> None:
-        started = time.monotonic()
-        workload = build_workload(study, factors, session.device)
-        built = time.monotonic()
-        ends = []
-        for _ in range(calls + 1):
-            workload.once()
-            ends.append(time.monotonic())
-        durations = (end - start for start, end in pairwise(ends))
-        times = Times(_size(factors), built - started, median(durations))
-        os.write(writing, msgspec.json.encode(times))
+    def measure() -> None:
+        with suppress(Exception):  # the run itself reports why a case fails
+            os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
 
-    child = worker.fork(call, limit_s)
+    child = worker.fork(measure, limit_s)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         text = stream.read()
@@ -206,66 +206,76 @@ def _time_case(
     return [msgspec.json.decode(text, type=Times)] if text else []
 
 
-def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors) -> Times | None:
-    """Interpolate a case's times from timed cases of its kind, else from the slowest kind."""
+def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
+    """Time a few calls of a case, or without a subject the functions that measure it."""
+    plan, protocol, start = study.plan, session.protocol, time.monotonic()
+    if study.subject is None:
+        if plan.memory:
+            plan.memory(factors, session)
+        between = time.monotonic()
+        if plan.times and study.policies(factors, protocol):
+            plan.times(factors, replace(session, process=1))
+        return Times(_size(factors), between - start, time.monotonic() - between)
+    workload = build_workload(study, factors, session.device)
+    ends, build = list[float](), time.monotonic() - start
+    while len(ends) < 2 or (len(ends) <= _TRIAL_CALLS and ends[-1] - ends[0] < _TRIAL_S):
+        workload.once()
+        ends.append(time.monotonic())
+    durations = [end - begin for begin, end in pairwise(ends)]
+    call = fmean(durations)
+    memory, times = 3 * (build + 2 * call), _case_time(build, call, protocol)
+    return Times(_size(factors), memory, times, median(durations))
+
+
+def _case_time(build: float, call: float, protocol: Protocol) -> float:
+    """Forecast the time of a case in one process from those to build and to call it (s)."""
+    budget = protocol.case_budget_s
+    warmup = max((protocol.warmup_calls + 1) * call, min(5 * call, WARMUP_SHARE * budget))
+    samples = min(protocol.maximum_samples * call, budget)
+    return build + warmup + max(samples, protocol.minimum_samples * call)
+
+
+def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors, protocol: Protocol) -> Times:
+    """Interpolate a case's times from timed cases of its kind, else from the mean of all kinds."""
     kind, size = next(iter(_by_kind([factors]))), _size(factors)
-    known = timed.get(kind) or max(timed.values(), key=_slowest, default=[])
+    known = timed.get(kind, [])
     if not known:
-        return None
+        ends = zip(*((times[0], times[-1]) for times in timed.values() if times), strict=True)
+        known = [Times(*map(fmean, zip(*end, strict=True))) for end in ends]
+    if not known:
+        return Times(size, 0.3, (1 + WARMUP_SHARE) * protocol.case_budget_s)
     small, large = known[0], known[-1]
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
-    build = max(small.build + share * (large.build - small.build), 0.0)
-    return Times(size, build, max(small.call + share * (large.call - small.call), 0.0))
-
-
-def _slowest(known: list[Times]) -> float:
-    """Return the longest time of a call (s)."""
-    return max((calls.call for calls in known), default=0.0)
-
-
-def _case_time(calls: Times | None, protocol: Protocol) -> float:
-    """Forecast the time of a case in one process (s)."""
-    budget = protocol.case_budget_s
-    if calls is None:
-        return (1 + WARMUP_SHARE) * budget
-    warmup = max(
-        (protocol.warmup_calls + 1) * calls.call, min(5 * calls.call, WARMUP_SHARE * budget)
-    )
-    samples = min(protocol.maximum_samples * calls.call, budget)
-    return calls.build + warmup + max(samples, protocol.minimum_samples * calls.call)
+    memory = max(small.memory + share * (large.memory - small.memory), 0.0)
+    return Times(size, memory, max(small.times + share * (large.times - small.times), 0.0))
 
 
 def _time_turns(
-    study: Experiment,
-    cases: Sequence[Factors],
-    calls: Sequence[Times | None],
-    protocol: Protocol,
+    study: Experiment, cases: Sequence[Factors], expected: Sequence[Times], protocol: Protocol
 ) -> dict[Policy, float]:
     """Forecast the time in which a process measures all cases, by memory policy (s)."""
     turns = dict.fromkeys(protocol.processes, 0.0)
-    for factors, times in zip(cases, calls, strict=True):
-        policies = study.policies(factors)
-        for policy in turns:
-            if is_selected(policies, policy, main_policy(protocol)):
-                turns[policy] += _case_time(times, protocol)
+    for factors, times in zip(cases, expected, strict=True):
+        for policy in study.policies(factors, protocol):
+            turns[policy] += times.times
     return turns
 
 
 def _expected(
     study: Experiment,
-    calls: Sequence[Times | None],
+    expected: Sequence[Times],
     protocol: Protocol,
     turns: Mapping[Policy, float],
     start_s: float,
+    slowdown: float,
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory, with all ceilings, and the timed processes."""
     size, repeats = study.plan.ceilings, rounds.REPEATS if noisy else 0
-    memory = start_s if size == "none" else 3 * start_s + 2 * _CEILINGS_S[size]
+    memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
-        for times in calls:
-            memory += _PROFILE_S + 3 * (times.build + 2 * times.call if times else 0.1)
+        memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)
     measuring = starting = 0.0
     for policy, seconds in turns.items():
         if seconds:
@@ -278,28 +288,31 @@ def _expected(
 
 
 def _choose_pairs(
+    request: Request,
     study: Experiment,
     session: Session,
     turns: Mapping[Policy, float],
     start_s: float,
     note: Callable[[str], None],
-) -> int | None:
-    """Choose and print how many pairs of processes decide the study's margin; None: as planned.
+) -> Request:
+    """Ask for as many pairs of processes as decide the margin of a study with a full run.
 
     The scatter is that of one case in pairs of child processes, whose true ratio is 1.  It is
     sampled before the run measures anything, so that no measured ratio decides when a run ends.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
-    if margin is None or not compared or not worker.can_fork(session.device):
-        return None
-    cases = [c for c in study.cases(study.levels(quick=True)) if study.policies(c) != "none"]
+    if not (margin and compared and worker.can_fork(session.device)):
+        return request
+    if request.pairs or request.shard or protocol.plan != "full":
+        return request
+    cases = [c for c in study.cases(study.levels(quick=True)) if study.policies(c, protocol)]
     case, calls = sorted(cases, key=_size)[len(cases) // 2], list[float]()
     for _ in range(2 * _TRIALS):
-        times = _time_case(study, case, session, ceil(_CALLS_S), _TRIAL_CALLS)
+        times = _time_case(study, case, session, ceil(_CALLS_S))
         calls += (time.call for time in times)
     if len(calls) < 2 * _TRIALS:
-        return None
+        return request
     deviation = comparison.scatter(map(truediv, calls[::2], calls[1::2]))
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
@@ -308,4 +321,4 @@ def _choose_pairs(
     pairs = max(planned, int(min(needed, affordable)))
     power = comparison.power_text(deviation, pairs, margin)
     note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
-    return pairs
+    return replace(request, pairs=pairs)

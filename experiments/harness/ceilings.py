@@ -293,12 +293,6 @@ def page_problem(faults: Sequence[int]) -> str | None:
 
 #: Page mapping on one thread, like most page faults of a framework.
 _PAGE_MAPPING: Final = Program(
-    _map_pages,
-    "page_mapping",
-    "mmap",
-    f"{_PAGES} pages of {mmap.PAGESIZE} B",
-    _PAGES,
-    dtype="uint8",
-    work_unit="1",
-    working_set=_MAPPED_BYTES,
-)
+    _map_pages, "page_mapping", "mmap", f"{_PAGES} pages of {mmap.PAGESIZE} B", _PAGES,
+    dtype="uint8", work_unit="1", working_set=_MAPPED_BYTES,
+)  # fmt: skip

@@ -24,7 +24,7 @@ import msgspec
 from experiments.harness.journal import Journal, RoundResult
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
-from experiments.harness.study import Experiment, Session, is_selected, main_policy
+from experiments.harness.study import Experiment, Session
 from experiments.machine.text import factors_text
 from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
@@ -119,7 +119,6 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         return
     full_budget = inf if protocol.budget_s is None else protocol.budget_s
     budget = full_budget * len(own) / len(turns)
-    main = main_policy(protocol)
     observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
 
     def seconds_left(share: float = 1.0) -> float:
@@ -134,7 +133,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
     for number, turn in enumerate(own):
-        eligible = [n for n in cases if is_selected(study.policies(cases[n]), turn.policy, main)]
+        eligible = [n for n in cases if turn.policy in study.policies(cases[n], protocol)]
         sharing = [later for later in own[number:] if later in planned or turn not in planned]
         left, turns_left = seconds_left(), len(sharing)
         selected = affordable_cases(eligible, journal.rounds, turn.policy, turns_left, left)
@@ -176,7 +175,8 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     cases = {}
     for index, factors in enumerate(journal.header.factors):
         measured = journal.finished.get(index)  # None for a case of another shard
-        if study.policies(factors) != "none" and (measured is None or measured.status == "ok"):
+        is_measured = measured is None or measured.status == "ok"
+        if is_measured and study.policies(factors, journal.header.protocol):
             cases[index] = factors
     return cases
 

@@ -149,18 +149,6 @@ def all_combinations(levels: Levels) -> tuple[Factors, ...]:
     return tuple(dict(zip(levels, case, strict=True)) for case in product(*levels.values()))
 
 
-def is_selected(policies: Policies, policy: Policy, main: Policy) -> bool:
-    """Return whether ``policies`` contain ``policy``, of which ``main`` is the main one."""
-    if isinstance(policies, tuple):
-        return policy in policies
-    return policies == "every" or (policies == "main" and policy == main)
-
-
-def main_policy(protocol: Protocol) -> Policy:
-    """Return the policy that studies use if they compare none."""
-    return "retained" if "retained" in protocol.processes else next(iter(protocol.processes))
-
-
 @dataclass(frozen=True)
 class Plan:
     """Measurement settings of a study's cases, where the defaults do not fit.
@@ -219,10 +207,18 @@ class Experiment:
         """Return whether the study measures times."""
         return self.subject is not None or self.plan.times is not None
 
-    def policies(self, factors: Factors) -> Policies:
-        """Return the memory policies under which a case is timed."""
-        chosen = self.plan.timed_under if self.has_times else "none"
-        return chosen(factors) if callable(chosen) else chosen
+    def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:
+        """Return the memory policies of a protocol under which a case is timed.
+
+        The main policy, which studies use if they compare none, is ``retained`` if available.
+        """
+        chosen, planned = self.plan.timed_under, tuple(protocol.processes)
+        chosen = chosen(factors) if callable(chosen) else chosen
+        if chosen == "none" or not self.has_times:
+            return ()
+        if chosen == "main":
+            chosen = ("retained",) if "retained" in planned else planned[:1]
+        return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
 
     def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
         """Return the processes per policy, at least ``pairs`` of those that claims compare."""

@@ -9,8 +9,9 @@ root alone.
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.harness.study import Device
 from report.core.missing import Missing
@@ -24,6 +25,8 @@ _SLOWED: Final = {
     0x80: "its supply of power slowed it",
 }
 _POWERCAP: Final = Path("/sys/class/powercap")
+#: Energy so far, and the energy after which its counter begins again (J).
+EnergyReading: TypeAlias = tuple[float, float]
 
 
 class GpuState(NamedTuple):
@@ -33,14 +36,6 @@ class GpuState(NamedTuple):
     device_temperature: int
     device_power: float
     throttle_reasons: int
-
-
-class EnergyCounter(NamedTuple):
-    """Counter of energy: its steps so far, the steps after which it begins again, J of a step."""
-
-    steps: int
-    range: int
-    step: float
 
 
 def unavailable() -> str | None:
@@ -91,30 +86,29 @@ def throttling(series: SeriesByQuantity) -> str | None:
     return None
 
 
-def read_energy(device: Device) -> tuple[EnergyCounter, ...] | Missing:
+def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
     """Read the energy counter of the GPU, or of each processor package."""
     if device == "cuda" and (reason := unavailable()):
         return Missing(reason)
+    readings = []
     try:
         if device == "cuda":
             nvml, gpu = _gpu()
-            millijoules = nvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
-            return (EnergyCounter(millijoules, 2**64, 1e-3),)
-        counters = []
+            return ((nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3, inf),)
         for folder in sorted(_POWERCAP.glob("intel-rapl:*")):
             if (folder / "name").read_text().startswith("package-"):  # not a part of a package
-                files = (folder / name for name in ("energy_uj", "max_energy_range_uj"))
-                counters.append(EnergyCounter(*(int(file.read_text()) for file in files), 1e-6))
+                files = (folder / f"{name}_uj" for name in ("energy", "max_energy_range"))
+                energy, range_ = (int(file.read_text()) / 1e6 for file in files)
+                readings.append((energy, range_))
     except Exception as error:  # NVML and Linux refuse single readings; times are valid without
-        return Missing(
-            f"the energy counter cannot be read ({getattr(error, 'strerror', None) or error})"
-        )
-    return tuple(counters) or Missing("the system shows no energy counter (powercap)")
+        cause = getattr(error, "strerror", None) or error
+        return Missing(f"the energy counter cannot be read ({cause})")
+    return tuple(readings) or Missing("the system shows no energy counter (powercap)")
 
 
 def energy_series(
-    before: tuple[EnergyCounter, ...] | Missing,
-    after: tuple[EnergyCounter, ...] | Missing,
+    before: tuple[EnergyReading, ...] | Missing,
+    after: tuple[EnergyReading, ...] | Missing,
     calls: int,
 ) -> SeriesByQuantity:
     """Return the energy of one of ``calls`` between two readings; nothing if none was counted.
@@ -123,7 +117,7 @@ def energy_series(
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}
-    joules = 0.0
-    for start, end in zip(before, after, strict=True):
-        joules += (end.steps - start.steps) % start.range * start.step
-    return {"energy": (joules / calls,), "energy_calls": (calls,)} if joules else {}
+    energy = sum(
+        (end - start) % range_ for (start, range_), (end, _) in zip(before, after, strict=True)
+    )
+    return {"energy": (energy / calls,), "energy_calls": (calls,)} if energy else {}

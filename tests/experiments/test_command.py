@@ -79,7 +79,7 @@ def test_every_command_prints_help(name: str, capsys: pytest.CaptureFixture[str]
     # Levels of factors.
     ("run conv_scaling --set size=3", 2, "no factor 'size'; its factors are subject, batch, "),
     ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-    ("run conv_scaling --set subject=x", 2, "layer, cliff, edge, cure, sweep."),
+    ("run conv_scaling --set subject=x", 2, "layer, cliff, edge, cure, sweep, top."),
     *(
         (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
         for number in ("0", "99999999999999999999", "9" * 5000)
@@ -242,12 +242,16 @@ def test_a_run_times_the_smallest_and_largest_case_of_each_kind(
     timed = forecast._time_kinds(study, kinds, Session("cpu", QUICK, threads=1))
     assert timed_sizes == [10, 50]
     for name in ("forward", "backward"):
-        times = forecast._interpolated(timed, {"batch": 30, "pass": name})
+        times = forecast._interpolated(timed, {"batch": 30, "pass": name}, QUICK)
         assert times == pytest.approx(forecast.Times(30, 0.1, 0.003))
     # Five calls before the samples, then 15 samples within 0.1 s.
-    slowest = timed[(("pass", "forward"),)][-1]
-    assert forecast._case_time(slowest, QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
-    assert forecast._case_time(None, QUICK) == pytest.approx(0.15)
+    assert forecast._case_time(0.1, 0.005, QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
+    assert forecast._interpolated({}, {"batch": 30}, QUICK).times == pytest.approx(0.15)
+    # Without a subject, the functions that measure a case are timed.
+    monkeypatch.setattr(forecast, "time", SimpleNamespace(monotonic=iter((0, 2, 5)).__next__))
+    tiny = tiny_study.STUDY
+    tiny = replace(tiny, plan=replace(tiny.plan, times=tiny.plan.memory))
+    assert forecast._trial(tiny, {"size": 3}, Session("cpu", QUICK)) == (3, 2, 3, 0)
 
 
 @pytest.mark.parametrize(("scatter", "turn_s", "pairs", "needed"), [
@@ -263,21 +267,22 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
 
     def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
         sizes.append(factors["batch"])
-        return [forecast.Times(1.0, 0.1, exp(len(sizes) % 2 * scatter))]
+        return [forecast.Times(1.0, 0.1, 0.1, exp(len(sizes) % 2 * scatter))]
 
     monkeypatch.setattr(forecast, "_time_case", time_case)
     monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
     session = Session("cpu", study.plan.full)
     turns = dict.fromkeys(study.plan.full.processes, turn_s)
-    assert forecast._choose_pairs(study, session, turns, 2.0, notes.append) == pairs
+    plain = Request("conv_scaling", Path())
+    request = forecast._choose_pairs(plain, study, session, turns, 2.0, notes.append)
+    assert request == replace(plain, pairs=pairs)
     assert sizes == [16] * 12  # the middle one of those that the claim compares
-    (note,) = notes
-    assert note.startswith(
-        f"Of processes that claims compare (retained and default), {pairs} pairs"
-    )
-    assert note.endswith(f"in four of five runs. One of 10.0% needs {needed} pairs.")
-    other = replace(study, plan=replace(study.plan, margin=None))
-    assert forecast._choose_pairs(other, session, turns, 2.0, notes.append) is None
+    start, _, end = notes[0].partition(" show a difference of ")
+    assert start == f"Of processes that claims compare (retained and default), {pairs} pairs"
+    assert end.endswith(f" or more in four of five runs. One of 10.0% needs {needed} pairs.")
+    for fixed in (request, replace(plain, shard=(1, 2))):
+        kept = forecast._choose_pairs(fixed, study, session, turns, 2.0, notes.append)
+        assert (kept, len(notes)) == (fixed, 1)
 
 
 @pytest.mark.usefixtures("tiny")

@@ -165,7 +165,7 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
         # Events are kept where a paper replays them.
         assert ("memory_events" in case.series) == (well and name.startswith("conv"))
-        assert bool(case.rounds) == (well and study.policies(case.factors) != "none")
+        assert bool(case.rounds) == (well and study.policies(case.factors, record.protocol) != ())
         for round_ in case.rounds:
             times = round_.samples("time")
             assert round_.status == "ok" and times and min(times) > 0

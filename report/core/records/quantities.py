@@ -22,9 +22,9 @@ class RecordedQuantity:
     """A measurable quantity.
 
     ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or that of a sensor
-    (``Hz``, ``W``, ``J``, ``°C``).  Samples of a ``signed`` quantity may be negative, of a ``whole``
-    one are integers, of a ``share`` are at most 1; a ``fixed`` one depends only on the case and the
-    program.
+    (``Hz``, ``W``, ``J``, ``°C``).  Samples of a ``signed`` quantity may be negative, of a
+    ``whole`` one are integers, of a ``share`` are at most 1; a ``fixed`` one depends only on the
+    case and the program.
     """
 
     unit: str
