@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
-from experiments.conv_profiling import CHANGED
+from experiments.conv_profiling import CHANGED, TIMED
+from figures.panels import Points, Scaling
 from report.paper.findings import Findings, Inputs
 from report.studies.conv_profiling.source import ACCOUNT, audit
 from report.studies.conv_profiling.study import findings
-from report.studies.conv_profiling.subject import Dimensions
-from report.studies.conv_profiling.theory import in_blocks
+from report.studies.conv_profiling.subject import INPUTS, OUTPUTS, WIDENED, Dimensions, small
+from report.studies.conv_profiling.theory import in_blocks, winograd
 from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms
 from report.theory.work import macs
 from tests import papers
@@ -32,7 +33,7 @@ def of_committed() -> Findings:
 
 #: The source's memory, its kernels and theory: numbers that need no run.
 OF_SOURCE: Mapping[str, float] = {
-    "macs": 10_616_832, "parameters": 18_496, "source_workspace": 31_392 * 1024,
+    "macs": 10_616_832, "source_workspace": 31_392 * 1024,
     "source_allocated": 40_608 * 1024,
     "source_kept": 64 * OUTPUT_BYTES, "table_batch": 64,
     "source_measured": 40_600_000,
@@ -43,17 +44,11 @@ def test_the_source_needs_no_run() -> None:
     papers.assert_values(findings(inputs_of(STUDY)), OF_SOURCE, rel=1e-6)
 
 
-def test_the_source_s_bytes_are_led_back_to_its_estimate() -> None:
-    (drawn,) = of_committed().figures["fig-bytes"].drawing.panels
-    squares = 4 * 36, 64 * 36  # of six by six elements
-    assert {name: amount for _, name, _, _, _, amount, *_ in drawn.rows()} == {
-        "Estimate, printed": 14_080_000, "Rounding of the factor": 64 * 221_440 - 14_080_000,
-        "Parameters counted once": -63 * 73_984, "Parameters not allocated by the call": -73_984,
-        "Winograd's input": squares[0] * squares[1] * 32,
-        "Winograd's weights": squares[0] * 32 * 64,
-        "Winograd's output": squares[0] * squares[1] * 64,
-        "Sum": 40_608 * 1024, "Allocated, printed": 40_608 * 1024,
-    }  # fmt: skip
+def test_the_source_s_bytes_are_one_output_and_winograd_s_workspace() -> None:
+    """Squares of 4 × 4 outputs are computed from 6 × 6 elements; 64 images have 36 squares each."""
+    into, weights, out = 4 * 36 * 64 * 36 * 32, 4 * 36 * 32 * 64, 4 * 36 * 64 * 36 * 64
+    assert winograd(64, 4) == (into, weights, out)
+    assert 64 * OUTPUT_BYTES + into + weights + out == 40_608 * 1024
 
 
 def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> None:
@@ -61,12 +56,13 @@ def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> 
 
     K is 81, in whole tiles 88, and P is 289, in whole tiles 320; 19 channels become 32.
     """
-    points = {}
+    points: dict[str, Points] = {}
     for panel in of_committed().figures["fig-diagonal"].drawing.panels:
+        assert isinstance(panel, Scaling)
         points |= {f"{panel.title}, {points.label}": points for points in panel.points}
     assert {label: len(item.x) for label, item in points.items()} == {
         "CPU, derived": 17, "CPU, held out": 14, "CPU, changed": 18,
-        "GPU, derived": 27, "GPU, held out": 11, "GPU, grid": 4,
+        "GPU, derived": 27, "GPU, held out": 11,
     }  # fmt: skip
     theory = 2 * 81 * 289 * 19
     most = 2 * 88 * 320 * 32 + 2 * 320 * 32 + 2 * 289 * 19
@@ -75,8 +71,8 @@ def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> 
 
 
 def test_counts_over_theory_that_sentences_print() -> None:
-    ratios = {"weight_gradient": 40 / 9, "tensor_eight": 5.625, "formula_worst": 64 / 27}
-    papers.assert_values(of_committed(), ratios, rel=1e-6)
+    """The worst call of eight images has nine input channels and 18 outputs: 16 · 24 ÷ (9 · 18)."""
+    papers.assert_values(of_committed(), {"formula_worst": 64 / 27, "median_derived": 1}, rel=1e-6)
 
 
 #: Multiply-adds of one image and of eight, worked out before they were counted.  Eight images:
@@ -95,9 +91,15 @@ PREDICTED: Final = {
 }
 
 
+def name_of(shape: Dimensions) -> tuple[str, int, int]:
+    """The shape as the experiment names it."""
+    return f"{shape.inputs}-{shape.outputs}", shape.kernel, shape.image
+
+
 def test_the_changed_shapes_are_predicted_as_by_hand() -> None:
-    names = [(f"{d.inputs}-{d.outputs}", d.kernel, d.image) for d in PREDICTED]
-    assert tuple(names) == CHANGED
+    assert tuple(map(name_of, PREDICTED)) == CHANGED
+    timed = [*(small(inputs, n) for inputs in INPUTS for n in OUTPUTS), *WIDENED]
+    assert tuple(map(name_of, timed)) == TIMED
     for shape, (one, eight) in PREDICTED.items():
         for batch, expected in ((1, one), (8, eight)):
             layer = shape.layer(batch)
@@ -120,8 +122,16 @@ IN_BLOCKS: Final = {
 def test_blocks_predict_the_work_of_timed_calls() -> None:
     for (inputs, outputs), products in IN_BLOCKS.items():
         shape = Dimensions(inputs, outputs, 3, 21)
-        predicted = tuple(in_blocks(shape, block) for block in (8, 16))
-        assert predicted == tuple(9 * 17**2 * product for product in products), shape
+        filled = [in_blocks(shape, block) for block in (8, 16)]
+        assert tuple(layer.inputs * layer.outputs for layer in filled) == products, shape
+
+
+def test_times_of_calls_that_fill_the_same_blocks_are_compared() -> None:
+    """By hand from the medians of processes: 241.4 µs of nine, 243.8 of sixteen input channels."""
+    expected = {"nine_sixteen": 241.4 / 243.8, "nine_avx2": 241.4 / 156.9, "same_pairs": 21}
+    papers.assert_values(of_committed(), expected, rel=0.01)
+    for panel in of_committed().figures["fig-times"].drawing.panels:
+        assert isinstance(panel, Scaling) and [len(line.x) for line in panel.points] == [5] * 3
 
 
 #: No padding; both channels padded; unfolded; and calls that were held out.
@@ -154,7 +164,6 @@ def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of the published source and records, which are pinned."""
     counted = partial(altered, STUDY)
     executed = partial(counted, "lackey_multiply_adds", lambda count: count + 1)
-    peak = partial(counted, "allocated_peak", lambda size: size + 4)
     cpus, gpus = ("cpu", "second"), ("gpu", "third")
     for claim, inputs, verdict in (
         ("batch-in-product", source(_21233664=64 * 21_233_664), "supported"),
@@ -163,24 +172,17 @@ def test_each_claim_has_two_sides() -> None:
         ("temporary-storage", source(_40608=40_609), "refuted"),
         ("workspace-is-winograd", source(_31392=31_393), "refuted"),
         ("predicted", executed(roles=("cpu",), subject="held_out"), "refuted"),
-        ("predicted", peak(roles=("cpu",), subject="held_out"), "refuted"),
-        ("winograd-seen", counted("memory_events", lambda n: n + 4, roles=("gpu",)), "refuted"),
-        ("counted-alike", executed(roles=("second",)), "refuted"),
         ("changed-as-predicted", executed(roles=cpus, subject="changed"), "refuted"),
         ("rules-explain", executed(roles=("cpu",), subject="layer"), "refuted"),
-        ("rules-explain", executed(roles=("cpu",), **{"pass": "forward_backward"}), "refuted"),
-        ("rules-explain", peak(roles=("cpu",), subject="layer"), "refuted"),
-        ("rules-explain", peak(roles=("second",)), "refuted"),
         ("valgrind-as-limited", with_native_code_in_valgrind(), "refuted"),
         *(
             ("seen-as-predicted", counted(name, lambda count: count + 1, roles=gpus), "refuted")
             for name in ("ncu_fp32_additions", "ncu_tensor_core_flops")
         ),
-        ("saved-backward", counted("ncu_fp32_multiply_adds", lambda count: 2 * count, roles=gpus,
-                                   **{"pass": "forward_backward"}), "refuted"),
         *(
-            (claim, counted("ncu_fp32_multiplications", lambda n: n - 1, roles=(role,)), "refuted")
-            for claim in ("tiles-predict", "grid-predicts") for role in gpus
+            ("tiles-predict", counted("ncu_fp32_multiplications", lambda n: n - 1, roles=(role,)),
+             "refuted")
+            for role in gpus
         ),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}

@@ -35,7 +35,7 @@ _LAYER: Final[dict[str, AllowedLevels]] = {
 #: Subject of a case → its required factors; ``trace`` and ``training`` are in older records only.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER),
-    TIMED: {**_LAYER, "instructions": ("native", "AVX2")},
+    TIMED: {**_LAYER, "instructions": str},
     "trace": {"scope": str, "batch": int},
     "training": {},
 }
@@ -92,6 +92,24 @@ class Dimensions:
 
 #: The layer of the example itself.
 BASE: Final = Dimensions(32, 64, 3, 28)
+#: Batch of the calls that sentences name and that are timed, and one that is shown term by term.
+FEW_IMAGES: Final = 8
+PADDED: Final = Dimensions(33, 65, 3, 28)
+#: Calls that run by Fourier transforms: kernel of five by five, one image.
+FOURIER: Final = {"layer": Dimensions(32, 64, 5, 28), "held_out": Dimensions(31, 50, 5, 25)}
+#: Kernel and image of the shape whose channels are changed, with those channels when timed.
+_SMALL: Final = 3, 21
+INPUTS: Final = (8, 9, 16)
+OUTPUTS: Final = (16, 17, 19, 24, 25)
+#: The example's layer with one channel more on both sides, and in full blocks of 8 and of 16.
+WIDENED: Final = (BASE, PADDED, Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28))
+#: Instructions of timed calls: AVX2 at most, or all of the processor's.
+INSTRUCTIONS: Final = ("AVX2", "native")
+
+
+def small(inputs: int, outputs: int) -> Dimensions:
+    """The shape whose channels are changed, with these channels."""
+    return Dimensions(inputs, outputs, *_SMALL)
 
 
 def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:

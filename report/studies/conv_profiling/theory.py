@@ -8,7 +8,7 @@ from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.studies.conv_profiling.subject import BASE, PADDED, Dimensions
 from report.theory.work import round_up
 
 _LAYER = BASE.layer(1)
@@ -77,11 +77,16 @@ def winograds_of(size: int) -> int:
     return sum(abs(sum(winograd(*choice)) - size) < 1024 for choice in choices)
 
 
-def in_blocks(shape: Dimensions, block: int) -> int:
-    """Multiply-adds of one image in oneDNN's blocks of channels, which predict the time of a call.
+def in_blocks(shape: Dimensions, block: int) -> Dimensions:
+    """Return the shape that oneDNN computes, whose channels fill blocks.
 
     oneDNN does not put fewer input channels than one block into blocks.
     """
     inputs = shape.inputs if shape.inputs < block else round_up(shape.inputs, block)
-    padded = replace(shape, inputs=inputs, outputs=round_up(shape.outputs, block))
-    return padded.multiply_adds(1)
+    return replace(shape, inputs=inputs, outputs=round_up(shape.outputs, block))
+
+
+def work_over_example(block: int) -> Quantity:
+    """Work of the example's layer with one channel more on both sides, in blocks, over theory."""
+    padded, base = (in_blocks(shape, block).multiply_adds(1) for shape in (PADDED, BASE))
+    return exact("in blocks", "MAC", padded) / exact("theory", "MAC", base)

@@ -1,0 +1,222 @@
+"""Results of conv_profiling: records led back to theory term by term, and what they amount to."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from statistics import median
+from typing import Final
+
+from report.core.missing import Missing
+from report.evidence import executed as counted_work
+from report.evidence.executed import residual
+from report.paper.findings import Inputs
+from report.quantity.evaluation import number, point
+from report.quantity.expression import Quantity, Statement, absent, exact, recorded
+from report.studies.conv_profiling import theory
+from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
+from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes
+from report.studies.conv_profiling.subject import (
+    BASE,
+    FEW_IMAGES,
+    INPUTS,
+    INSTRUCTIONS,
+    OUTPUTS,
+    PADDED,
+    SHOWN_BATCH,
+    WIDENED,
+    Dimensions,
+    small,
+)
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.terms import (
+    COUNTED_WIDTH,
+    as_flops,
+    bias_kernel,
+    executed_terms,
+    theory_macs,
+    tile_epilogue,
+    tile_padding,
+)
+
+#: The call whose operations are shown term by term.
+SHOWN: Final = ProfiledCall(PADDED, FEW_IMAGES, "layer")
+#: lackey serialises all threads, so that the counted process has one.
+_COUNTED_THREADS: Final = 1
+#: The term of a call that is not padded: one conversion an image.
+_CONVERTED: Final = "Factors converted"
+#: Calls that were reconciled with theory.
+Reconciled = Mapping[ProfiledCall, Reconciliation]
+
+
+class Paper:
+    """Runs in their roles, the source, and reconciliations of theory with records."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
+        runs = inputs.runs(Run)
+        self.runs = tuple(runs.values())
+        self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
+        #: Run on a GPU with TF32 on, and one with times, which may be in other records.
+        self.tf32 = next((r for r in self.runs if not r.seen(SHOWN_BATCH).missing), None)
+        self.timed = next((r for r in self.runs if not r.time(BASE, "AVX2").missing), None)
+        self.counts, self.second_counts = (
+            executed(run) if run else {} for run in (self.cpu, self.second)
+        )
+        #: Held-out shapes whose channels fill blocks or just do not, and the run that counted them.
+        self.changer = self.second or self.cpu
+        self.changed = calls_of("changed", self.second_counts if self.second else self.counts)
+        self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
+        #: Calls in shapes that were chosen after the rule of tiles had been written.
+        self.held_tiled = calls_of("held_out", tiled(inputs, self.tf32)) if self.tf32 else {}
+
+    def printed(self, name: str) -> Quantity:
+        """Return a size of the source's table (B): of the convolution, or of its ``workspace``."""
+        operator = WORKSPACE if name == "workspace" else CONVOLUTION
+        column = "self_allocation_size" if name == "workspace" else name
+        size = operator_bytes(self.reported, operator, column)
+        return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
+
+    def reconciliations(self) -> Iterator[Reconciliation]:
+        """Yield all reconciliations of the paper."""
+        for calls in (self.counts, self.second_counts, self.tiled, self.held_tiled):
+            yield from calls.values()
+
+
+# -------------------------------------------------------------------------------- on a CPU
+
+
+def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
+    """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
+    build = run.stored.record.environment.torch.build
+    calls = {call.name: call for call in run.calls}
+    counted = counted_work.counts(run, {name: call.factors() for name, call in calls.items()})
+    results: dict[ProfiledCall, Reconciliation] = {}
+    for name, count in counted.items():
+        call = calls[name]
+        results[call] = counted_work.executed(
+            f"executed-{run.key}-{call.shape.key}-{call.batch}",
+            f"Executed multiply-adds of {name} on {run.label}",
+            theory_macs(call.layer),
+            *count,
+            *executed_terms(call.layer, _COUNTED_THREADS, build, COUNTED_WIDTH),
+        )
+    return results
+
+
+# -------------------------------------------------------------------------------- on a GPU
+
+
+def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
+    """The forward calls whose kernel names its tile."""
+    results: dict[ProfiledCall, Reconciliation] = {}
+    evidence = "the tile in the kernel's name"
+    for call in run.calls:
+        kernels = kernels_of(inputs, run, call.factors())
+        if isinstance(kernels, Missing):
+            continue
+        tiles = [tile for kernel in kernels if (tile := tile_of(kernel))]
+        counted = number(run.counted(call))
+        if len(tiles) != 1 or isinstance(counted, Missing):
+            continue
+        layer = call.layer
+        results[call] = Reconciliation(
+            f"tiled-{run.key}-{call.shape.key}-{call.batch}",
+            f"Operations of {call.name} on {run.label}",
+            "FLOP",
+            as_flops(theory_macs(layer)),
+            (
+                as_flops(tile_padding(layer, tiles[0], evidence)),
+                tile_epilogue(layer, tiles[0], evidence),
+                bias_kernel(layer, "the kernel that adds the bias"),
+            ),
+            Term(
+                "Counted",
+                int(counted),  # type: ignore[arg-type]
+                "additions + multiplications + 2 · fused",
+                "Nsight Compute",
+            ),
+        )
+    return results
+
+
+# -------------------------------------------------------------------------------- of all calls
+
+
+def calls_of(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
+    """Select the calls in shapes of a subject: ``layer``, ``held_out`` or ``changed``."""
+    return {call: result for call, result in calls.items() if call.subject == subject}
+
+
+def differs_from_theory(r: Reconciliation) -> bool:
+    """Return True if terms other than theory and a conversion per image are not zero."""
+    return any(term.amount for term in r.terms if term.name != _CONVERTED)
+
+
+def recorded_in(run: Run, r: Reconciliation) -> Quantity:
+    """Count that a run recorded for a reconciliation."""
+    amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
+    return recorded("recorded", r.unit, amount, run.file)
+
+
+def ratios(run: Run | None, calls: Reconciled) -> list[Quantity]:
+    """Divide what was recorded by theory's start, call by call."""
+    shares: list[Quantity] = [
+        recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in calls.values() if run
+    ]
+    return shares or [absent("recorded ÷ theory", "1", "nothing was counted")]
+
+
+def over_theory(item: Reconciliation) -> tuple[float, float] | None:
+    """Divide both the sum of the terms and the count by theory."""
+    if isinstance(item.measured, Missing):
+        return None
+    return item.end / item.start.amount, item.measured.amount / item.start.amount
+
+
+def median_ratio(run: Run | None, calls: Reconciled) -> Quantity:
+    """Median of counted over theory among the calls of eight images."""
+    pairs = [over_theory(item) for call, item in calls.items() if call.batch == FEW_IMAGES]
+    counted = [pair[1] for pair in pairs if pair]
+    value = median(counted) if counted else Missing("nothing was counted")
+    return recorded("median, counted ÷ theory", "1", value, run.file if run else "")
+
+
+def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
+    """State that the terms of each reconciliation add up to the recorded number, to the unit."""
+    for item in items if run else ():
+        assert run is not None
+        yield residual([item], item.unit, run.file).exactly(0)
+
+
+# -------------------------------------------------------------------------------- times
+
+
+def ratio_of_times(
+    run: Run, over: Dimensions, under: Dimensions, instructions: str = "AVX2"
+) -> Quantity:
+    """Time of a call over that of another one, process by process."""
+    return run.time(over, instructions) / run.time(under, instructions)
+
+
+def ninth_channel(run: Run, instructions: str = "AVX2") -> list[Quantity]:
+    """Times with nine input channels over those with eight."""
+    return [ratio_of_times(run, small(9, n), small(8, n), instructions) for n in OUTPUTS]
+
+
+def all_same_blocks(run: Run) -> list[Quantity]:
+    """Times of calls that fill the same blocks, each over the first of them, for both widths."""
+    shapes = [*(small(i, n) for i in INPUTS for n in OUTPUTS), *WIDENED]
+    quotients = []
+    for instructions in INSTRUCTIONS:
+        first: dict[Dimensions, Dimensions] = {}
+        for shape in shapes:
+            filled = theory.in_blocks(shape, run.block(instructions))
+            if first.setdefault(filled, shape) != shape:
+                quotients.append(ratio_of_times(run, shape, first[filled], instructions))
+    return quotients
+
+
+def extreme(
+    ratios_of: Callable[[Run], list[Quantity]], choose: Callable[[list[float]], float], run: Run
+) -> Quantity:
+    """Return the least or the largest of several ratios, without their intervals."""
+    known = [value for ratio in ratios_of(run) if not isinstance(value := point(ratio), Missing)]
+    return recorded("ratio", "1", choose(known) if known else Missing("no ratio"), run.file)
