@@ -100,9 +100,10 @@ class Run(any_study.Run):
     def dispatched(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
         """Count calls whose oneDNN code and formats are the same in two kinds of processes."""
         name = f"calls of the same code: {process}, {like}"
-        content = inputs.attachments.get(self.file, {}).get(DISPATCH)
-        if content is None or isinstance(content, Missing):
-            return absent(name, "1", f"oneDNN's code was not recorded on {self.label}")
+        no_code = Missing(f"oneDNN's code was not recorded on {self.label}")
+        content = inputs.attachments.get(self.file, {}).get(DISPATCH, no_code)
+        if isinstance(content, Missing):
+            return absent(name, "1", content.reason)
         place = f"data/{self.file}, {DISPATCH}"
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
         ours, theirs = codes.get(process, {}), codes.get(like, {})
