@@ -35,7 +35,7 @@ VERDICTS = ("supported", "refuted")
 #: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out;
 #: and one of scatter among steps, which this noise is.
 DECIDED_WITHOUT_TIME = {
-    "pages-follow", "cliff-predicted", "memory-monotone", "peaks-exact", "bounds-hold",
+    "pages-follow", "cliff-predicted", "peaks-exact", "bounds-hold",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
     "bunches-predict",
 }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias, get_args
 
 from report.core.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
+from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
@@ -158,19 +158,19 @@ class RuleComparison:
         failure, file = self.failure, f"inference_memory/{self._tables.operators}"
         if failure is None:
             return dict.fromkeys(("late_workspace", "late_per_image", "early_per_image"), NO_BYTES)
-        workspace = failure.late.fixed - failure.late.tensors_fixed
-        return {
-            "late_workspace": exact("workspace", "B", workspace, file),
-            "late_per_image": exact("bytes an image", "B", failure.late.per_image, file),
-            "early_per_image": exact("bytes an image", "B", failure.early.per_image, file),
+        sizes = {
+            "late_workspace": failure.late.fixed - failure.late.tensors_fixed,
+            "late_per_image": failure.late.per_image,
+            "early_per_image": failure.early.per_image,
         }
+        return {id: to_digits(exact("bytes", "B", size, file), 2) for id, size in sizes.items()}
 
     def bytes_left(self, extreme: str) -> Quantity:
         """Return the extreme number of bytes that the count left of the limits that it missed."""
         missed = [row for row, batch in self.answers("count") if batch > row.ran and row.left >= 0]
         file = f"inference_memory/{self._tables.limits}"
         sizes: list[Quantity] = [exact("bytes left", "B", row.left, file) for row in missed]
-        return EXTREMES[extreme](*sizes or [NO_BYTES])
+        return to_digits(EXTREMES[extreme](*sizes or [NO_BYTES]), 2)
 
 
 class OtherLimits:
@@ -226,16 +226,6 @@ def peaks_counted(run: Run, *, held_out: bool = False, met: bool = False) -> Qua
     ]
     counted = sum(row.residual == 0 for row in rows) if met else len(rows)
     return exact("peaks", "1", counted, run.file)
-
-
-def missed_peaks(run: Run) -> str:
-    """List the networks, layouts and batches whose peak exceeds its bound."""
-    batches: dict[str, list[str]] = {}
-    for call, row in run.peaks.items():
-        if row.residual != 0:
-            name = f"{call.network} in {call.layout.replace('_', ' ')}"
-            batches.setdefault(name, []).append(str(call.batch))
-    return "; ".join(f"{name} (batch {', '.join(sizes)})" for name, sizes in batches.items())
 
 
 def alexnet_by_line(run: Run) -> Quantity:
@@ -363,25 +353,28 @@ class Allocated:
         lacking: list[Quantity] = []
         for call, run in self.by_call.items():
             if call.network in subject.NETWORKS:
-                lacks = isinstance(run.workspaces(call), Missing)
+                lacks = isinstance(run.copies(call), Missing)
                 lacking.append(exact("history without tensors", "1", lacks, run.file))
         return lacking
 
-    def copies(self, halved: bool, layout: Layout) -> list[Quantity]:
+    def copies(self, halved: bool, layout: Layout) -> tuple[Quantity, Quantity]:
         """Count workspaces of convolutions, and those of just copies; in one layout.
 
-        Absent without convolutions in float32, or in ``halved`` precision, in this layout.
+        ``halved`` selects the calls in reduced precision.
         """
-        calls = [
-            (run, call)
-            for call, run in self.by_call.items()
-            if call.layout == layout and (call.precision != "float32") == halved
-        ]
-        counts = [run.copies(call) for run, call in calls]
-        if not any(convolutions for convolutions, *_ in counts):
-            return [absent("workspaces", "1", "no history of a GPU's allocator was recorded")] * 2
-        _, *totals = map(sum, zip(*counts, strict=True))
-        return [exact("workspaces", "1", total, self.file) for total in totals]
+        counts = []
+        for call, run in self.by_call.items():
+            counted = run.copies(call)
+            chosen = call.layout == layout and (call.precision != "float32") == halved
+            if chosen and not isinstance(counted, Missing):
+                counts.append(counted)
+        if not counts:
+            none = absent("workspaces", "1", "no history of a GPU's allocator was recorded")
+            return none, none
+        workspaces, copies = map(sum, zip(*counts, strict=True))
+        return exact("workspaces", "1", workspaces, self.file), exact(
+            "copies", "1", copies, self.file
+        )
 
     def repeated(self) -> list[Quantity]:
         """Compare each peak that several GPUs measured: the largest less the smallest."""

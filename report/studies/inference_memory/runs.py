@@ -168,10 +168,11 @@ class Run(any_study.Run):
     # --------------------------------------------------------------------- requests on a GPU
 
     @cached
-    def workspaces(self, call: Call) -> tuple[tuple[int, int], ...] | Missing:
-        """Return the number of the operator and the bytes of every workspace of a call.
+    def copies(self, call: Call) -> tuple[int, int] | Missing:
+        """Count the workspaces of a call's convolutions, and those of the size of copies.
 
         Requests that are the tensors of theory, in its order, are tensors; others are workspaces.
+        Copies have the size of input, output and weights together.
         """
         network, events = self.network(call), self.samples("memory_events", call.factors)
         if isinstance(network, Missing) or isinstance(events, Missing):
@@ -180,36 +181,19 @@ class Run(any_study.Run):
         tensors: list[tuple[int, int]] = []
         for number, operator in enumerate(network.network.operators):
             tensors += [(sizes[s], number) for s in operator.allocated if sizes[s]]
-        workspaces, matched, running = [], 0, 0
+        workspaces, copies, matched, running = 0, 0, 0, 0
         for size in (int(change) for change in events if change > 0):
             if matched < len(tensors) and size == tensors[matched][0]:
                 running, matched = tensors[matched][1], matched + 1
-            else:
-                workspaces.append((running, size))
+            elif network.network.operators[running].base == "convolution":
+                operator = network.operator(running, call.batch)
+                maps = [t for t in (*operator.read, *operator.writes) if len(t.shape) == _MAP_AXES]
+                needed = sum(tensor.bytes for tensor in maps)
+                workspaces += size > _SAME * needed
+                copies += abs(size - needed) < _SAME * needed
         if matched < len(tensors):
             return Missing("the allocator's history lacks tensors of theory")
-        return tuple(workspaces)
-
-    @cached
-    def copies(self, call: Call) -> tuple[int, int, int]:
-        """Count the convolutions of a call, those with a workspace, and those with just copies.
-
-        A workspace of just copies has the size of input, output and weights together.
-        """
-        network, workspaces = self.network(call), self.workspaces(call)
-        if isinstance(network, Missing) or isinstance(workspaces, Missing):
-            return 0, 0, 0
-        numbered = enumerate(network.network.operators)
-        convolutions = {number for number, operator in numbered if operator.base == "convolution"}
-        taken = copies = 0
-        for number, size in workspaces:
-            if number in convolutions:
-                operator = network.operator(number, call.batch)
-                tensors = (*operator.read, *operator.writes)
-                needed = sum(t.bytes for t in tensors if len(t.shape) == _MAP_AXES)
-                taken += size > _SAME * needed
-                copies += abs(size - needed) < _SAME * needed
-        return len(convolutions), taken, copies
+        return workspaces, copies
 
     # ---------------------------------------------------------------------------------- tiles
 
