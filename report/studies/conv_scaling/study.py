@@ -21,6 +21,9 @@ from report.studies.conv_scaling.subject import LARGE_BATCH, LARGEST_BATCH, MARG
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
 
+#: Properties of machines that the paper does not print.
+_UNPRINTED: Final = ("Identity", "Vector extensions", "Processes planned", "Samples a case")
+
 
 class Paper:
     """Runs in their roles, the source, and reconciliations of theory with counts."""
@@ -336,4 +339,5 @@ def machines(p: Paper) -> Table:
     first_runs: dict[str, Run] = {}
     for run in p.runs:
         first_runs.setdefault(run.label, run)
-    return setup([*first_runs.values()])
+    table = setup([*first_runs.values()])
+    return replace(table, rows=tuple(row for row in table.rows if row[0] not in _UNPRINTED))
