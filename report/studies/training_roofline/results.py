@@ -80,7 +80,7 @@ def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
     for name, networks in (averages | {network: (network,) for network in NETWORKS}).items():
         last = ratio(s, *networks)
         rows[name] = {
-            "printed": ratio(s, *networks, peaks=printed, collapsed=True),
+            "printed": to_digits(ratio(s, *networks, peaks=printed, collapsed=True), 3),
             "peak": ratio(s, *networks, collapsed=True),
             "steady": last,
             "slow": last / needed_clock(s),
@@ -88,15 +88,14 @@ def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
     for network in NETWORKS:
         laptop, t4 = (s.compared(device, network) for device in GPUS)
         t4_share, laptop_share = (of_roof(s, gpu, network, slow=False) for gpu in (T4, RTX))
-        rows[network]["roofs"] = t4_share / laptop_share
-        rows[network]["speed"] = t4.images / laptop.images
+        rows[network]["roofs"] = to_digits(t4_share / laptop_share, 3)
+        rows[network]["speed"] = to_digits(t4.images / laptop.images, 3)
     return rows
 
 
 def even_clock(s: Source, network: str) -> Quantity:
     """Return the laptop's clock (MHz) at which both GPUs are as efficient, at the T4's highest."""
-    nominal = s.first_row("cores", "nominal")
-    return to_digits(nominal / ratio(s, network, peaks=(s.peak(RTX),)), 3)
+    return to_digits(s.first_row("cores", "nominal") / ratio(s, network), 3)
 
 
 def always_below(s: Source, network: str) -> Quantity:
@@ -106,8 +105,7 @@ def always_below(s: Source, network: str) -> Quantity:
 
 def printed_clock(s: Source) -> Quantity:
     """Return the clock (MHz) at which the laptop's chip would have the printed peak."""
-    nominal = s.first_row("cores", "nominal")
-    return to_digits(nominal * s.printed_peak(RTX) / s.peak(RTX), 3)
+    return to_digits(s.first_row("cores", "nominal") * s.printed_peak(RTX) / s.peak(RTX), 3)
 
 
 # ------------------------------------------------------------------------------------ by roofs
@@ -217,7 +215,7 @@ def rate_ratio(runs: Vectors, network: str) -> Quantity:
 def measured_peak(runs: Vectors, width: str) -> Quantity:
     """Return the measured peak of a convolution (FLOP/s) with vectors of a width."""
     run: Run = getattr(runs, width)
-    return run.peak_rate("convolution")
+    return to_digits(run.peak_rate("convolution"), 3)
 
 
 def by_measured_peak(runs: Vectors, network: str) -> Quantity:

@@ -142,10 +142,6 @@ class Source:
         """Peak (FLOP/s) that the source prints for a device."""
         return self.exact(self.of_device(device, "peak"), "FLOP/s", TERA)
 
-    def memory(self, device: str) -> Quantity:
-        """Memory of a GPU (B); a printed gigabyte is taken as a binary one."""
-        return self.exact(self.of_device(device, "memory"), "B", 2**30)
-
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
         """Peak (FLOP/s) by the data sheet; for the laptop's GPU by its cores and ``clock``."""
         if device != RTX:
@@ -236,27 +232,13 @@ def _devices(source: Source) -> Iterator[Check]:
             known = exact(peak.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
     laptop, bus, cpu = (source.rows(table)[0].printed for table in ("cores", "bus", "cpu_cores"))
-    yield check_formula(
-        source.of_device(RTX, "peak"),
-        "2 * cores * clock / 1000000",
-        cores=laptop("cores"),
-        clock=laptop("nominal"),
-    )
-    yield check_formula(
-        source.of_device(RTX, "bandwidth"),
-        "bus_width * data_rate / 8",
-        bus_width=bus("width"),
-        data_rate=bus("rate"),
-    )
-    yield check_formula(
-        source.of_device(CPU, "peak"),
-        "2 * performance_cores * multiply-adds_a_cycle * highest_clock / 1000000",
-        **{
-            "performance_cores": cpu("cores"),
-            "multiply-adds_a_cycle": cpu("lanes"),
-            "highest_clock": cpu("high"),
-        },
-    )
+    of_laptop, of_cpu = (source.of_device(device, "peak") for device in (RTX, CPU))
+    inputs = {"cores": laptop("cores"), "clock": laptop("nominal")}
+    yield check_formula(of_laptop, "2 * cores * clock / 1000000", **inputs)
+    inputs = {"bus_width": bus("width"), "data_rate": bus("rate")}
+    yield check_formula(source.of_device(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
+    inputs = {"cores": cpu("cores"), "lanes": cpu("lanes"), "highest_clock": cpu("high")}
+    yield check_formula(of_cpu, "2 * cores * lanes * highest_clock / 1000000", **inputs)
 
 
 def _networks(source: Source) -> Iterator[Check]:
