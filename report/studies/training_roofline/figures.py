@@ -6,8 +6,9 @@ from itertools import product
 from figures.panels import Band, Dots, Points, Scaling
 from report.paper.plots import dot_series
 from report.studies.training_roofline import results
-from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4_CLOCK, Source, value_of
+from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4_CLOCK, Source
 from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMALL
+from report.studies.training_roofline.theory import value_of
 
 
 def clocks(source: Source) -> Iterator[Scaling]:

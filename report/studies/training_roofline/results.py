@@ -16,7 +16,6 @@ from report.studies.training_roofline.source import (
     T4_CLOCK,
     PrintedCase,
     Source,
-    value_of,
 )
 from report.studies.training_roofline.subject import (
     HEAVY,
@@ -26,6 +25,7 @@ from report.studies.training_roofline.subject import (
     VECTOR_BATCH,
     VECTOR_IMAGE,
 )
+from report.studies.training_roofline.theory import least_time, value_of
 
 #: Networks whose efficiencies the source prints, and averages.
 AVERAGED: Final = (SMALL, HEAVY)
@@ -119,14 +119,6 @@ def peaks(s: Source, device: str, *, by_rate: bool = True, slow: bool = True) ->
     return [highest, highest * needed_clock(s, by_rate)] if slow and device == T4 else [highest]
 
 
-def least(
-    s: Source, device: str, network: str, batch: int, peak: Quantity, **model: Any
-) -> tuple[Quantity, float]:
-    """Compute the least time (s) of a step on a device, and its share near memory's roof."""
-    roofs = value_of(peak), value_of(s.bandwidth(device))
-    return theory.least_time(network, batch, *roofs, **model)
-
-
 def of_roof(
     s: Source,
     device: str,
@@ -144,7 +136,7 @@ def of_roof(
     case, shares = s.compared(device, network), []
     images = case.implied if by_rate else case.images
     for peak in peaks(s, device, by_rate=by_rate, slow=slow and not model):
-        seconds, _ = least(s, device, network, case.batch, peak, **model)
+        seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), **model)
         shares.append(images * seconds / case.batch)
     return spanning(*shares)
 
@@ -153,10 +145,9 @@ def saved_traffic(s: Source, network: str) -> Quantity:
     """Compute the share of traffic, in whole percent, without which the laptop ties the T4."""
     laptop, reached = s.compared(RTX, network), of_roof(s, T4, network, slow=False)
     seconds = value_of(reached * laptop.batch / laptop.images)
-    peak, bandwidth = value_of(s.peak(RTX)), value_of(s.bandwidth(RTX))
     for percent in range(100):
-        moving = bandwidth / (1 - percent / 100)
-        if value_of(theory.least_time(network, laptop.batch, peak, moving)[0]) <= seconds:
+        moving = s.bandwidth(RTX) / (1 - percent / 100)
+        if value_of(least_time(network, laptop.batch, s.peak(RTX), moving)[0]) <= seconds:
             break
     return exact(f"traffic of {network} to save", "1", percent / 100, s.file)
 
@@ -164,7 +155,7 @@ def saved_traffic(s: Source, network: str) -> Quantity:
 def memory_shares(s: Source, device: str, network: str) -> Iterator[Quantity]:
     """Yield the share of a step's least time near memory's roof, at the clocks of a GPU."""
     for peak in peaks(s, device):
-        near_memory = least(s, device, network, SOURCE_BATCH, peak)[1]
+        near_memory = least_time(network, SOURCE_BATCH, peak, s.bandwidth(device))[1]
         yield exact(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
@@ -238,8 +229,8 @@ def of_sheet(pair: tuple[Run, Source], operation: str) -> Quantity:
 def of_our_roof(pair: tuple[Run, Source], network: str) -> Quantity:
     """Compute the share that our GPU reaches of the roofs of a network's layers."""
     run, s = pair
-    peak = s.peak(run.model)
-    seconds = peak if peak.missing else least(s, run.model, network, SOURCE_BATCH, peak)[0]
+    peak, bandwidth = s.peak(run.model), s.bandwidth(run.model)
+    seconds = peak if peak.missing else least_time(network, SOURCE_BATCH, peak, bandwidth)[0]
     return seconds / run.step(network)
 
 

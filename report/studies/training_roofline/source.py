@@ -13,7 +13,6 @@ from math import ceil
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from report.core.missing import Missing
 from report.core.records.reported import Reported
 from report.evidence.audit import (
     Check,
@@ -27,7 +26,6 @@ from report.evidence.audit import (
 )
 from report.paper.findings import Inputs
 from report.quantity import expression
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.subject import GIGA, HEAVY, MEGA, SMALL, SOURCE_BATCH, TERA
@@ -199,19 +197,12 @@ class Source:
 
     def _collapsed(self, case: PrintedCase) -> bool:
         """Tell if a case is far slower than the same network at its best batch."""
-        best = max(value_of(c.images) for c in self._of(case.device, case.network))
-        return value_of(case.images) < COLLAPSED * best
+        best = max(theory.value_of(c.images) for c in self._of(case.device, case.network))
+        return theory.value_of(case.images) < COLLAPSED * best
 
     def compared(self, device: str, network: str) -> PrintedCase:
         """The case of a network at the largest batch that collapsed on neither GPU."""
         return max(self.steady(device, network), key=attrgetter("batch"))
-
-
-def value_of(quantity: Quantity) -> float:
-    """Value of a quantity of the source alone, without the interval of its digits."""
-    value = point(quantity)
-    assert not isinstance(value, Missing), value.reason
-    return float(value)
 
 
 # --------------------------------------------------------------------------------------- audit

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
+from report.core.missing import Missing
 from report.core.records.layers import BatchNorm, Convolution, Layer, at_batch
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest
 from report.studies.training_roofline.subject import IMAGE, SOURCE_BATCH, WORKERS
@@ -89,18 +91,24 @@ def winograd_share(network: str) -> Quantity:
     return exact(f"work in 3 x 3 of {network}", "FLOP", replaced) / work(network)
 
 
+def value_of(quantity: Quantity) -> float:
+    """Return the value of a quantity of the source or of theory, without an interval."""
+    value = point(quantity)
+    assert not isinstance(value, Missing), value.reason
+    return float(value)
+
+
 def least_time(
-    network: str, batch: int, peak: float, bandwidth: float, **model: Any
+    network: str, batch: int, peak: Quantity, bandwidth: Quantity, **model: Any
 ) -> tuple[Quantity, float]:
     """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
 
-    With it the share of that time in which memory is the nearer one.  ``peak`` is in FLOP/s and
-    ``bandwidth`` in B/s; the update of the parameters moves bytes alone.  ``model`` are options of
-    ``layer_loads``.
+    With it the share of that time in which memory is the nearer one.  The update of the parameters
+    moves bytes alone.  ``model`` are options of ``layer_loads``.
     """
-    seconds = memory = 0.0
+    rates, seconds, memory = (value_of(peak), value_of(bandwidth)), 0.0, 0.0
     for cost in loads(network, batch, **model):
-        arithmetic, moving = cost.flops / peak, cost.bytes / bandwidth
+        arithmetic, moving = cost.flops / rates[0], cost.bytes / rates[1]
         seconds += max(arithmetic, moving)
         memory += moving if moving > arithmetic else 0
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
