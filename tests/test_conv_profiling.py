@@ -127,9 +127,9 @@ def test_blocks_predict_the_work_of_timed_calls() -> None:
 
 
 def test_times_of_calls_that_fill_the_same_blocks_are_compared() -> None:
-    """By hand from the medians of processes: 241.4 µs of nine, 243.8 of sixteen input channels."""
-    expected = {"nine_sixteen": 241.4 / 243.8, "nine_avx2": 241.4 / 156.9, "same_pairs": 21}
-    papers.assert_values(of_committed(), expected, rel=0.01)
+    """By hand from the medians of processes, 241.4 µs against 243.8 µs for 19 output channels."""
+    expected = {"nine_sixteen": 0.995, "nine_avx2": 1.5, "seventeen_native": 1.54, "same_pairs": 21}
+    papers.assert_values(of_committed(), expected, rel=0.03)
     for panel in of_committed().figures["fig-times"].drawing.panels:
         assert isinstance(panel, Scaling) and [len(line.x) for line in panel.points] == [5] * 3
 
@@ -164,6 +164,7 @@ def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of the published source and records, which are pinned."""
     counted = partial(altered, STUDY)
     executed = partial(counted, "lackey_multiply_adds", lambda count: count + 1)
+    slower = partial(counted, "time", lambda time: 3 * time, roles=("fourth",))
     cpus, gpus = ("cpu", "second"), ("gpu", "third")
     for claim, inputs, verdict in (
         ("batch-in-product", source(_21233664=64 * 21_233_664), "supported"),
@@ -174,6 +175,11 @@ def test_each_claim_has_two_sides() -> None:
         ("predicted", executed(roles=("cpu",), subject="held_out"), "refuted"),
         ("changed-as-predicted", executed(roles=cpus, subject="changed"), "refuted"),
         ("rules-explain", executed(roles=("cpu",), subject="layer"), "refuted"),
+        *(
+            ("nine-as-sixteen", slower(channels=f"9-{outputs}"), "refuted")
+            for outputs in (16, 17, 19)
+        ),
+        ("wide-blocks-of-outputs", slower(channels="9-19"), "refuted"),
         ("valgrind-as-limited", with_native_code_in_valgrind(), "refuted"),
         *(
             ("seen-as-predicted", counted(name, lambda count: count + 1, roles=gpus), "refuted")

@@ -10,6 +10,7 @@ from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
+from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes
@@ -196,9 +197,21 @@ def ratio_of_times(
     return run.time(over, instructions) / run.time(under, instructions)
 
 
-def ninth_channel(run: Run, instructions: str = "AVX2") -> list[Quantity]:
-    """Times with nine input channels over those with eight."""
-    return [ratio_of_times(run, small(9, n), small(8, n), instructions) for n in OUTPUTS]
+def inputs_ratio(run: Run, over: int, under: int, instructions: str = "AVX2") -> Quantity:
+    """Time with ``over`` input channels over that with ``under``, as mean over the outputs."""
+    pairs = ((small(over, n), small(under, n)) for n in OUTPUTS)
+    return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
+
+
+def next_block(run: Run, instructions: str = "AVX2") -> Quantity:
+    """Time with 17 output channels over that with 16, as mean over the inputs."""
+    pairs = ((small(n, 17), small(n, 16)) for n in INPUTS)
+    return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
+
+
+def ninth_channel(run: Run) -> list[Quantity]:
+    """Times with nine input channels over those with eight, with AVX2."""
+    return [ratio_of_times(run, small(9, n), small(8, n)) for n in OUTPUTS]
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:
