@@ -15,10 +15,14 @@ from figures.panels import Dots, DotSeries
 #: Line widths of an interval, and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
+#: Opacity of a band.
+_BAND: Final = 0.2
 
 
 def draw(panel: Dots, axes: Axes) -> Drawn:
-    """Draw the line of reference, the points, and the names of the rows."""
+    """Draw the bands, the line of reference, the points, and the names of the rows."""
+    for band in panel.bands:
+        axes.axvspan(band.low, band.high, color=style.colour(band.series), alpha=_BAND, linewidth=0)
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
     if panel.log:
@@ -40,7 +44,7 @@ def finish(panel: Dots, axes: Axes) -> None:
     """Draw the ticks and the legend."""
     if panel.log:
         plain_log_ticks(axes.xaxis)
-    if sum(bool(series.label) for series in panel.series) > 1:
+    if panel.legend and sum(bool(series.label) for series in panel.series) > 1:
         legend_above(axes, _COLUMNS)
 
 

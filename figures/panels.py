@@ -113,7 +113,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """A horizontal line with its interval over the whole width, such as a measured peak."""
+    """A range of an axis with its middle over the whole panel, such as a measured peak."""
 
     label: str
     low: float
@@ -255,6 +255,8 @@ class Dots(Panel):
 
     On a ``log`` scale a ratio and its inverse are equally far from one.  A panel with the same rows
     as its left neighbour need not be ``named`` again.  ``x_top`` ends a linear scale from zero.
+    ``bands`` are ranges of the axis that all rows are compared with.  Without ``legend`` the
+    caption names the series.
     """
 
     names: tuple[str, ...]
@@ -265,6 +267,8 @@ class Dots(Panel):
     log: bool = False
     named: bool = True
     x_top: float | None = None
+    bands: tuple[Band, ...] = ()
+    legend: bool = True
 
     @property
     def height(self) -> float:
@@ -272,7 +276,9 @@ class Dots(Panel):
         return round(_DOT_REST + _DOT_ROW * (len(self.names)), 2)
 
     def rows(self) -> Iterator[DataRow]:
-        """Yield each series row by row."""
+        """Yield each series row by row, and the bands."""
+        for band in self.bands:
+            yield band.label, None, None, None, self.x_label, band.middle, band.low, band.high
         for series in self.series:
             for name, *point in zip_longest(self.names, series.x, series.low, series.high):
                 yield series.label, name, None, None, self.x_label, *point

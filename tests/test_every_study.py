@@ -37,12 +37,12 @@ VERDICTS = ("supported", "refuted")
 DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "peaks-exact", "bounds-hold",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
-    "bunches-predict",
+    "bunches-predict", "more-pages-without-gradients", "gains-as-predicted",
 }  # fmt: skip
 #: Claims that rest on a file beside a record, on ceilings or on wrong results, without samples.
 DECIDED_WITHOUT_SAMPLES = {
     "counters-blind", "copies-multiply", "library-multiplies-less", "right-in-bfloat16",
-    "bfloat16-pays",
+    "gains-as-predicted",
 }  # fmt: skip
 
 

@@ -1,0 +1,141 @@
+"""One record of the study, and its comparisons by tip, network, batch and memory policy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from report.core.missing import Missing
+from report.core.records.quantities import quantity_of
+from report.core.records.record import Case
+from report.evidence import runs as any_study
+from report.instruments.comparison import ComparisonVerdict, Word, decide, ratio
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, exact
+from report.studies.tuning_tips import theory
+from report.studies.tuning_tips.subject import CONTROLS, MARGIN, Trial
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def trials(self) -> dict[Trial, Case]:
+        """The cases of the record."""
+        cases = {}
+        for case in self.stored.record.cases:
+            tip, network, batch, memory = (case.factors[name] for name in Trial._fields)
+            cases[Trial(str(tip), str(network), int(batch), str(memory))] = case
+        return cases
+
+    def of(self, tip: str, memory: str = "returned") -> list[Trial]:
+        """Return the comparisons of a tip."""
+        return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
+
+    def controls(self, memory: str) -> list[Trial]:
+        """Return the comparisons of a network with itself under a policy."""
+        return [trial for tip in CONTROLS for trial in self.of(tip, memory)]
+
+    def series_of(self, quantity: str, trial: Trial) -> Quantity:
+        """Return a series of a comparison; missing if a result was wrong."""
+        if self.word(trial) == "wrong":
+            return absent(quantity, quantity_of(quantity).unit, "the result is wrong")
+        return self.series(quantity, trial._asdict())
+
+    def speedup(self, trial: Trial) -> Quantity:
+        """Divide the time without the tip by the time with it, pair by pair."""
+        return self.series_of("baseline_time", trial) / self.series_of("time", trial)
+
+    def ratios(self, trial: Trial) -> list[float]:
+        """Return the measured speed-up of each pair of processes."""
+        rounds = self.trials[trial].rounds_under("retained")
+        return [ratio(pair) for pair in rounds if min(pair.samples("time"), default=0) > 0]
+
+    def verdict(self, trial: Trial) -> ComparisonVerdict:
+        """Return the verdict on a comparison."""
+        if trial not in self.trials:
+            return ComparisonVerdict(trial.tip, "not measured")
+        return decide(self.stored.record, self.trials[trial], MARGIN)
+
+    def word(self, trial: Trial) -> Word:
+        """Return the verdict in a word."""
+        return self.verdict(trial).word
+
+    def beyond_controls(self, trial: Trial) -> bool:
+        """Return whether an interval lies beyond the medians of the controls under its policy."""
+        interval = self.verdict(trial).ratio
+        low, high = self.control_range(trial.memory)
+        return interval is not None and (interval.high < low or high < interval.low)
+
+    def control_range(self, memory: str) -> tuple[float, float]:
+        """Return the least and largest median of the controls under a policy, or one."""
+        medians = [1.0, *self.medians(self.controls(memory))]
+        return min(medians), max(medians)
+
+    def medians(self, trials: list[Trial]) -> list[float]:
+        """Return the measured median speed-ups."""
+        medians = [point(self.speedup(trial)) for trial in trials]
+        return [median for median in medians if not isinstance(median, Missing)]
+
+    def extreme(
+        self, choose: Callable[[list[float]], float], tip: str, memory: str = "returned"
+    ) -> Quantity:
+        """Return the smallest or largest median speed-up of a tip."""
+        if medians := self.medians(self.of(tip, memory)):
+            return exact("median speed-up", "1", choose(medians), self.file)
+        return absent("speed-up", "1", f"not measured on {self.label}")
+
+    def predicted(self, trial: Trial) -> Quantity:
+        """Predict the speed-up from theory, the machine's ceilings and the time without the tip."""
+        base = self.series_of("baseline_time", trial)
+        if trial not in self.trials:
+            return base / base
+        if trial.memory == "kept":
+            return self.predicted_where_kept(trial)
+        if trial.tip == "bfloat16":
+            return self._predicted_in_bfloat16(trial)
+        if trial.tip not in theory.SAVED:
+            return exact("theory", "1", 2 if trial.tip == "threads" else 1, self.file)
+        unit, ceiling, amount = theory.SAVED[trial.tip]
+        amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
+        saved = amount_saved / self.peak_rate(ceiling)
+        part = point(saved / base)
+        if not isinstance(part, Missing) and part >= 1:
+            return absent("prediction", "1", "theory saves more than the call takes")
+        return base / (base - saved)
+
+    def _predicted_in_bfloat16(self, trial: Trial) -> Quantity:
+        """Divide the time of both rooflines, which have peaks of their own."""
+        rates = []
+        for operation, dtype in (
+            ("matrix_product", "float32"),
+            ("matrix_product", "bfloat16"),
+            ("copy", "float32"),
+        ):
+            rate = self.best_rate(operation, dtype)
+            if isinstance(rate, Missing):
+                return absent("prediction", "1", f"no ceilings in {dtype} on {self.label}")
+            rates.append(rate)
+        single, half, bandwidth = rates
+        gain = theory.half_width_gain(self.trials[trial].layers, (single, half), bandwidth)
+        return exact("theory", "1", gain, self.file)
+
+    def predicted_where_kept(self, trial: Trial) -> Quantity:
+        """Predict a speed-up where memory is kept: both times less those of their page faults.
+
+        Times and faults are those where freed memory is returned; a page costs the measured price,
+        a plain number, so that the prediction is computed pair by pair.
+        """
+        returned, rate = trial._replace(memory="returned"), self.best_rate("page_mapping")
+        if isinstance(rate, Missing):
+            return absent("prediction", "1", f"no price of a page on {self.label}")
+        pages_per_second = exact("pages a second", "1/s", rate, self.file)
+        without, tip = (
+            theory.without_pages(
+                self.series_of(f"{side}time", returned),
+                self.series_of(f"{side}page_faults", returned),
+                pages_per_second,
+            )
+            for side in ("baseline_", "")
+        )
+        return without / tip

@@ -1,0 +1,56 @@
+"""What is compared: tips of PyTorch's tuning guide on networks, and the checks of its records."""
+
+from typing import Final, NamedTuple
+
+from report.core.errors import StudyError
+from report.core.records.store import Stored
+from report.evidence.case_checks import check_factors
+
+#: Names of tips in tables and figures.
+TIPS: Final = {
+    "control": "control",
+    "exchanged": "control exchanged",
+    "no_grad": "no gradients",
+    "inference_mode": "inference mode",
+    "in_place": "in-place activation",
+    "fused": "fused batch norms",
+    "channels_last": "channels last",
+    "compiled": "torch.compile",
+    "bfloat16": "bfloat16",
+    "allocator": "kept memory",
+    "threads": "second thread",
+    "set_to_none": "dropped gradients",
+    "preallocated": "preallocated buffer",
+    "workers": "loader worker",
+    "flush_denormal": "flushed denormals",
+}
+#: Tips that change nothing.
+CONTROLS: Final = ("control", "exchanged")
+NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
+#: What happens to freed memory on both sides: the system gets it back, or the process keeps it.
+MEMORY: Final = ("returned", "kept")
+LEVELS: Final = {"tip": TIPS, "network": NETWORKS, "memory": MEMORY}
+#: Images of a call in the runs on one thread.
+BATCH: Final = 32
+#: Speed-ups that differ from one by less than this share are no difference.
+MARGIN: Final = 0.02
+
+
+class Trial(NamedTuple):
+    """A tip on a network and a batch size."""
+
+    tip: str
+    network: str
+    batch: int = BATCH
+    memory: str = "returned"
+
+
+def check_subject(stored: Stored) -> None:
+    """Raise ``StudyError`` for a case with other factors, or with layers of another batch."""
+    check_factors(stored, {"": {**LEVELS, "batch": int}}, closed={""})
+    for index, case in enumerate(stored.record.cases):
+        if {layer.input_shape[0] for layer in case.layers} != {case.factors["batch"]}:
+            raise StudyError(
+                f"data/{stored.file}: cases[{index}].layers: another batch than the case's; run "
+                "the experiment of this version again."
+            )
