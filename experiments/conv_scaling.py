@@ -17,7 +17,6 @@ Further subjects change the batch size from which calls map pages; only ``--set`
 
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
   program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
-- ``edge``: the same at many batch sizes around one start.
 - ``cure``: a whole ``network`` on 8 images, for ``inference`` or ``training`` (``mode``), with and
   without such a tensor ``freed`` before.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
@@ -59,7 +58,7 @@ from report.theory.work import mnist_conv2, square_convolution
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
 #: Batches that are counted: under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
-_ON_REQUEST: Final = ("cliff", "edge", "cure", "sweep", "top")
+_ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
 
 #: Layers that are called after a threshold was set, as batches of one image.  Each output is larger
 #: than its input, and the first start lies beyond 16 images where a kernel has one tap: below,
@@ -76,16 +75,6 @@ LAYERS: Final[dict[str, Convolution | Linear]] = {
 #: Trimming thresholds that are set (MiB), and the elements of the tensor that is freed instead.
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
 FREED: Final = 8_000_000
-#: Layer and trimming threshold (MiB) → batch sizes around the predicted start, 21.7 and 491.5.
-#: Predicted for the convolution: pages in some processes from 22 images on, in all at 33.
-#: Predicted for the linear layer: none below 491, and beyond in some processes at odd batches only
-#: (seen in a trial).  Outputs of even batches are multiples of 64 B, to which PyTorch aligns; what
-#: such a request leaves over stays in glibc's cache of small blocks, so that the output does not
-#: merge with the top of the heap.
-DENSE_BATCHES: Final = {
-    ("3x3", 8): (21, 22, 23, 24, 28, 33),
-    ("linear", 2): (477, *range(490, 496), 541, 738),
-}
 #: Images of a network's call.
 NETWORK_BATCH: Final = 8
 #: Elements of a freed tensor (0: none) → batch sizes of the layer's calls.  Predicted: without the
@@ -143,7 +132,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     for direction, batch in product(levels["pass"], levels["batch"]):
         case: Factors = {"subject": "layer", "batch": batch, "pass": direction}
         listed.append({**case, "layout": "contiguous"})
-    listed += [*threshold_cases(levels), *network_cases(levels), *dense_cases(), *swept_cases()]
+    listed += [*threshold_cases(levels), *network_cases(levels), *swept_cases()]
     for setting, batches in TOP_CASES:
         for batch in batches:
             listed.append({"subject": "top", "layer": "3x3", **setting, "batch": batch})
@@ -165,13 +154,6 @@ def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
     end = heap.mapping_end(image, trimming)
     whole = floor(start)
     return tuple(sorted({floor(0.9 * start), whole, whole + 1, ceil(1.06 * start), floor(end) + 1}))
-
-
-def dense_cases() -> Iterator[Factors]:
-    """List two layers at many batch sizes around one predicted start."""
-    for (name, mib), batches in DENSE_BATCHES.items():
-        for batch in batches:
-            yield {"subject": "edge", "layer": name, "threshold": mib, "batch": batch}
 
 
 def network_cases(levels: Levels) -> Iterator[Factors]:
@@ -239,7 +221,7 @@ def _network(factors: Factors) -> Subject:
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Measure the bytes of a case, except where page mapping alone matters."""
-    if factors["subject"] in ("cliff", "edge", "sweep", "top"):
+    if factors["subject"] in ("cliff", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
 
@@ -248,7 +230,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a case of the layer; count the pages of the others, and time some of them too."""
     if factors["subject"] not in _ON_REQUEST:
         return measure_time(STUDY, factors, session)
-    _set_memory(factors)
+    set_memory(factors)
     workload = build_workload(STUDY, factors, session.device)
     if factors["subject"] == "top":
         tops = tuple(free_top(workload.call()) for _ in range(_TOP_CALLS))
@@ -268,7 +250,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     return series
 
 
-def _set_memory(factors: Factors) -> None:
+def set_memory(factors: Factors) -> None:
     """Set glibc's thresholds, or free a tensor that raises them.
 
     Near a predicted start a product comes first, so that the buffers of MKL, which it keeps, lie

@@ -18,6 +18,7 @@ from experiments.conv_scaling import FREED, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK,
 from experiments.conv_scaling import STUDY as STUDY_RUN
 from experiments.harness import policies
 from report.core.records.record import Case, Ceiling, Policy, Record, Round
+from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies import find_study
@@ -328,6 +329,30 @@ def test_each_claim_has_two_sides() -> None:
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
+ON_GLIBC = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or platform.machine() != "x86_64",
+    reason="the rule is one of glibc, and the copy of the input one of oneDNN on x86-64",
+)
+#: Reads the top of the heap after calls of six images under a threshold of 2 MiB.
+READ_TOP = """
+import torch
+from experiments.conv_scaling import SMALL_BLOCKS, free_top, set_memory
+torch.set_num_threads(1)
+set_memory({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
+layer, images = torch.nn.Conv2d(32, 64, 3), torch.randn(6, 32, 26, 26)
+with torch.no_grad():
+    print(*(free_top(layer(images)) for _ in range(5)))
+"""
+
+
+@ON_GLIBC
+def test_the_top_of_the_heap_holds_two_outputs_a_copy_of_the_input_and_the_reserve() -> None:
+    command = [sys.executable, "-c", READ_TOP]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    *_, top = map(int, output.stdout.split())
+    assert top == approx(6 * (2 * OUTPUT_BYTES + INPUT_BYTES) + 2**17, abs=2 * 4096)
+
+
 def test_the_printed_variables_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policies, "jemalloc", lambda: "libjemalloc.so.2")
     for printed, policy in zip(blocks(paper(STUDY), "bash"), ("retained", "jemalloc"), strict=True):
@@ -389,10 +414,7 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
     assert [heap.keeps_freed(peak, heap.raised_trimming(FREED)) for peak in peaks] == [True, False]
 
 
-@pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc" or platform.machine() != "x86_64",
-    reason="the rule is one of glibc, and the copy of the input one of oneDNN on x86-64",
-)
+@ON_GLIBC
 def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> None:
     """In fresh processes, and at the batches between which pages begin after a tensor was freed."""
     (program,) = blocks(paper(STUDY), "python")

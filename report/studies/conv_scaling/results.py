@@ -10,7 +10,6 @@ from report.core.records.record import PASSES, Policy
 from report.core.text.format import NO_BREAK
 from report.evidence import executed as evidence
 from report.evidence.runs import CaseFactors
-from report.paper.machines import short_name
 from report.paper.study import Content
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
@@ -51,16 +50,6 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
         )
         if reconciled is not None:
             yield reconciled
-
-
-def without_residual(
-    reconciliations: Iterable[Reconciliation], source: str = ""
-) -> Iterator[Statement]:
-    """State for each reconciliation that its terms give what was counted, to the unit."""
-    for item in reconciliations:
-        if not isinstance(item.measured, Missing):
-            rest = exact("residual", item.unit, item.measured.amount - item.end, source)
-            yield rest.exactly(0)
 
 
 # ------------------------------------------------------------------------------- default calls
@@ -188,11 +177,6 @@ def _count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
 
 
 # ------------------------------------------------------------------------------ set thresholds
-
-
-def machine(calls: Sequence[Calls]) -> str:
-    """Name the machine that ran the calls."""
-    return short_name(calls[0].run)
 
 
 def observed_starts(calls: Iterable[Calls], least: float = 0) -> dict[tuple[str, float], int]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
+from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
@@ -35,7 +36,8 @@ class Paper:
             # Several runs are of one machine, so that labels need not tell them apart.
             by_role[role] = replace(run, label=run.stored.record.environment.label)
         self.runs = tuple(by_role.values())
-        self.counted, other, self.gpu = map(by_role.get, ("cpu", "second", "gpu"))
+        roles = ("cpu", "second", "third", "gpu")
+        self.counted, other, self.third, self.gpu = map(by_role.get, roles)
         #: The CPUs that measured what returned memory costs, the second one if both did.
         self.cpu = self.counted if self.counted and self.counted.compares else None
         self.second = other if self.cpu and other and other.compares else None
@@ -84,6 +86,7 @@ source: Part[Source] = study.part("source")
 second: Part[Run] = study.part("second", "pair")
 both: Part[list[Run]] = study.part("both", "cpu")
 pair: Part[list[Run]] = study.part("both", "pair")
+third: Part[Run] = study.part("third", "cpu")
 starts: Part[list[Calls]] = study.part("starts", "cpu")
 processes: Part[list[Calls]] = study.part("processes", "cpu")
 sweep: Part[list[Calls]] = study.part("sweep", "cpu")
@@ -97,7 +100,7 @@ timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
 gpu.texts(gpu=short_name)
 counted.texts(cpu=short_name)
 second.texts(second=short_name)
-starts.texts(third=results.machine)
+third.texts(third=short_name)
 
 
 @study.text()
@@ -283,13 +286,13 @@ def work_explained(source: Source) -> Iterator[Statement]:
 
 
 @gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
-def device_work_explained(run: Run) -> Iterator[Statement]:
-    return results.without_residual(results.device_work(run), run.file)
+def device_work_explained(run: Run) -> Statement:
+    return residual(results.device_work(run), "FLOP", run.file).exactly(0)
 
 
 @counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")
-def executed_exactly(run: Run) -> Iterator[Statement]:
-    return results.without_residual(results.executed(run), run.file)
+def executed_exactly(run: Run) -> Statement:
+    return residual(results.executed(run), "MAC", run.file).exactly(0)
 
 
 @pair.claim(

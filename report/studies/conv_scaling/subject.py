@@ -14,17 +14,12 @@ from report.theory.work import mnist_conv2, square_convolution
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 
 #: Subject of a case → its required factors.  ``cliff``: layers at batch sizes around the predicted
-#: start of page mapping; ``edge``: the same at many batch sizes around one start; ``cure``:
-#: networks before and after one large tensor was freed; ``sweep``: the same over batch sizes;
-#: ``top``: the layer around a start, with the bytes at the top of the heap; ``avx2``: in older
-#: records only.
+#: start of page mapping; ``cure``: networks before and after one large tensor was freed; ``sweep``:
+#: the same over batch sizes; ``top``: the layer around a start, with the bytes at the top of the
+#: heap.  Older records have further subjects.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
-    "network": {},
-    "avx2": {},
-    "variant": {"variant": str, "batch": int},
     "cliff": {"layer": str, "batch": int},
-    "edge": {"layer": str, "batch": int},
     "sweep": {"network": str, "batch": int},
     "cure": {"network": str, "mode": str, "batch": int},
     "top": {"layer": str, "batch": int},
