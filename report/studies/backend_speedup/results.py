@@ -25,13 +25,10 @@ from report.studies.backend_speedup.subject import (
 # ------------------------------------------------------------------------------------- speed-ups
 
 
-def gain(
-    run: Run, library: str, size: Size = SOURCE, quantity: str = "time", session: int = 0
-) -> Quantity:
+def gain(run: Run, library: str, size: Size = SOURCE, session: int = 0) -> Quantity:
     """A library's speed-up over NumPy in one session."""
-    times = (run.in_session(session, size, name, quantity) for name in ("numpy", library))
-    name = f"{_gain(size, library)} in {quantity}, session {session + 1}"
-    return run.ranged(name, truediv, *times)
+    times = (run.in_session(session, size, name) for name in ("numpy", library))
+    return run.ranged(f"{_gain(size, library)}, session {session + 1}", truediv, *times)
 
 
 def growth_of_gain(run: Run, size: Size, base: Size) -> Quantity:

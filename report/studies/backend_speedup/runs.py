@@ -130,12 +130,10 @@ class Run(any_study.Run):
             count += len([*chain(*times)]) > 1
         return count
 
-    def in_session(
-        self, session: int, size: Size, library: str, quantity: str = "time"
-    ) -> list[float]:
-        """The times of a library by process, in this session (0) or another."""
+    def in_session(self, session: int, size: Size, library: str) -> list[float]:
+        """The times of an iteration by process, in this session (0) or another."""
         runs = (self, *self.sessions)
-        return runs[session].medians(quantity, size, library) if session < len(runs) else []
+        return runs[session].medians("time", size, library) if session < len(runs) else []
 
     def spread(self, session: int, library: str) -> Quantity:
         """The time (s) of an iteration at the source's size, with its range over processes."""

@@ -17,7 +17,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.verdicts import all_of, verdict_of
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
-from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
+from report.studies.backend_speedup.source import Source
 from report.studies.backend_speedup.subject import (
     DIVIDED_CALLS,
     DOUBLED_CALLS,
@@ -371,7 +371,6 @@ with_source.figure(key=True, height=2.9)(figures.curve)
 gpu.figure(height=2.2)(figures.pace)
 
 _TIMES: Final = ("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)", "CPU A (ms)")
-_MEASURED: Final = ("Ours: CPU (ms)", "Ours: GPU (ms)", "Ours: gain")
 
 
 @gpu.table()
@@ -406,25 +405,6 @@ def sizes(p: Paper) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@study.table(wide=True, digits=dict.fromkeys(_MEASURED, 2))
-def times(p: Paper) -> Iterator[Mapping[str, Content]]:
-    names = PERFORMANCE | OPERATIONS
-    for row in names:
-        table = "3" if row in PERFORMANCE else "4"
-        cells: dict[str, Content] = {
-            "Part": "Iteration" if row == "time" else names[row].removesuffix(" time"),
-            "Source: CPU (ms)": p.source.number(table, row, "cpu"),
-            "Source: GPU (ms)": p.source.number(table, row, "gpu"),
-            "Source: gain": p.source.number(table, row, "speedup"),
-        }
-        if p.gpu:
-            ours = [p.gpu.measured(row, SOURCE, library) for library in ("numpy", "cupy")]
-            ours.append(results.gain(p.gpu, "cupy", SOURCE, row))
-            brief = [to_digits(cell, 2) for cell in ours]
-            cells |= zip(_MEASURED, brief, strict=True)
-        yield cells
-
-
 @changed.table("changes", wide=True)
 def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
     for change in subject.CHANGES[:-1]:  # a fused ReLU changes too little to test
@@ -451,8 +431,15 @@ def _by_calls(run: Run) -> Iterator[Mapping[str, Content]]:
         yield row
 
 
-#: Rows omitted from the set-up table: no measured number depends on them.
-_OMITTED_ROWS: Final = ("Memory", "C library", "Vector extensions", "Arithmetic")
+#: Rows omitted from the set-up table for its length; the records hold them.
+_OMITTED_ROWS: Final = (
+    "Memory",
+    "C library",
+    "Vector extensions",
+    "Arithmetic",
+    "Device",
+    "Caches",
+)
 
 
 @study.shared_table()
