@@ -7,14 +7,17 @@ operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, wh
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.theory.captures import agreed_theory
+from experiments.theory.captures import Build, agreed_theory
 from experiments.theory.networks import import_timm, network
+from experiments.theory.operator_recorder import FakeMode, put_into, tensors_in
 from experiments.theory.operators import Input, build_module, capture
 from report.core.errors import MeasurementError
 from report.core.records import OPERATORS
@@ -109,9 +112,64 @@ def operators_of(name: str) -> NetworkOperators:
         for tensor in (*reused, *writes):
             touched.pop(tensor.storage, None)
             touched[tensor.storage] = tensor.distinct
+    half, single = (normalized_bytes(named.build, named.image, fast) for fast in (True, False))
     return NetworkOperators(
-        network=name, side=named.image[1], parameters=traced.parameter_count, operators=tuple(moves)
+        network=name,
+        side=named.image[1],
+        parameters=traced.parameter_count,
+        operators=tuple(moves),
+        half_bytes=half,
+        single_bytes=single,
     )
+
+
+class _ByteCounter(TorchDispatchMode):
+    """Adds up the bytes of all tensors that operators read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "aten" and not func.is_view:
+            moved = [*tensors_in((args, kwargs, result))]
+            if func is torch.ops.aten.native_group_norm.default:
+                moved.append(args[0])  # read for its statistics, and again to normalize it
+            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in moved)
+        return result
+
+
+def normalized_bytes(build: Build, image: Sequence[int], fast: bool) -> int:
+    """Count the bytes of ``mixed_precision_bytes`` for a network of timm.
+
+    With ``fast`` its group and layer normalizations stay in float16, else they are in float32.
+    """
+    import_timm().layers.set_fast_norm(fast)
+    return mixed_precision_bytes(build, image)
+
+
+def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
+    """Count the bytes that a GPU moves for one more image under autocast to float16.
+
+    Nothing is computed, so that no GPU is needed.
+    """
+    moved = []
+    for batch in (1, 2):
+        module, mode, gpu = build_module(build).eval(), FakeMode(), torch.device("cuda")
+        module.requires_grad_(False)
+        put_into(module, mode, gpu)
+        images = mode.like(torch.empty((batch, *image), device="meta"), gpu)
+        counter = _ByteCounter()
+        torch.set_autocast_dtype("cuda", torch.float16)
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            with mode, torch.no_grad(), counter:
+                module(images)
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+        moved.append(counter.bytes)
+    return moved[1] - moved[0]
 
 
 def _distance(storage: int, touched: dict[int, int]) -> int:

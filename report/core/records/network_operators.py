@@ -45,13 +45,21 @@ class SurveyOperator(msgspec.Struct, frozen=True, array_like=True, gc=False):
     writes: Count
 
 
-class NetworkOperators(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A network on square images of ``side`` pixels, with its number of parameters."""
+class NetworkOperators(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A network on square images of ``side`` pixels, with its number of parameters.
+
+    ``half_bytes`` and ``single_bytes`` are what a GPU moves for an image under autocast to float16
+    with timm's switchable normalizations in float16 and in float32; 0 if they were not counted.
+    """
 
     network: str
     side: Annotated[int, msgspec.Meta(gt=0)]
     parameters: Count
     operators: tuple[SurveyOperator, ...]
+    half_bytes: Count = 0
+    single_bytes: Count = 0
 
 
 def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:

@@ -1,4 +1,4 @@
-"""The time of networks by rooflines: of their operators one by one, or of the whole network.
+"""The time of networks by rooflines, and the bytes of a normalization in two precisions.
 
 The time of some work is the longer of its operations at the peak rate and its bytes at the
 bandwidth (Williams, Waterman and Patterson 2009).  Applied operator by operator it adds the longer
@@ -9,7 +9,7 @@ operator lacks in arithmetic another cannot make up for.
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,20 +21,44 @@ from report.quantity.expression import Leaf, exact
 
 #: An element in half precision (B).
 ELEMENT: Final = 2
-#: Operators that a compiler leaves where they are; others it merges into the one before them, so
-#: that they move nothing.
-NOT_FUSED: Final = (
-    "convolution", "addmm", "mm", "bmm", "baddbmm", "linear", "max_pool2d_with_indices",
-    "avg_pool2d", "_adaptive_avg_pool2d", "mean", "var", "native_group_norm", "native_layer_norm",
-    "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "cat",
-)  # fmt: skip
 #: Operators that normalize, from the most frequent kind to the rarest.
-NORMS: Final = ("native_batch_norm", "native_layer_norm", "native_group_norm")
+GROUP_NORM: Final = "native_group_norm"
+NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: Rooflines that predict a time: of each operator, of those that a compiler keeps, of the network.
-ByteModel: TypeAlias = Literal["operators", "merged", "network"]
+#: Rooflines that predict a time: of each operator, or of the whole network.
+ByteModel: TypeAlias = Literal["operators", "network"]
+#: Precisions of a normalization under autocast to float16.
+Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 Batches: TypeAlias = Sequence[int] | Vector
+Time = TypeVar("Time", float, "pd.Series[float]")
+
+
+class MovedBytes(NamedTuple):
+    """Bytes that one element of a feature map moves in a step between two convolutions."""
+
+    batch_norm: int
+    group_norm_half: int
+    group_norm_single: int
+
+
+#: What an element moves under autocast to float16, in reads and writes of 2 or 4 bytes.
+BETWEEN_CONVOLUTIONS: Final = {
+    "Cast to float32": MovedBytes(0, 0, 2 + 4),
+    "Statistics": MovedBytes(0, 2, 4),
+    "Normalization": MovedBytes(2 + 2, 2 + 2, 4 + 4),
+    "Activation, in place": MovedBytes(2 + 2, 2 + 2, 4 + 4),
+    "Cast for the convolution": MovedBytes(0, 0, 4 + 2),
+}
+
+
+def seconds_in_single(before: Time, usual_gain: float, more_bytes: Time, bandwidth: float) -> Time:
+    """Predict the time of an image on a newer card that normalizes in float32.
+
+    It is the time ``before`` over the gain of networks without such a normalization, and the time
+    of the bytes that float32 moves ``more`` at the newer card's bandwidth.
+    """
+    return before / usual_gain + more_bytes / bandwidth
 
 
 class Card(NamedTuple):
@@ -73,12 +97,15 @@ class Networks:
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
         self.reads = _frame([o.reads for o in operators], {"elements": float})
-        fields = {"network": str, "side": int, "parameters": float}
+        fields = {"network": str, "side": int, **dict.fromkeys(_COUNTS, float)}
         captured = _frame([[network] for network in networks], fields)
         captured["norm"] = None
         for norm in NORMS:  # the rarest kind of several names the network
             holders = self.operators.index[self.operators["name"] == norm]
             captured.loc[captured.index.isin(holders), "norm"] = norm
+        #: Elements that group normalizations of an image write.
+        grouped = self.operators["writes"].where(self.operators["name"] == GROUP_NORM, 0.0)
+        captured["grouped"] = self._sums(grouped.to_numpy(), len(captured))
         columns = {"side": "image", "parameters": "counted"}
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
@@ -96,21 +123,21 @@ class Networks:
 
     def seconds(self, batches: Batches, card: Card, way: ByteModel) -> Vector:
         """The time of one batch of each network (s) that the roofline of ``card`` allows."""
-        limits = self.limits(batches, card)
+        limits, count = self.limits(batches, card), len(self.captured)
         if way == "network":
-            return np.maximum(*map(self._sums, limits))
-        slower = np.maximum(*limits)
-        return self._sums(
-            slower * self.operators["name"].isin(NOT_FUSED) if way == "merged" else slower
-        )
+            return np.maximum(*(self._sums(limit, count) for limit in limits))
+        return self._sums(np.maximum(*limits), count)
 
-    def _sums(self, numbers: Vector) -> Vector:
-        """Sum over the operators of each network, one after the other.
+    def _sums(self, numbers: Vector, count: int) -> Vector:
+        """Sum over the operators of each of ``count`` networks, one after the other.
 
         So it is the same everywhere: ``groupby`` makes up for what is rounded, and numpy's ``sum``
         adds in an order of the processor's.
         """
-        return np.bincount(self.operators.index, numbers, len(self.captured)).astype(float)
+        return np.bincount(self.operators.index, numbers, count).astype(float)
+
+
+_COUNTS: Final = ("parameters", "half_bytes", "single_bytes")
 
 
 def _frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
