@@ -341,13 +341,6 @@ class Allocated:
                     ratios[call.batch] = ratio
         return dict(sorted(ratios.items()))
 
-    def most(self, precision: InferencePrecision, layout: Layout) -> Quantity:
-        """Return the largest such ratio of all networks and batches."""
-        ratios: list[Quantity] = []
-        for network in sorted({call.network for call in self.by_call}):
-            ratios += self.ratios(network, precision, layout).values()
-        return largest(*ratios or [NO_RATIO])
-
     def lacks_tensors(self) -> list[Quantity]:
         """Return 1 for each call whose history lacks a captured tensor, else 0."""
         lacking: list[Quantity] = []
@@ -371,10 +364,9 @@ class Allocated:
         if not counts:
             none = absent("workspaces", "1", "no history of a GPU's allocator was recorded")
             return none, none
-        workspaces, copies = map(sum, zip(*counts, strict=True))
-        return exact("workspaces", "1", workspaces, self.file), exact(
-            "copies", "1", copies, self.file
-        )
+        totals = map(sum, zip(*counts, strict=True))
+        workspaces, copies = (exact("workspaces", "1", total, self.file) for total in totals)
+        return workspaces, copies
 
     def repeated(self) -> list[Quantity]:
         """Compare each peak that several GPUs measured: the largest less the smallest."""

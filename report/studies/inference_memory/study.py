@@ -364,14 +364,11 @@ def _ratios(a: Allocated) -> dict[str, Quantity]:
     """Compare peaks by layout, by precision, and with the tensors alone."""
     return {
         "last_1024": a.ratio(small(SHOWN, 1024, layout=COALESCED)),
-        "last_most": a.most("float32", COALESCED),
-        "half_most": a.most("float16", LAYOUTS[0]),
+        "last_vgg": a.ratio(small("VGG-16", 2, layout=COALESCED)),
         "weights_alexnet": a.ratio(small("AlexNet", 1, REDUCED)),
         "weights_vgg": a.ratio(small("VGG-16", 1, REDUCED)),
         "spike_256": a.over_tensors(small(SHOWN, 256)),
-        "spike_512": a.over_tensors(small(SHOWN, 512)),
         "spike_16384": a.over_tensors(small(SHOWN, 16_384)),
-        "spike_none": a.over_tensors(small(SHOWN, 262_144)),
         "repeated": exact("peaks measured on two GPUs", "1", len(a.repeated())),
     }
 
@@ -401,15 +398,13 @@ def precision_costs(a: Allocated) -> Iterator[Statement]:
         yield a.ratio(small(SHOWN, 128, precision)) > 1 + results.MARGIN
 
 
-@allocated.claim("Half precision can triple the peak on a GPU", numbers=("half_most",))
-def precision_triples(a: Allocated) -> Statement:
-    return a.most("float16", LAYOUTS[0]).near(3, results.MARGIN)
+@allocated.claim("float16 can triple the peak on a GPU, where bfloat16 halves it")
+def precision_triples(a: Allocated) -> Iterator[Statement]:
+    yield a.ratio(small("CIFAR", 1024, "float16")).near(3, results.MARGIN)
+    yield a.ratio(small("CIFAR", 1024, REDUCED)).near(1 / 2, results.MARGIN)
 
 
-@allocated.claim(
-    "Channels last more than doubles ResNet-20's peak on a GPU at three batch sizes",
-    numbers=("last_most",),
-)
+@allocated.claim("Channels last more than doubles ResNet-20's peak on a GPU at three batch sizes")
 def layout_costs(a: Allocated) -> Iterator[Statement]:
     return (a.ratio(small(SHOWN, batch, layout=COALESCED)) > 2 for batch in SWELLING)
 
