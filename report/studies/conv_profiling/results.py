@@ -6,6 +6,7 @@ from typing import Final
 
 from report.core.missing import Missing
 from report.evidence import executed as counted_work
+from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
@@ -13,7 +14,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact, recor
 from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
-from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes
+from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, audit, operator_bytes
 from report.studies.conv_profiling.subject import (
     BASE,
     FEW_IMAGES,
@@ -74,6 +75,10 @@ class Paper:
         column = "self_allocation_size" if name == "workspace" else name
         size = operator_bytes(self.reported, operator, column)
         return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
+
+    def audit(self) -> tuple[Check, ...]:
+        """Return the checks of the source's numbers."""
+        return audit(self.reported)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield all reconciliations of the paper."""

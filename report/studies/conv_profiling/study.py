@@ -39,7 +39,7 @@ study = Study(
     Paper,
     check_subject,
     reconciliations=Paper.reconciliations,
-    audits=lambda p: source.audit(p.reported),
+    audits=Paper.audit,
 )
 findings = study.findings
 #: Parts by what they are about; a ``Part[Paper]`` reads all data, a ``Part[Run]`` one run.

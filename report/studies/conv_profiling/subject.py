@@ -7,7 +7,7 @@ from typing import Final
 
 from report.core.errors import StudyError
 from report.core.records.layers import Convolution
-from report.core.records.record import PASSES, Level, Pass
+from report.core.records.record import PASSES, Level
 from report.core.records.store import Stored
 from report.core.text.format import NO_BREAK
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
@@ -71,21 +71,19 @@ class Dimensions:
         images = (batch, self.inputs, self.extent, self.extent)
         return square_convolution("conv2", images, self.outputs, self.kernel)
 
-    def multiply_adds(self, batch: int, pass_: Pass = "forward") -> Macs:
-        """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
-        return Macs(macs(self.layer(batch)) * (1 if pass_ == "forward" else 3))
+    def multiply_adds(self, batch: int) -> Macs:
+        """Multiply-adds of a forward call."""
+        return macs(self.layer(batch))
 
-    def factors(
-        self, batch: int, pass_: Pass = "forward", subject: str = "layer"
-    ) -> dict[str, Level]:
-        """The case of the layer as a record names it."""
+    def factors(self, batch: int, subject: str = "layer") -> dict[str, Level]:
+        """The case of a forward call as a record names it."""
         return {
             "subject": subject,
             "channels": f"{self.inputs}-{self.outputs}",
             "kernel": self.kernel,
             "input": self.image,
             "batch": batch,
-            "pass": pass_,
+            "pass": "forward",
             "layout": "contiguous",
         }
 
