@@ -79,7 +79,7 @@ def test_every_command_prints_help(name: str, capsys: pytest.CaptureFixture[str]
     # Levels of factors.
     ("run conv_scaling --set size=3", 2, "no factor 'size'; its factors are subject, batch, "),
     ("run conv_scaling --set pass=sideways", 2, "possible are forward, forward_backward"),
-    ("run conv_scaling --set subject=x", 2, "layer, cliff, edge, cure, sweep, top."),
+    ("run conv_scaling --set subject=x", 2, "possible are layer, cliff, "),
     *(
         (f"run conv_scaling --set batch={number}", 2, "possible are whole numbers from 1 to ")
         for number in ("0", "99999999999999999999", "9" * 5000)
