@@ -203,7 +203,8 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert "Operating system" not in facts["differing"]
     assert "main claims, which could not be tested here: “Returning freed memory" in text
     title = (
-        "One record of the paper *A batch-size cliff begins where glibc\\'s rule predicts*, alone"
+        "One record of the paper *A batch-size cliff begins where freed memory reaches "
+        "glibc\\'s threshold*, alone"
     )
     assert title in text.partition("subtitle")[0]
     assert facts["commits"][0] == "1da1aa4158b0" != facts["commits"][1]

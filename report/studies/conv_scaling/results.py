@@ -52,6 +52,14 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
             yield reconciled
 
 
+def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[Statement]:
+    """State for each reconciliation that its terms give what was counted, to the unit."""
+    for item in items:
+        if not isinstance(item.measured, Missing):
+            rest = exact("residual", item.unit, item.measured.amount - item.end, source)
+            yield rest.exactly(0)
+
+
 # ------------------------------------------------------------------------------- default calls
 
 
