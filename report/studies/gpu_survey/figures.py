@@ -23,11 +23,6 @@ _SWITCHED: Final = {
 }  # fmt: skip
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
-#: The predictors that the figure of errors shows, from the simplest.
-_SHOWN: Final = (
-    "Nothing is gained", "Constant of another pair", "Bandwidth", "Peak", "Smaller growth",
-    "Half and half", "Operators",
-)  # fmt: skip
 #: Distance of the markers of two series in a row of dots.
 _SHIFT: Final = 0.15
 
@@ -58,11 +53,10 @@ def gains(p: Survey) -> Iterator[Scaling]:
 
 def prices(p: Survey) -> Iterator[Dots]:
     """Draw the bytes that group normalization costs, counted and by published times."""
-    rows = {"Counted, float16": [p.predicted_price(n, "half") for n in BACKBONES.values()]}
+    rows = {"Counted, float16": p.predicted_prices("half")}
     for setting in PRICED:
         if setting.device == NEW:
-            counted = [p.predicted_price(n, "single") for n in BACKBONES.values()]
-            rows["Counted, float32"] = counted
+            rows["Counted, float32"] = p.predicted_prices("single")
         rows[CARDS[setting.device]] = p.prices(setting)
     numbers = []
     for row in rows.values():
@@ -82,13 +76,11 @@ def errors(p: Survey) -> Iterator[Dots]:
     """Draw the median error of each predictor in each step."""
     if any(p.pairs[id].known.empty for id in STEPS):
         return
-    blank = (None,) * len(_SHOWN)
+    blank = (None,) * len(PREDICTORS)
     series = []
     for place, (id, step) in enumerate(STEPS.items()):
-        medians = []
-        for label in _SHOWN:
-            medians.append(100 * (p.error(id, PREDICTORS[label]).cut(50) or 0))
+        medians = [100 * (p.error(id, way).cut(50) or 0) for way in PREDICTORS.values()]
         shift = _SHIFT * (place - 2)
         dots = DotSeries(step.brief, tuple(medians), place, low=blank, high=blank, shift=shift)
         series.append(dots)
-    yield Dots(_SHOWN, tuple(series), "Median error of the gain (%)", log=True)
+    yield Dots(tuple(PREDICTORS), tuple(series), "Median error of the gain (%)", log=True)

@@ -10,15 +10,13 @@ import pandas as pd
 from report.core.records import OPERATORS
 from report.paper.findings import Inputs
 from report.quantity.expression import Leaf, Quantity, absent, exact
-from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey.runs import Distribution, Pairs
 from report.studies.gpu_survey.source import Setting, read_tables
 from report.studies.gpu_survey.subject import (
     BACKBONES,
     CARDS,
     COMPARISONS,
-    NEW,
-    PRICED,
+    PAIRS_OF_CARDS,
     STEPS,
 )
 from report.studies.gpu_survey.theory import Networks, Precision, cards
@@ -60,7 +58,9 @@ class Survey:
         # All predictors of all steps meet the same networks.
         known = [self.pairs[id].known.index for id in STEPS]
         common: pd.Index[str] = reduce(pd.Index.intersection, known)
-        self.pairs |= {id: self.pairs[id].among(common) for id in STEPS}
+        for id in STEPS:
+            pair = self.pairs[id]
+            pair.known = pair.known[pair.known.index.isin(common)]
 
     # ------------------------------------------------------------- the price of a normalization
 
@@ -74,7 +74,7 @@ class Survey:
         table, card = self.tables.get(setting), self.cards.get(setting.device)
         if table is None or card is None or grouped not in self.captured.index:
             return absent(name, "B", "no such table is published")
-        at_size = table.rows[table.rows["image"] == self.captured.loc[grouped, "image"]]
+        at_size = table.rows[table.rows["image"] == self.captured["image"][grouped]]
         rates = at_size.drop_duplicates("network").set_index("network")["rate"]
         if not {grouped, network} <= {*rates.index}:
             return absent(name, "B", "not published")
@@ -95,22 +95,9 @@ class Survey:
         """The prices of all backbones under a setting."""
         return [self.price(setting, network) for network in BACKBONES.values()]
 
-    @property
-    def new_over_predicted(self) -> list[Quantity]:
-        """The newest card's price over that of float32, for each backbone."""
-        new = PRICED[-1]
-        assert new.device == NEW
-        ratios: list[Quantity] = []
-        for network in BACKBONES.values():
-            ratios.append(self.price(new, network) / self.predicted_price(network, "single"))
-        return ratios
-
-    @property
-    def others_over_predicted(self) -> Quantity:
-        """The largest price on another card, over the smallest one of float32."""
-        others = [price for setting in PRICED[:-1] for price in self.prices(setting)]
-        single = [self.predicted_price(network, "single") for network in BACKBONES.values()]
-        return largest(*others) / smallest(*single)
+    def predicted_prices(self, precision: Precision) -> list[Leaf]:
+        """The prices of all backbones by their code."""
+        return [self.predicted_price(network, precision) for network in BACKBONES.values()]
 
     # ------------------------------------------------------------------- the errors of predictors
 
@@ -122,10 +109,10 @@ class Survey:
             return pair.error(float(fitted.known_gain.numbers.median()) if len(fitted.known) else 1)
         return pair.error(way)
 
-    def mean(self, way: str, pairs: Sequence[Sequence[str]]) -> Quantity:
+    def mean(self, way: str) -> Quantity:
         """The mean of a predictor's median errors, over steps within pairs and over pairs."""
         means = []
-        for steps in pairs:
+        for steps in PAIRS_OF_CARDS:
             means.append(_mean([self.error(id, way).median for id in steps]))
         return _mean(means)
 

@@ -5,7 +5,6 @@ a distribution.  One number has no interval.  The interval of a median is about 
 same kinds: it treats them as drawn independently, which variants of one design are not.
 """
 
-import copy
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
@@ -253,12 +252,6 @@ class Pairs:
         half, single = (self.precision_error(families, way) for way in get_args(Precision))
         nearer = int((single.numbers < half.numbers).sum())
         return single.exactly("number of networks nearer to single precision", nearer)
-
-    def among(self, networks: "pd.Index[str]") -> "Pairs":
-        """Return the same pairs, with ``networks`` alone among those whose operators are known."""
-        chosen = copy.copy(self)
-        chosen.known = self.known[self.known.index.isin(networks)]
-        return chosen
 
     @property
     def known_gain(self) -> Distribution:

@@ -11,7 +11,6 @@ from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures
 from report.studies.gpu_survey.results import PREDICTORS, Survey
 from report.studies.gpu_survey.subject import (
-    BACKBONES,
     BATCH,
     BY_LAYER,
     CARDS,
@@ -109,7 +108,7 @@ def prices(p: Survey) -> dict[str, Quantity]:
     others = [price for setting in PRICED[:-1] for price in p.prices(setting)]
     groups = {"new": p.prices(PRICED[-1]), "others": others}
     for precision in _PRECISIONS:
-        groups[precision] = [p.predicted_price(n, precision) for n in BACKBONES.values()]
+        groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
         values |= {f"price_{name}_least": smallest(*group), f"price_{name}_most": largest(*group)}
     return values
@@ -126,7 +125,7 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
             f"{precision}_one_group": second.precision_error([ONE_GROUP], precision).middle,
         }
     for way in ("operators", "smaller", "constant"):
-        values[f"mean_{way}"] = p.mean(way, PAIRS_OF_CARDS)
+        values[f"mean_{way}"] = p.mean(way)
         values[f"pro_{way}"] = largest(*(p.error(id, way).median for id in PAIRS_OF_CARDS[-1]))
     single = second.precision_error([GROUPED], "single")
     return values | {
@@ -181,10 +180,12 @@ def float32_predicts(p: Survey) -> Iterator[Statement]:
     "and less than a fifth of them on three other cards"
 )
 def price_is_of_float32(p: Survey) -> Iterator[Statement]:
-    for ratio in p.new_over_predicted:
-        yield ratio > 1
-        yield ratio < 1 + AGREES
-    yield p.others_over_predicted < 1 / 5
+    counted = p.predicted_prices("single")
+    for new, single in zip(p.prices(PRICED[-1]), counted, strict=True):
+        yield new / single > 1
+        yield new / single < 1 + AGREES
+    for setting in PRICED[:-1]:
+        yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
 
 
 @survey.claim(
@@ -204,10 +205,10 @@ def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
     "smaller growth",
 )
 def operators_err_least(p: Survey) -> Iterator[Statement]:
-    operators = p.mean("operators", PAIRS_OF_CARDS)
+    operators = p.mean("operators")
     for way in PREDICTORS.values():
         if way != "operators":
-            yield operators / p.mean(way, PAIRS_OF_CARDS) < 1
+            yield operators / p.mean(way) < 1
     for id in PAIRS_OF_CARDS[-1]:
         yield p.error(id, "operators").median / p.error(id, "smaller").median > 2
 
@@ -247,20 +248,18 @@ def errors(p: Survey) -> Iterator[Dots]:
 # -------------------------------------------------------------------------------------- tables
 
 
+_MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
+
+
 @survey.table()
 def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Bytes that an element moves between two convolutions, by normalization and precision."""
-    total = [0, 0, 0]
-    for step, numbers in BETWEEN_CONVOLUTIONS.items():
-        yield _moved_row(step, numbers)
-        total = [before + number for before, number in zip(total, numbers, strict=True)]
-    yield _moved_row("Sum", total)
-
-
-def _moved_row(step: str, numbers: tuple[int, ...] | list[int]) -> Mapping[str, Content]:
-    heads = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
-    cells = [exact(f"{head}, {step}", "B", n) for head, n in zip(heads, numbers, strict=True)]
-    return {"Step": step, **dict(zip(heads, cells, strict=True))}
+    sums = [sum(numbers) for numbers in zip(*BETWEEN_CONVOLUTIONS.values(), strict=True)]
+    for step, numbers in [*BETWEEN_CONVOLUTIONS.items(), ("Sum", sums)]:
+        cells: dict[str, Content] = {"Step": step}
+        for head, number in zip(_MOVED, numbers, strict=True):
+            cells[head] = exact(f"{head}, {step}", "B", number)
+        yield cells
 
 
 @survey.table("cards")
@@ -281,7 +280,7 @@ def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Median errors of all predictors in all steps."""
     for label, way in () if p.pairs["first"].known.empty else PREDICTORS.items():
         errors = {head: p.error(id, way).quantile(50) for head, id in _BRIEF.items()}
-        yield {"Predictor": label, **errors, "Mean of pairs (%)": p.mean(way, PAIRS_OF_CARDS)}
+        yield {"Predictor": label, **errors, "Mean of pairs (%)": p.mean(way)}
 
 
 _GAINS: Final = ("Least", "Median", "Compiled", "PRO")

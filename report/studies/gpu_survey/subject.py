@@ -92,7 +92,7 @@ def is_cnn(network: str) -> bool | None:
 
 #: CNNs by the operator of their rarest normalization.
 BATCH, LAYER, GROUPED = "CNN, batch norm", "CNN, layer norm", "CNN, group norm"
-_OTHER_NORM: Final = "CNN, none or other"
+_OTHER_NORM: Final = "CNN, other"
 #: Families of CNNs whose layer or RMS normalization can be switched.
 BY_LAYER: Final = (LAYER, _OTHER_NORM)
 _CNNS_BY_NORM: Final = {

@@ -97,7 +97,8 @@ class Networks:
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
         self.reads = _frame([o.reads for o in operators], {"elements": float})
-        fields = {"network": str, "side": int, **dict.fromkeys(_COUNTS, float)}
+        counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
+        fields = {"network": str, "side": int, **counts}
         captured = _frame([[network] for network in networks], fields)
         captured["norm"] = None
         for norm in NORMS:  # the rarest kind of several names the network
@@ -135,9 +136,6 @@ class Networks:
         adds in an order of the processor's.
         """
         return np.bincount(self.operators.index, numbers, count).astype(float)
-
-
-_COUNTS: Final = ("parameters", "half_bytes", "single_bytes")
 
 
 def _frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
