@@ -55,8 +55,6 @@ _TIME_TOLERANCE, _CLOCK_TOLERANCE = 0.15, 0.05
 Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
 #: Option of prctl that makes a process the new parent of orphans below it (Linux).
 _SUBREAPER: Final = 36
-#: Place of the minor page faults in /proc/PID/stat, behind the name of the program.
-_MINOR_FAULTS: Final = 7
 #: Most blocks that scatter a heap, and their largest size (B), which glibc takes from the heap.
 _MOST_BLOCKS, _LARGEST_BLOCK_B = 1000, 100_000
 #: Beginning of reasons that lie neither in the function nor in its results.
@@ -127,14 +125,11 @@ def scattered_blocks() -> list[bytearray]:
     """Allocate blocks of random sizes and free a random half, so that layouts of heaps vary.
 
     By its layout a heap returns freed pages to the system in every call or in none.  Processes that
-    start alike have the same layout in every pair, which favours one side; a random layout averages
-    out over pairs.
+    start alike have one layout, which favours one side in all pairs; random ones average out.
     """
     chance = random.Random()  # seeded by the system, so that no two processes are alike
-    sizes = (
-        int(_LARGEST_BLOCK_B ** chance.random()) for _ in range(chance.randrange(_MOST_BLOCKS))
-    )
-    blocks = [bytearray(size) for size in sizes]
+    count = chance.randrange(_MOST_BLOCKS)
+    blocks = [bytearray(int(_LARGEST_BLOCK_B ** chance.random())) for _ in range(count)]
     chance.shuffle(blocks)
     return blocks[::2]
 
@@ -237,7 +232,7 @@ class FunctionProcess:
         """Return the number of page faults, of all threads, that needed no reading from a disk."""
         with suppress(OSError):  # it has ended, and the reason is its answer
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-            return int(fields[_MINOR_FAULTS])
+            return int(fields[7])  # counted behind the program's name, see proc(5)
         return 0
 
     def processor_s(self) -> float:
@@ -367,14 +362,13 @@ class _Pair:
             _empty_caches(self.session.threads)
         faults = side.faults_so_far()
         seconds, answer = side.call(CallMessage(arguments=arguments, offset=end))
-        faults = side.faults_so_far() - faults
+        side.page_faults.append(side.faults_so_far() - faults)
         place = f"(call {number} of process {self.session.process}, seed {seed})"
         if answer.error is not None:
             raise UnavailableError(f"{side.label}failed {place}: {answer.error}")
         if fault := self._fault(answer, right, memory):
             raise UnavailableError(f"{side.label}wrong result {place}: {fault}")
         side.times.append(seconds)
-        side.page_faults.append(faults)
         values = (*arguments, *answer.results)
         return sum(value.size for value in values if isinstance(value, Array))
 

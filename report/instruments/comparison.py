@@ -81,9 +81,9 @@ def ratio(round_: Round) -> float:
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
 
-def pages(rounds: Iterable[Round], series: str = "page_faults") -> float:
+def pages(rounds: Iterable[Round], series: str) -> float:
     """Return the median over processes of the pages that the system maps in a median call."""
-    return median(median(round_.samples(series)) for round_ in rounds if round_.samples(series))
+    return median(median(round_.samples(series)) for round_ in rounds)
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
@@ -176,12 +176,11 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield the pages that each function maps, and its theory beside the machine's ceilings."""
     for case in record.cases:
-        rounds = [*filter(_is_timed, case.rounds_under("retained"))]
-        if any(round_.samples("page_faults") for round_ in rounds):
-            yield (
-                f"{case.factors['function']} maps {pages(rounds):,.0f} pages a call, the baseline "
-                f"{pages(rounds, 'baseline_page_faults'):,.0f}"
-            )
+        rounds = [r for r in case.rounds_under("retained") if r.samples("page_faults")]
+        if rounds:
+            own, other = pages(rounds, "page_faults"), pages(rounds, "baseline_page_faults")
+            function = case.factors["function"]
+            yield f"{function} maps {own:,.0f} pages a call, the baseline {other:,.0f}"
     seconds = {result.function: result.time for result in verdicts(record)}
     missing = defaultdict[str, list[str]](list)
     peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
