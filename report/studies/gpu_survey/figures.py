@@ -43,7 +43,6 @@ def gains(p: Survey) -> Iterator[Scaling]:
         "Measured gain",
         tuple(points),
         (Curve("equal", _GAINS, _GAINS),),
-        x_ticks=(0.6, 0.8, 1.0, 1.2, 1.4, 1.6),
         x_scale="linear",
         y_scale="linear",
         y_bottom=_GAINS[0],
@@ -79,7 +78,7 @@ def errors(p: Survey) -> Iterator[Dots]:
     blank = (None,) * len(PREDICTORS)
     series = []
     for place, (id, step) in enumerate(STEPS.items()):
-        medians = [100 * (p.error(id, way).cut(50) or 0) for way in PREDICTORS.values()]
+        medians = [100 * p.error(id, way).numbers.median() for way in PREDICTORS.values()]
         shift = _SHIFT * (place - 2)
         dots = DotSeries(step.brief, tuple(medians), place, low=blank, high=blank, shift=shift)
         series.append(dots)

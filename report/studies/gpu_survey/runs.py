@@ -71,11 +71,10 @@ class Distribution:
 
     def quantile(self, percent: int) -> Leaf:
         """The quantile below which ``percent`` of the networks lie, to three digits."""
-        return self.exactly(f"{percent} % quantile", _rounded(self.cut(percent) or 0))
-
-    def cut(self, percent: int) -> float | None:
-        """The same as a plain number; None for too few networks."""
-        return None if self.absent else statistics.quantiles(self.numbers, n=100)[percent - 1]
+        if self.absent:
+            return self.absent
+        cut = statistics.quantiles(self.numbers, n=100)[percent - 1]
+        return self.exactly(f"{percent} % quantile", _rounded(cut))
 
     @property
     def smallest(self) -> Leaf:
@@ -176,21 +175,15 @@ class Pairs:
         return self._gain_of(fast, f"{self.name}, at {share:g} of the peak")
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The growth of the bandwidth and that of the peak; 1 if a card is unknown."""
-        older, newer = self._cards
-        if not (older and newer):
-            return 1.0, 1.0
-        return newer.bandwidth / older.bandwidth, newer.peak / older.peak
-
-    @property
     def growths(self) -> dict[str, float]:
-        """The gains that rules of two numbers predict for every network.
+        """The gains that rules of two numbers predict for every network; 1 for unknown cards.
 
         ``half`` is the harmonic mean of both growths: the gain of a network that waits for memory
         for half of its time on the older card, and otherwise computes at the peak.
         """
-        bandwidth, peak = self.limits
+        older, newer = self._cards
+        bandwidth = newer.bandwidth / older.bandwidth if older and newer else 1.0
+        peak = newer.peak / older.peak if older and newer else 1.0
         rules = {"none": 1.0, "bandwidth": bandwidth, "peak": peak}
         return {**rules, "half": 2 / (1 / bandwidth + 1 / peak), "smaller": min(bandwidth, peak)}
 

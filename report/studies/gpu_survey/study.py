@@ -74,7 +74,6 @@ def counts(p: Survey) -> dict[str, Quantity]:
 def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain
-    near_peak = p.pairs["pro"].gain_near_peak(NEAR_PEAK)
     at_sizes = p.pairs["any_batch"].gain_at_sizes(GROUPED)
     return {
         "pro_gain": p.pairs["pro"].known_gain.median,
@@ -90,7 +89,7 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "efficient_most": second.gain_in(EFFICIENT).largest,
         "efficient_workstation": p.pairs["workstation"].gain_in(EFFICIENT).largest,
         "efficient_compiled": p.pairs["compiled"].gain_in(EFFICIENT).smallest,
-        "near_peak_gain": near_peak.middle,
+        "near_peak_gain": p.pairs["pro"].gain_near_peak(NEAR_PEAK).middle,
         "near_peak_before": p.pairs["compiled"].gain_near_peak(NEAR_PEAK).middle,
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
