@@ -8,6 +8,7 @@ of times, which decides how many pairs of processes it measures.
 
 import os
 import shutil
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from math import ceil, inf, prod
 from operator import truediv
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 
@@ -173,10 +174,7 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
 ) -> dict[Kind, list[Times]]:
-    """Time the smallest and largest case of each kind, until a few seconds have passed.
-
-    A study without a subject may start processes of its own, so that its cases are not ended.
-    """
+    """Time the smallest and largest case of each kind, until a few seconds have passed."""
     timed = defaultdict[Kind, list[Times]](list)
     end = time.monotonic() + _CALLS_S
     if not worker.can_fork(session.device):
@@ -185,16 +183,21 @@ def _time_kinds(
         for kind, group in kinds.items():
             left = end - time.monotonic()
             if left > 0 and (place == 0 or len(group) > 1):
-                limit_s = ceil(left) if study.subject else 0
-                timed[kind] += _time_case(study, group[place], session, limit_s)
+                timed[kind] += _time_case(study, group[place], session, ceil(left))
     return timed
 
 
 def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
-    """Time a case in a child process; return no times if it fails or takes too long."""
-    reading, writing = os.pipe()
+    """Time a case in a child process, for ``limit_s`` at most; return no times if it fails."""
+    (reading, writing), start = os.pipe(), time.monotonic()
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise RuntimeError("the case takes too long")
 
     def measure() -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        if study.subject is None:  # it may have started processes, which only an exception ends
+            signal.signal(signal.SIGALRM, end)
         with suppress(Exception):  # the run itself reports why a case fails
             os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
 
@@ -203,7 +206,10 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
     with os.fdopen(reading, "rb") as stream:
         text = stream.read()
     os.waitpid(child, 0)
-    return [msgspec.json.decode(text, type=Times)] if text else []
+    if text:
+        return [msgspec.json.decode(text, type=Times)]
+    is_late = time.monotonic() - start >= limit_s
+    return [Times(_size(factors), 0.0, limit_s)] if is_late else []
 
 
 def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
@@ -310,7 +316,7 @@ def _choose_pairs(
     case, calls = sorted(cases, key=_size)[len(cases) // 2], list[float]()
     for _ in range(2 * _TRIALS):
         times = _time_case(study, case, session, ceil(_CALLS_S))
-        calls += (time.call for time in times)
+        calls += (case_times.call for case_times in times if case_times.call)
     if len(calls) < 2 * _TRIALS:
         return request
     deviation = comparison.scatter(map(truediv, calls[::2], calls[1::2]))
