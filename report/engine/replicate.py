@@ -83,6 +83,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     letters = Counter(row.outcome for row in rows)
     counts = {
         "the same as in the paper": letters["A"],
+        "the same in part": letters["P"],
         "contrary": letters["C"],
         "undecided": letters["U"] + letters["D"],
         "not measured": letters["N"],

@@ -30,9 +30,10 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "U": "undecided",
     "N": "not measured",
     "D": "undecided in the paper",
+    "P": "same in part",
 }
 #: Letters in the order of tables and reasons: what contradicts the paper comes first.
-ORDER: Final = "CUADN"
+ORDER: Final = "CUPADN"
 DECIDED: Final = ("supported", "refuted")
 #: Copied times are equal or scaled: in most series, at least so many, the ratio of two medians is
 #: the same within this share.
@@ -121,7 +122,7 @@ class Row:
         """The letter over all machines: A if no machine contradicts the paper and one agrees."""
         if self.paper.verdict not in DECIDED:
             return "D"
-        return next(letter for letter in "CAUN" if letter in self.letters.values())
+        return next(letter for letter in "CAPUN" if letter in self.letters.values())
 
     @property
     def effects(self) -> list[float]:
@@ -164,7 +165,9 @@ def _letter(claim: Claim, paper: Claim) -> str:
         return "N"
     if paper.verdict not in DECIDED:
         return "D"
-    return "A" if paper.verdict == claim.verdict else "C"
+    if paper.verdict != claim.verdict:
+        return "C"
+    return "P" if claim.known < paper.known else "A"
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
@@ -184,12 +187,14 @@ def _place(item: tuple[str, Row]) -> int:
 def main_claims(
     rows: Mapping[str, Row], paper: Findings, headline: Iterable[str]
 ) -> dict[str, list[str]]:
-    """List the claims of the paper's ``headline`` that these machines decide, and the others."""
-    titles: dict[str, list[str]] = {"tested": [], "untested": []}
+    """Divide the claims of the paper's ``headline``: decided, not decided, and not testable."""
+    titles: dict[str, list[str]] = {"tested": [], "undecided": [], "untestable": []}
     for id in headline:
-        tested = id in rows and rows[id].outcome in "AC"
-        titles["tested" if tested else "untested"].append(f"“{paper.claims[id].title}”")
-    return {kind: first_few(group) for kind, group in titles.items()}
+        kind = "untestable"
+        if id in rows:
+            kind = "tested" if rows[id].outcome in "ACP" else "undecided"
+        titles[kind].append(f"“{paper.claims[id].title}”")
+    return titles
 
 
 def summary(replicas: Sequence[Replica], paper: Findings) -> str:
@@ -202,17 +207,25 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
         if len(rows) == counts["D"]:
             lines.append(f"The paper decides no claim about {about} that one run can test")
             continue
-        every = f"every one of {len(group)} machines that decides them"
         line = f"{counts['A']} of {len(rows)} claims about {about} have the paper's verdict on "
-        line += every if group[1:] else group[0].label
-        for letter in "CUND":
-            if letter != "D" or counts[letter]:
+        line += _where([row for row in rows if row.outcome == "A"], group)
+        for letter in "PCUND":
+            if letter in "CUN" or counts[letter]:
                 line += f"; {counts[letter]} {AGREEMENTS[letter]}"
             if letter == "C" and counts[letter]:
                 titles = [row.paper.title for row in rows if row.outcome == "C"]
                 line += f" ({'; '.join(first_few(titles))})"
         lines.append(line)
     return ". ".join(lines) or "0 of 0 claims are decided, without a record"
+
+
+def _where(rows: Sequence[Row], group: Sequence[Replica]) -> str:
+    """Name the only machine, or say how many machines decide the claims."""
+    if len(group) == 1:
+        return group[0].label
+    deciding = [sum(letter in "ACP" for letter in row.letters.values()) for row in rows]
+    numbers = " to ".join(map(str, sorted({min(deciding), max(deciding)}))) if rows else "0"
+    return f"every machine that decides them ({numbers} of {len(group)})"
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:

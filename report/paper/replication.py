@@ -42,10 +42,12 @@ from report.quantity.evaluation import number
 _IN_TABLE: Final = 3
 #: Characters of a machine's name in pictures, and of a line of a command.
 _NAME, _LINE = 26, 66
+#: Share of disturbed measurements that an abstract names.
+_MANY_DISTURBED: Final = 0.2
 #: Stands for the blanks of a quoted word, at which its command must not be broken.
 _BLANK: Final = "\x00"
 #: Properties in the table of many machines.
-_SOFTWARE: Final = ("C library", "Operating system")
+_SOFTWARE: Final = ("C library",)
 #: Properties of a run that say nothing about its machine.
 _OF_RUN: Final = ("Disturbed", "Measured", "Samples a case", "Processes planned")
 #: Fields that are missing in most records and that no result rests on.
@@ -148,8 +150,12 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
         names[f"{_OF_PAPER}{name}"] = name.replace("-", " ")
     numbers, number_facts = _numbers(one, original)
     figures, figure_facts = _beside(one, original.machines.get(one.about))
+    disturbed = gates.disturbed(run.record for run in one.stored.runs)
+    bimodal = sum(any(gates.bimodal_times(case)) for case in one.stored.record.cases)
     facts = {
         "where": one.label,
+        "disturbed": "{} of {}".format(*disturbed) if disturbed and _is_large(*disturbed) else "",
+        "bimodal": str(bimodal) if bimodal else "",
         "differing": differing,
         "described": len(runs) > 1,
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
@@ -162,16 +168,22 @@ def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) ->
     return [*tables, *own_tables], figures, one.claims, facts
 
 
+def _is_large(disturbed: int, measured: int) -> bool:
+    """Tell whether so many measurements were disturbed that a reader should know at once."""
+    return disturbed > _MANY_DISTURBED * measured
+
+
 def _report_of_many(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> _Contents:
     """Count the claims of many machines, or of none."""
     compared = original.compared
     measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
-    figures, facts = _map_and_effects(compared, measured, replicas, rows)
+    names = _short_names(replicas, original.records)
+    figures, facts = _map_and_effects(compared, measured, names, rows)
     newest = max(original.records.values(), key=attrgetter("started"), default=None)
     facts |= {
-        "where": f"{len(replicas)} machines" if replicas else "no machine",
+        "where": _count(replicas),
         "commit": newest.code.commit[:12] if newest and newest.code.commit else "",
     }
     environments = {r.stored.file: r.stored.record.environment for r in replicas}
@@ -185,7 +197,16 @@ def _report_of_many(
             notes.append(f"{name} of all machines: {column[0]}.")
     machines = replace(table_of("tbl-machines", cells, wide=True), notes=tuple(notes))
     claims = {id: row.over_all for id, row in rows.items()}
-    return [_claims_of_many(replicas, rows), machines, _records(replicas)], figures, claims, facts
+    verdicts = _claims_of_many(replicas, rows)
+    facts["predicts"] = any(column.name == "Next machine" for column in verdicts.columns)
+    return [verdicts, machines, _records(replicas)], figures, claims, facts
+
+
+def _count(replicas: Sequence[Replica]) -> str:
+    """Count machines, and their records if a machine has several."""
+    machines = len({replica.stored.record.environment.key for replica in replicas})
+    records = f", {len(replicas)} records" if len(replicas) > machines else ""
+    return f"{machines} machine{'s' if machines > 1 else ''}{records}" if replicas else "no machine"
 
 
 # ---------------------------------------------------------------------------------------- reasons
@@ -243,7 +264,7 @@ def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Tab
             continue
         agreement, expected = AGREEMENTS[letter], claim.expected or paper.expected
         if claim.known < paper.known:
-            agreement += f" in part: {claim.known} of the paper's {paper.known} comparisons"
+            agreement += f": {claim.known} of the paper's {paper.known} comparisons"
         elif claim.known > paper.known:
             agreement += f", by {claim.known} comparisons (paper: {paper.known})"
         elif cases := _other_cases(paper.formulas, claim.formulas):
@@ -274,7 +295,7 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
         counts, unit = Counter(row.letters.values()), row.paper.unit
         cells: dict[str, Content] = {"No.": str(n), "Claim": row.paper.title}
         cells["Paper"] = _verdict(row.paper)
-        cells |= {letter: counts[letter] for letter in "ACUN"}
+        cells |= {letter: counts[letter] for letter in "APCUN"}
         if any(other.effects for other in rows.values()):
             cells["Range"] = spread(row.effects, unit) if row.effects else ""
         interval = None if unlike or not row.effects else next_effect(row.effects)
@@ -320,11 +341,14 @@ def _numbers(one: Replica, original: Original) -> tuple[Table, dict[str, Any]]:
             overlapping += 1
             continue
         name = _number_name(value)
-        if value.unit == "1" and (own.high < 1 < other.low or other.high < 1 < own.low):
+        certain = min(own.confidence, other.confidence) > CONFIDENCE - 0.005
+        apart = own.high < 1 < other.low or other.high < 1 < own.low
+        if value.unit == "1" and certain and apart:
             reversed_numbers.append(
                 f"{name} ({value.interval_plain} here, {published.interval_plain} in the paper)"
             )
-        ratio = own.value / other.value if other.value else 0.0
+        in_groups = own.bimodal or other.bimodal  # no sample lies near their medians
+        ratio = own.value / other.value if other.value and not in_groups else 0.0
         cells: dict[str, Content] = {
             "Number": name,
             "This machine": value.interval_plain,
@@ -359,7 +383,7 @@ def _records(replicas: Sequence[Replica]) -> Table:
                 machine["Machine"] = replica.label.replace(threads, "", 1)
             row: dict[str, Content] = {
                 **machine,
-                "Record": shard.file.rpartition("/")[2],
+                "Record": _file_name(shard.file, short=len(replicas) > 1),
                 "Plan": record.protocol.plan,
                 "Minutes": str(record.minutes),
                 "Cases": f"{measured} of {len(record.cases)}",
@@ -369,6 +393,12 @@ def _records(replicas: Sequence[Replica]) -> Table:
             }
             rows.append(row)
     return table_of("tbl-records", rows, wide=True)
+
+
+def _file_name(file: str, *, short: bool) -> str:
+    """Name the file of a record without its folder; in ``short`` its day and its hash."""
+    name = file.rpartition("/")[2]
+    return f"{name[:8]}T…{name[-13:]}" if short else name
 
 
 # ---------------------------------------------------------------------------------------- figures
@@ -414,13 +444,12 @@ def _effect(machine: MeasuredMachine) -> str:
 def _map_and_effects(
     compared: MachineComparison[Any],
     measured: Sequence[MeasuredMachine],
-    replicas: Sequence[Replica],
+    short: Mapping[str, str],
     rows: Mapping[str, Row],
 ) -> tuple[dict[str, Drawing], dict[str, Any]]:
     """Draw the map of claims and machines, and the compared effect in order; name the findings."""
     if not rows:
         return {}, {}
-    short = _short_names([replica.label for replica in replicas])
     letters: list[tuple[str, ...]] = []
     for name in short:
         letters.append(tuple(row.letters.get(name, "") for row in rows.values()))
@@ -441,10 +470,16 @@ def _map_and_effects(
     return figures, facts
 
 
-def _short_names(labels: Sequence[str]) -> dict[str, str]:
-    """Cut long names of machines in pictures, unless two would become equal."""
-    short = {label: label if len(label) <= _NAME else f"{label[:_NAME]}…" for label in labels}
-    return short if len({*short.values()}) == len(labels) else {label: label for label in labels}
+def _short_names(replicas: Sequence[Replica], of_paper: Mapping[str, Record]) -> dict[str, str]:
+    """Name machines in pictures: cut long names that stay distinct, mark the paper's records."""
+    cut = [replica.label[:_NAME] for replica in replicas]
+    names = {}
+    for replica, short in zip(replicas, cut, strict=True):
+        name = replica.label
+        if len(name) > _NAME and cut.count(short) == 1:
+            name = f"{short}…"
+        names[replica.label] = f"{name} *" if of_paper.keys() & {*replica.files} else name
+    return names
 
 
 # ------------------------------------------------------------------------------- repeating the run
