@@ -110,7 +110,10 @@ class Row:
     @cached_property
     def letters(self) -> dict[str, str]:
         """A letter of ``AGREEMENTS`` for each machine."""
-        return {label: _letter(claim, self.paper) for label, claim in self.claims.items()}
+        letters = {}
+        for label, claim in self.claims.items():
+            letters[label] = _letter(claim, self.paper)
+        return letters
 
     @property
     def claim(self) -> Claim:
@@ -127,7 +130,11 @@ class Row:
     @property
     def effects(self) -> list[float]:
         """The number of a claim of one comparison, on each machine that measured it."""
-        return [c.effect for c in self.claims.values() if isinstance(c.effect, float)]
+        effects = []
+        for claim in self.claims.values():
+            if isinstance(claim.effect, float):
+                effects.append(claim.effect)
+        return effects
 
     @property
     def estimates(self) -> str:
@@ -223,7 +230,10 @@ def _where(rows: Sequence[Row], group: Sequence[Replica]) -> str:
     """Name the only machine, or say how many machines decide the claims."""
     if len(group) == 1:
         return group[0].label
-    deciding = [sum(letter in "ACP" for letter in row.letters.values()) for row in rows]
+    deciding = []
+    for row in rows:
+        counts = Counter(row.letters.values())
+        deciding.append(counts["A"] + counts["C"] + counts["P"])
     numbers = " to ".join(map(str, sorted({min(deciding), max(deciding)}))) if rows else "0"
     return f"every machine that decides them ({numbers} of {len(group)})"
 

@@ -46,8 +46,6 @@ _NAME, _LINE = 26, 66
 _MANY_DISTURBED: Final = 0.2
 #: Stands for the blanks of a quoted word, at which its command must not be broken.
 _BLANK: Final = "\x00"
-#: Properties in the table of many machines.
-_SOFTWARE: Final = ("C library",)
 #: Properties of a run that say nothing about its machine.
 _OF_RUN: Final = ("Disturbed", "Measured", "Samples a case", "Processes planned")
 #: Fields that are missing in most records and that no result rests on.
@@ -76,9 +74,11 @@ class Original:
     def cited(self, about: str, files: Iterable[str]) -> dict[str, Replica]:
         """Name the paper's machines of a kind P1, P2 …: the first one, then those of ``files``."""
         used, first = {*files}, self.machines.get(about)
-        cited = [machine for machine in self.all_machines if used & {*machine.files}]
-        if first:
-            cited = [first, *(m for m in cited if m.stored.file != first.stored.file)]
+        cited = [first] if first else []
+        seen = {*first.files} if first else set[str]()
+        for machine in self.all_machines:
+            if used & {*machine.files} and not seen & {*machine.files}:
+                cited.append(machine)
         return {f"P{number}": machine for number, machine in enumerate(cited, start=1)}
 
 
@@ -102,8 +102,12 @@ def report(
     copied: dict[str, list[str]] = {}
     for label, why in copies.items():
         copied.setdefault(why, []).append(label)
-    published = [r.label for r in replicas if {*r.files} & original.records.keys()]
-    days = sorted(replica.stored.record.started[:10] for replica in replicas)
+    published, days = list[str](), list[str]()
+    for replica in replicas:
+        days.append(replica.stored.record.started[:10])
+        if {*replica.files} & original.records.keys():
+            published.append(replica.label)
+    days.sort()
     facts |= {
         **main_claims(rows, paper, original.headline),
         "summary": summary(replicas, paper),
@@ -117,7 +121,7 @@ def report(
         "others": others,
         "reasons": [*_reasons(rows, "CU")],
         "unmeasured": [*_reasons(rows, "N")],
-        "missing": [*chain(*(_missing_parts(replica, single=single) for replica in replicas))],
+        "missing": [*_missing_parts(replicas)],
         "left_out": list(left_out),
         "install": _INSTALL,
     }
@@ -187,15 +191,11 @@ def _report_of_many(
         "commit": newest.code.commit[:12] if newest and newest.code.commit else "",
     }
     environments = {r.stored.file: r.stored.record.environment for r in replicas}
-    cells: list[dict[str, Content]] = [dict(machine.cells) for machine in measured]
-    notes = []
-    for name in _SOFTWARE:
-        column = [properties(environments[machine.file])[name] for machine in measured]
-        if len({*column}) > 1:
-            cells = [{**row, name: cell} for row, cell in zip(cells, column, strict=True)]
-        elif column and isinstance(column[0], str):
-            notes.append(f"{name} of all machines: {column[0]}.")
-    machines = replace(table_of("tbl-machines", cells, wide=True), notes=tuple(notes))
+    cells: list[dict[str, Content]] = []
+    for machine in measured:
+        library = properties(environments[machine.file])["C library"]
+        cells.append({**machine.cells, "C library": library})
+    machines = table_of("tbl-machines", cells, wide=True)
     claims = {id: row.over_all for id, row in rows.items()}
     verdicts = _claims_of_many(replicas, rows)
     facts["predicts"] = any(column.name == "Next machine" for column in verdicts.columns)
@@ -239,14 +239,14 @@ def _reasons(rows: Mapping[str, Row], letters: str) -> Iterator[dict[str, Any]]:
 
 def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
     """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
-    own_parts = [part for formula in own for part in formula_parts(formula)]
-    paper_parts = [part for formula in paper for part in formula_parts(formula)]
+    own_parts = dict.fromkeys(chain.from_iterable(map(formula_parts, own)))
+    paper_parts = dict.fromkeys(chain.from_iterable(map(formula_parts, paper)))
     texts = []
     for where, parts, others in (
         ("here", own_parts, paper_parts),
         ("there", paper_parts, own_parts),
     ):
-        if different := [*dict.fromkeys(part for part in parts if part not in others)]:
+        if different := [part for part in parts if part not in others]:
             texts.append(f"{', '.join(first_few(different))} {where}")
     return "; ".join(texts)
 
@@ -257,7 +257,7 @@ def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
 def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Table:
     """List the claims that this machine measured, beside the paper's numbers and machines."""
     cells: list[dict[str, Content]] = []
-    named = dict[str, None]()
+    labels = dict[str, str]()
     for row in rows.values():
         claim, paper, (letter,) = row.claim, row.paper, row.letters.values()
         if letter == "N":
@@ -269,16 +269,19 @@ def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Tab
             agreement += f", by {claim.known} comparisons (paper: {paper.known})"
         elif cases := _other_cases(paper.formulas, claim.formulas):
             agreement += f", by other cases ({cases})"
-        names = [name for name, machine in cited.items() if {*machine.files} & {*paper.files}]
-        named |= dict.fromkeys(names)
+        names = []
+        for name, machine in cited.items():
+            if {*machine.files} & {*paper.files}:
+                names.append(name)
+                labels[name] = machine.label
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": agreement,
             "This machine": _verdict(claim),
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
-    labels = "; ".join(f"{name}: {cited[name].label}" for name in sorted(named))
-    notes = (f"Machines of the paper: {labels}.",) if labels else ()
+    legend = "; ".join(f"{name}: {label}" for name, label in sorted(labels.items()))
+    notes = (f"Machines of the paper: {legend}.",) if legend else ()
     return replace(table_of("tbl-claims", cells, wide=True), notes=notes)
 
 
@@ -295,7 +298,8 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
         counts, unit = Counter(row.letters.values()), row.paper.unit
         cells: dict[str, Content] = {"No.": str(n), "Claim": row.paper.title}
         cells["Paper"] = _verdict(row.paper)
-        cells |= {letter: counts[letter] for letter in "APCUN"}
+        for letter in "APCUN":
+            cells[letter] = counts[letter]
         if any(other.effects for other in rows.values()):
             cells["Range"] = spread(row.effects, unit) if row.effects else ""
         interval = None if unlike or not row.effects else next_effect(row.effects)
@@ -311,15 +315,22 @@ def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Tab
 
 def _unlike(replicas: Iterable[Replica]) -> str:
     """Say why machines are no sample of one population; empty if they may be."""
-    parts: dict[str, set[object]] = {"C library": set(), "allocator": set()}
+    libraries, allocators = set[object](), set[object]()
     for replica in replicas:
         environment = replica.stored.record.environment
-        parts["C library"].add(environment.host and environment.host.c_library)
-        named = {n for n in environment.variables if "MALLOC" in n or n == "LD_PRELOAD"}
-        parts["allocator"].add(tuple((n, environment.variables[n]) for n in sorted(named)))
-    if None in parts["C library"]:
+        libraries.add(environment.host and environment.host.c_library)
+        allocator = []
+        for name, value in sorted(environment.variables.items()):
+            if "MALLOC" in name or name == "LD_PRELOAD":
+                allocator.append((name, value))
+        allocators.add(tuple(allocator))
+    if None in libraries:
         return "the C library of a machine is not recorded"
-    differing = [name for name, kinds in parts.items() if len(kinds) > 1]
+    differing = []
+    if len(libraries) > 1:
+        differing.append("C library")
+    if len(allocators) > 1:
+        differing.append("allocator")
     return f"the machines differ in their {' and '.join(differing)}" if differing else ""
 
 
@@ -525,17 +536,18 @@ def _quoted(word: str) -> str:
     return quoted if quoted == word or re.search(r"""["$`\\!]""", word) else f'"{word}"'
 
 
-def _missing_parts(replica: Replica, *, single: bool) -> Iterator[str]:
-    """Name the parts of a run that its record lacks, those with one reason together."""
-    record, reasons = replica.stored.record, dict[str, list[str]]()
-    for field, why in record.environment.missing.items():
-        if field not in _NO_PARTS:
-            name = field.replace("policies.", "memory policy ").replace(".", " ")
-            reasons.setdefault(why, []).append(name.replace("_", " "))
-    for case in record.cases:
-        if case.status != "ok":
-            levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
-            reasons.setdefault(case.reason or case.status, []).append(levels)
-    where = "" if single else f"{replica.label}: "
-    for why, names in reasons.items():
-        yield f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}"
+def _missing_parts(replicas: Sequence[Replica]) -> Iterator[str]:
+    """Name the parts of each run that its record lacks, those with one reason together."""
+    for replica in replicas:
+        record, reasons = replica.stored.record, dict[str, list[str]]()
+        for field, why in record.environment.missing.items():
+            if field not in _NO_PARTS:
+                name = field.replace("policies.", "memory policy ").replace(".", " ")
+                reasons.setdefault(why, []).append(name.replace("_", " "))
+        for case in record.cases:
+            if case.status != "ok":
+                levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
+                reasons.setdefault(case.reason or case.status, []).append(levels)
+        where = f"{replica.label}: " if len(replicas) > 1 else ""
+        for why, names in reasons.items():
+            yield f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}"

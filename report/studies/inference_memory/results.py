@@ -404,8 +404,11 @@ def costly_batches(ratios: dict[int, Quantity]) -> str:
         if costs:
             ranges[-1].append(batch)
         costs_before = costs
-    ends = [dict.fromkeys((run[0], run[-1])) for run in ranges]
-    return ", ".join(" to ".join(f"{batch:,}" for batch in pair) for pair in ends) or "none"
+    texts = []
+    for run in ranges:
+        first, last = f"{run[0]:,}", f"{run[-1]:,}"
+        texts.append(first if first == last else f"{first} to {last}")
+    return ", ".join(texts) or "none"
 
 
 #: The settings of the map on a GPU, by their names; bfloat16 differs for the CIFAR network alone.

@@ -1,4 +1,4 @@
-"""What training_roofline measures: steps of training, their factors, and the check of a record."""
+"""Measured steps of training, their factors, and the check of a record."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 

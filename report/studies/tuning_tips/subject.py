@@ -1,4 +1,4 @@
-"""What is compared: tips of PyTorch's tuning guide on networks, and the checks of its records."""
+"""Compared tips of PyTorch's tuning guide on networks, and the checks of their records."""
 
 from typing import Final, NamedTuple
 

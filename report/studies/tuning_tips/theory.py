@@ -1,4 +1,4 @@
-"""What tips save by the shapes of layers, and what remains of a gain where memory is kept."""
+"""Savings of tips by the shapes of layers, and the rest of a gain where memory is kept."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
