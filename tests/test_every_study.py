@@ -83,6 +83,15 @@ def test_its_package_names_the_files_beside_a_record_and_nothing_else(study: str
 
 
 @every_study
+def test_its_folder_is_one_file_or_the_same_six_beside_it(study: str) -> None:
+    """A new study is one file; what it grows into has the same names in every study."""
+    rooms = {"subject", "runs", "theory", "results", "figures", "source"}
+    folder = ROOT / "report" / "studies" / study
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert names in ({"study"}, {"study", *rooms})
+
+
+@every_study
 def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> None:
     assert_described(study, "no record")
     text = assert_whole(study, paper(study, "no record"))
