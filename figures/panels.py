@@ -129,7 +129,7 @@ class Scaling(Panel):
     With ``direct`` the names of points are written at the right ends of their lines, not in a
     legend, and hollow points without a line have none; without ``legend`` the panel beside has it.
     ``y_top`` and ``y_bottom`` replace the ends of the axis, and ``regions`` are names of parts of
-    the panel with their left ends.
+    the panel with their left ends; a band that has the name of one is not named again.
     """
 
     x_label: str

@@ -75,7 +75,9 @@ def finish(panel: Scaling, axes: Axes) -> None:
     if panel.direct:
         named = [line for line in panel.points if line.label and (line.joined or not line.hollow)]
         ends = [(line.label, line.y[-1], line.series) for line in named]
-        ends += [(band.label, band.middle, band.series) for band in panel.bands]
+        regions = {name for name, *_ in panel.regions}
+        bands = [band for band in panel.bands if band.label not in regions]
+        ends += [(band.label, band.middle, band.series) for band in bands]
         label_ends(ends, axes)
 
 

@@ -1,7 +1,7 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, exact
@@ -27,34 +27,33 @@ from report.studies.training_roofline.subject import (
 )
 from report.studies.training_roofline.theory import least_time, value_of
 
-#: Networks whose efficiencies the source prints, and averages.
-AVERAGED: Final = (SMALL, HEAVY)
-
-
 # ------------------------------------------------------------------------------------- by peak
 
 
-def _mean_rate(cases: list[PrintedCase], s: Source) -> Quantity:
-    """Average the rates (FLOP/s) of cases, by the source's count of operations."""
-    first, *others = (case.speed * s.printed_work(case.network) for case in cases)
-    return sum(others, first) / len(cases)
+def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
+    """Return the throughput (1/s) that the printed rate implies, or else the printed one."""
+    return case.implied if by_rate else case.images
 
 
 def ratio(
-    s: Source, *networks: str, peaks: tuple[Quantity, ...] = (), collapsed: bool = False
+    s: Source,
+    *networks: str,
+    peaks: tuple[Quantity, ...] = (),
+    collapsed: bool = False,
+    by_rate: bool = True,
 ) -> Quantity:
     """Divide the T4's mean efficiency by the laptop's, over ``peaks`` of the laptop.
 
     The value is that of the first peak, and its bounds span all; by default those of the rated
-    clocks.  ``collapsed`` cases count too, or else are left out on both GPUs.
+    clocks.  ``collapsed`` cases count too, or else are left out on both GPUs.  Efficiencies are the
+    printed ones, or without ``by_rate`` those of the printed throughputs.
     """
     rates = []
     for device in GPUS:
-        if collapsed:
-            cases = [c for c in s.cases if c.device == device and c.network in networks]
-        else:
-            cases = [case for network in networks for case in s.steady(device, network)]
-        rates.append(_mean_rate(cases, s))
+        choose = s.of if collapsed else s.steady
+        cases = [case for network in networks for case in choose(device, network)]
+        first, *others = (_speed(case, by_rate) * s.printed_work(case.network) for case in cases)
+        rates.append(sum(others, first) / len(cases))
     laptop, t4 = rates
     peaks = peaks or tuple(s.peak(RTX, clock) for clock in CLOCKS)
     return spanning(*(t4 / s.peak(T4) * peak / laptop for peak in peaks))
@@ -65,17 +64,16 @@ def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     needed = []
     for case in s.cases:
         if case.device == T4 and not case.implied.missing:
-            images = case.implied if by_rate else case.images
-            needed.append(images * theory.work(case.network) / s.peak(T4))
+            needed.append(_speed(case, by_rate) * theory.work(case.network) / s.peak(T4))
     return largest(*needed)
 
 
 def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
     """Compute the T4's number over the laptop's for every way to compare them, by network.
 
-    ``mean`` is the mean over cases, as the source averages.  MobileNetV2 has throughputs alone.
+    ``mean`` is the mean over cases, as the source averages, of those with a printed rate.
     """
-    printed, averages = (s.printed_peak(RTX),), {"mean": AVERAGED}
+    printed, averages = (s.printed_peak(RTX),), {"mean": (SMALL, HEAVY)}
     rows: dict[str, dict[str, Quantity]] = {}
     for name, networks in (averages | {network: (network,) for network in NETWORKS}).items():
         last = ratio(s, *networks)
@@ -84,6 +82,7 @@ def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
             "peak": ratio(s, *networks, collapsed=True),
             "steady": last,
             "slow": last / needed_clock(s),
+            "throughput": ratio(s, *networks, by_rate=False),
         }
     for network in NETWORKS:
         laptop, t4 = (s.compared(device, network) for device in GPUS)
@@ -93,9 +92,9 @@ def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
     return rows
 
 
-def even_clock(s: Source, network: str) -> Quantity:
+def even_clock(s: Source, network: str, by_rate: bool = True) -> Quantity:
     """Return the laptop's clock (MHz) at which both GPUs are as efficient, at the T4's highest."""
-    return to_digits(s.first_row("cores", "nominal") / ratio(s, network), 3)
+    return to_digits(s.first_row("cores", "nominal") / ratio(s, network, by_rate=by_rate), 3)
 
 
 def always_below(s: Source, network: str) -> Quantity:
@@ -106,6 +105,13 @@ def always_below(s: Source, network: str) -> Quantity:
 def printed_clock(s: Source) -> Quantity:
     """Return the clock (MHz) at which the laptop's chip would have the printed peak."""
     return to_digits(s.first_row("cores", "nominal") * s.printed_peak(RTX) / s.peak(RTX), 3)
+
+
+def collapsed_case(s: Source) -> PrintedCase:
+    """Return ResNet-50 at its largest batch on the laptop, by the efficiency in the text."""
+    case = s.of(RTX, HEAVY)[-1]
+    efficiency = s.value("collapse_efficiency", "1", 0.01)
+    return case._replace(implied=efficiency * s.printed_peak(RTX) / s.printed_work(HEAVY))
 
 
 # ------------------------------------------------------------------------------------ by roofs
@@ -134,10 +140,9 @@ def of_roof(
     the ``model``, or without ``slow``, the T4 is at its highest clock.
     """
     case, shares = s.compared(device, network), []
-    images = case.implied if by_rate else case.images
     for peak in peaks(s, device, by_rate=by_rate, slow=slow and not model):
         seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), **model)
-        shares.append(images * seconds / case.batch)
+        shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
 
 
@@ -182,7 +187,7 @@ def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
 
     Steps have one fixed part, and the rest doubles with the batch.
     """
-    half, whole, last = (c for c in s.cases if (c.device, c.network) == (T4, HEAVY))
+    half, whole, last = s.of(T4, HEAVY)
     step = 3 * (whole.batch / whole.images) - 2 * (half.batch / half.images)
     return SOURCE_BATCH / step, last.images
 

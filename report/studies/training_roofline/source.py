@@ -92,11 +92,6 @@ class PrintedCase(NamedTuple):
     images: Quantity
     implied: Quantity
 
-    @property
-    def speed(self) -> Quantity:
-        """The implied throughput, else the printed one."""
-        return self.images if self.implied.missing else self.implied
-
 
 class Source:
     """The source's tables and numbers; raises ``StudyError`` for one that is not there."""
@@ -190,14 +185,15 @@ class Source:
     def steady(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, at batches that collapsed on neither GPU."""
         collapsed = {c.batch for c in self.cases if c.network == network and self._collapsed(c)}
-        return [c for c in self._of(device, network) if c.batch not in collapsed]
+        return [c for c in self.of(device, network) if c.batch not in collapsed]
 
-    def _of(self, device: str, network: str) -> list[PrintedCase]:
+    def of(self, device: str, network: str) -> list[PrintedCase]:
+        """Cases of a network on a device, by batch."""
         return [c for c in self.cases if (c.device, c.network) == (device, network)]
 
     def _collapsed(self, case: PrintedCase) -> bool:
         """Tell if a case is far slower than the same network at its best batch."""
-        best = max(theory.value_of(c.images) for c in self._of(case.device, case.network))
+        best = max(theory.value_of(c.images) for c in self.of(case.device, case.network))
         return theory.value_of(case.images) < COLLAPSED * best
 
     def compared(self, device: str, network: str) -> PrintedCase:

@@ -98,7 +98,7 @@
       if (printed) sentences.push(`A course study printed ${printed.toLocaleString("en")} images/s, ${short(100 * printed * seconds / batch)} % of this bound.`);
       if (device.value.includes("Laptop")) {
         const [t4] = devices.T4, lead = throughput.T4[network.value] / printed * Number(peak.value) / t4;
-        sentences.push(`At this clock the T4's efficiency is ${short(lead)} times the laptop's, with the T4 at its highest clock.`);
+        sentences.push(`By printed throughputs the T4's efficiency is ${short(lead)} times the laptop's at this clock, with the T4 at its highest clock.`);
       }
       words.textContent = sentences.join(" ");
     };
