@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from report.core.records.choice import Role
 from report.core.records.record import Case, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
+from report.studies.backend_speedup.study import study
 from report.studies.backend_speedup.subject import SOURCE, Size
 from report.studies.backend_speedup.theory import work
 from tests import factory, papers
@@ -116,3 +118,15 @@ def test_each_claim_has_two_sides() -> None:
         ("merging-vanishes", torch(0.9, calls=17, samples=60_000), "refuted"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
+
+
+@pytest.mark.parametrize(("role", "measured"), [
+    ("second", {"double-as-predicted"}),
+    ("fifth", {"calls-have-a-price", "calls-vanish", "merging-saves-calls",
+               "merging-keeps-its-gain", "merging-vanishes"}),
+])  # fmt: skip
+def test_a_report_on_one_cpu_tests_the_claims_of_its_cases(role: Role, measured: set[str]) -> None:
+    published = scaled(1)
+    (record,) = (r for r in published.records if r.file == published.roles[role])
+    claims = study.evaluate(published, record, claims_only=True).claims.values()
+    assert {claim.id for claim in claims if claim.verdict != "not measured"} == measured

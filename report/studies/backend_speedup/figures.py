@@ -20,6 +20,7 @@ _LINES: Final = {
 #: What the second figure draws, and how records name it.
 _PARTS: Final = {"products": PRODUCTS, "iteration": "time"}
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
+_IMAGE_TICKS: Final = (1_000.0, 4_000.0, 16_000.0, 60_000.0)
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
@@ -74,7 +75,7 @@ def pace(run: Run) -> Iterator[Scaling]:
 
     Bars span all pairs of processes.
     """
-    sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden and size != SMALL]
+    sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden]
     images = [float(size.images) for size in sizes]
     lines: list[Points] = []
     for library, (kind, quantity) in product(ON_GPU, _PARTS.items()):
@@ -82,11 +83,11 @@ def pace(run: Run) -> Iterator[Scaling]:
         gains = []
         for size in sizes:
             pairs = product(run.medians(quantity, size, library), least)
-            gains.append([more - less for more, less in pairs])
+            gains.append([0.0] if size == SMALL else [more - less for more, less in pairs])
         label = f"{ON_GPU[library]}, {kind}"
         line = replace(_LINES[library], label=label, hollow=kind == "products", joined=True)
         lines += _filled(line, images, gains)
     if lines:
         axes = "Images (logarithmic scale)", "Time added (ms)"
-        panel = Scaling(*axes, tuple(lines), x_ticks=tuple(images), direct=True)
+        panel = Scaling(*axes, tuple(lines), x_ticks=_IMAGE_TICKS, direct=True)
         yield replace(panel, y_scale="linear")

@@ -16,7 +16,6 @@ from report.studies.backend_speedup.subject import (
     MERGED_CALLS,
     NAMES,
     ON_GPU,
-    ONE_IMAGE,
     SMALL,
     SOURCE,
     Size,
@@ -67,11 +66,6 @@ def growth(run: Run, quantity: str, library: str) -> Quantity:
     """Added time (s) from the least work to the source's size."""
     more, less = (run.measured(quantity, size, library) for size in (SOURCE, SMALL))
     return more - less
-
-
-def idle_time(run: Run) -> Quantity:
-    """Least time (s) in which the GPU idles in CuPy's smallest iteration."""
-    return growth(run, PRODUCTS, "cupy") - growth(run, "time", "cupy")
 
 
 def growth_to(
@@ -149,14 +143,3 @@ def as_predicted(run: Run, change: str) -> Iterator[Statement]:
 def merging(run: Run, size: Size) -> theory.Comparison:
     """Compare PyTorch's iteration with merged calls to the unchanged one."""
     return theory.of_calls(run, "torch", MERGED_CALLS, size)
-
-
-def average_price(run: Run) -> Quantity:
-    """Average time (s) of a call in PyTorch's unchanged iteration on one image."""
-    return merging(run, ONE_IMAGE).unchanged / ALL_CALLS
-
-
-def merged_price(run: Run) -> Quantity:
-    """Average time (s) that each merged call saves PyTorch on one image."""
-    unchanged, changed, _ = merging(run, ONE_IMAGE)
-    return (unchanged - changed) / (ALL_CALLS - MERGED_CALLS)

@@ -52,6 +52,11 @@ class Run(any_study.Run):
         """The sizes at which CuPy's time hardly grows, the least work first."""
         return tuple(size for size in self.sizes if size.multiply_adds <= FLAT.multiply_adds)
 
+    def with_subject(self, subject: str) -> Run | None:
+        """Return this run if a case has the subject."""
+        subjects = (case.factors.get("subject") for case in self.stored.record.cases)
+        return self if subject in subjects else None
+
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """The factors of a case as the record names them; of any size where none is given."""
         wanted: dict[str, Level] = {"backend": library}
