@@ -91,10 +91,10 @@ def with_and_without_tensor(calls: Sequence[Calls]) -> Iterator[Scaling]:
         top = max((y for line in drawn.points for y in line.y), default=0.0)
         start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
         predicted = (
-            Curve(f"Predicted start: {start:.0f}", (start, start), (0.0, top)),
-            Curve(f"Predicted end: {end:.0f}", (end, end), (0.0, top), part=True),
+            Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
+            Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
         )
-        yield replace(drawn, curves=predicted, direct=False)
+        yield replace(drawn, curves=predicted, direct=False, legend=quantity == "time")
 
 
 def predicted_and_observed(calls: Sequence[Calls]) -> Iterator[Scaling]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import floor
 from operator import attrgetter
 
 from report.core.missing import Missing
@@ -64,7 +63,7 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
 
 
 def cliff_predicted(run: Run) -> Iterator[Statement]:
-    """State that no process maps pages below the predicted start, and most do above its end."""
+    """State that no process maps pages below the predicted start, and most do from its end on."""
     low, high = point(run.start()), point(run.end())
     if isinstance(low, Missing) or isinstance(high, Missing):
         yield run.start() > 0
@@ -73,7 +72,7 @@ def cliff_predicted(run: Run) -> Iterator[Statement]:
         share = run.mapping_share(run.factors(batch))
         if batch < low:
             yield share.exactly(0)
-        if batch > high:
+        if batch >= high:
             yield share > 0.5
 
 
@@ -118,8 +117,8 @@ class Calls:
         return subject.trimming_threshold(self.factors)
 
     @property
-    def start(self) -> float:
-        """Predicted batch size (not rounded) from which a process may map pages."""
+    def start(self) -> int:
+        """Predicted start: the first batch size at which a process may map pages."""
         return theory.mapping_start(self.name, self.threshold)
 
     @property
@@ -187,12 +186,12 @@ def _count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
 # ------------------------------------------------------------------------------ set thresholds
 
 
-def observed_starts(calls: Iterable[Calls], least: float = 0) -> dict[tuple[str, float], int]:
+def observed_starts(calls: Iterable[Calls], least: float = 0) -> dict[tuple[str, int], int]:
     """Return the smallest batch at which any, or at least this share, of the processes map.
 
     By layer and predicted start.
     """
-    starts: dict[tuple[str, float], int] = {}
+    starts: dict[tuple[str, int], int] = {}
     for one in sorted(calls, key=attrgetter("batch")):
         share = point(one.share)
         if not isinstance(share, Missing) and share and share >= least:
@@ -207,28 +206,27 @@ def number_of_starts(calls: Sequence[Calls]) -> Quantity:
 
 def exact_starts(calls: Sequence[Calls], least: float) -> Quantity:
     """Count the starts that are as predicted, if at least this share of the processes must map."""
-    observed = observed_starts(calls, least).items()
-    number = sum(batch == floor(start) + 1 for (_, start), batch in observed)
+    number = sum(batch == start for (_, start), batch in observed_starts(calls, least).items())
     return _count("starts as predicted", number, calls)
 
 
 def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:
-    """Return the smallest or largest predicted start, in whole images."""
-    return _count("predicted start", choose([floor(one.start) + 1 for one in calls]), calls)
+    """Return the smallest or largest predicted start."""
+    return _count("predicted start", choose([one.start for one in calls]), calls)
 
 
 def start_predicted(calls: Sequence[Calls]) -> Iterator[Statement]:
     """State that each convolution begins at the predicted image or one before."""
     for (_, start), batch in observed_starts(calls).items():
-        yield (2 * _count("expected − observed", floor(start) + 1 - batch, calls)).near(1, within=1)
+        yield (2 * _count("expected − observed", start - batch, calls)).near(1, within=1)
 
 
 def between_predictions(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that no process maps more than an image below the start, and all beyond the end."""
+    """State that no process maps more than an image below the start, and all from the end on."""
     for one in calls:
-        if one.batch < floor(one.start):
+        if one.batch < one.start - 1:
             yield one.share.exactly(0)
-        elif one.batch > theory.mapping_end(one.name, one.threshold):
+        elif one.batch >= theory.mapping_end(one.name, one.threshold):
             yield one.share.exactly(1)
 
 
@@ -259,7 +257,7 @@ def small_blocks_join(calls: Sequence[Calls]) -> Iterator[Statement]:
     """State that after small blocks were freed every process maps from the start on, none below."""
     for one in calls:
         if "small_blocks" in one.factors:
-            yield one.share.exactly(int(one.batch > one.start))
+            yield one.share.exactly(int(one.batch >= one.start))
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:
@@ -289,19 +287,28 @@ def layer_keeps_memory(calls: Sequence[Calls]) -> Iterator[Statement]:
         if "freed" not in one.factors:
             if one.batch > subject.LAST_BY_DEFAULT:
                 yield one.share.exactly(1)
-        elif one.batch <= one.start:
+        elif one.batch < one.start:
             yield one.share.exactly(0)
             if one.batch > subject.LAST_BY_DEFAULT:
                 yield one.gain() > 1 + MARGIN
-        elif one.batch > theory.mapping_end(one.name, one.threshold):
+        elif one.batch >= theory.mapping_end(one.name, one.threshold):
             yield one.share.exactly(1)
+
+
+def memory_held(calls: Sequence[Calls]) -> Quantity:
+    """Memory that the freed tensor makes the layer hold, at the largest batch without pages (B)."""
+    layer = [one for one in calls if one.name == "layer" and "freed" in one.factors]
+    without_pages = [one for one in layer if one.batch < one.start]
+    if not without_pages:
+        return absent("memory", "B", "the layer was not measured after a freed tensor")
+    return max(without_pages, key=attrgetter("batch")).held()
 
 
 def network_predicted(calls: Sequence[Calls]) -> Iterator[Statement]:
     """State that ResNet-18 maps pages from the predicted batch on, after tensors were freed."""
     for one in calls:
         if one.name == subject.LARGE_NETWORK:
-            yield one.share.exactly(int("freed" not in one.factors or one.batch > one.start))
+            yield one.share.exactly(int("freed" not in one.factors or one.batch >= one.start))
 
 
 def small_network_gains(network: Calls) -> Iterator[Statement]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 from report.core.missing import Missing
 from report.core.records.record import Level, Pass, Policy
@@ -145,12 +146,16 @@ class Run(any_study.Run):
         mapping = sum(process.median > few for process in processes)
         return exact(name, "1", mapping / len(processes), self.file)
 
+    def _first_reaching(self, image_bytes: Quantity) -> Quantity:
+        """The first batch size that, with the reserve, reaches the threshold of the first call."""
+        images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
+        batch = images if isinstance(images, Missing) else ceil(images)
+        return recorded("first batch that reaches the threshold", "1", batch, self.file)
+
     def start(self) -> Quantity:
-        """The batch size from which outputs, copy and reserve exceed the threshold at the start."""
-        arrived = self.first_threshold() - theory.RESERVE
-        return named("images", arrived / theory.freed_bytes(1))
+        """The predicted start: outputs, copy and reserve reach the threshold."""
+        return self._first_reaching(theory.freed_bytes(1))
 
     def end(self) -> Quantity:
-        """The batch size from which outputs and reserve alone exceed the threshold at the start."""
-        arrived = self.first_threshold() - theory.RESERVE
-        return named("images", arrived / (2 * theory.output_bytes(1)))
+        """The predicted end: outputs and reserve alone reach the threshold."""
+        return self._first_reaching(2 * theory.output_bytes(1))

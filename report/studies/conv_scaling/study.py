@@ -114,6 +114,7 @@ def source_software(p: Paper) -> str:
 
 # ------------------------------------------------------------------------------ theory, source
 
+_START: Final = theory.START_AFTER_FREED
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 study.constants(
     in_channels=theory.C_IN,
@@ -126,17 +127,23 @@ study.constants(
     outputs=theory.OUTPUTS,
     element=theory.ELEMENT,
     page=theory.PAGE,
-    raised=theory.RAISED,
     reserve_pages=theory.RESERVE / theory.PAGE,
+    raised_pages=theory.RAISED / theory.PAGE,
+    image_pages=theory.freed_bytes(1) / theory.PAGE,
+    start_outputs=2 * theory.output_bytes(_START) / theory.PAGE,
+    start_copy=(theory.freed_bytes(_START) - 2 * theory.output_bytes(_START)) / theory.PAGE,
+    start_top=(theory.freed_bytes(_START) + theory.RESERVE) / theory.PAGE,
+    start_mapped=theory.pages(_START),
 )
 _CHOSEN: Final[Mapping[str, int]] = {
     "least_set": 2,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
-    "last_without_pages": int(theory.START_AFTER_FREED),
-    "last_mixed": int(theory.END_AFTER_FREED),
+    "last_without_pages": _START - 1,
+    "start_freed": _START,
+    "end_freed": theory.END_AFTER_FREED,
     "freed": 4 * subject.FREED // 10**6,
     "reserve": heap.RESERVE >> 10,
-    "network_to": int(theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING)),
+    "network_to": theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING) - 1,
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
     "last_by_default": subject.LAST_BY_DEFAULT,
@@ -187,6 +194,7 @@ starts.values(
     start_most=partial(results.extreme_start, choose=max),
 )
 processes.values(process_calls=results.number_of_processes, mixed_least=results.least_slowdown)
+sweep.values(layer_held=results.memory_held)
 small.values(small_gain=Calls.gain, small_held=Calls.held)
 large.values(
     large_gain=Calls.gain,
@@ -202,7 +210,7 @@ starts.claim(
     numbers=("start_most", "start_least"),
 )(results.start_predicted)
 starts.claim(
-    "No process maps pages below the predicted start, and every one beyond a convolution's end"
+    "Processes map pages at most an image before the predicted start, and all from its end on"
 )(results.between_predictions)
 processes.claim(
     "In each process a call maps the pages that the free top of its heap announces",
@@ -224,9 +232,9 @@ small.claim("One freed tensor ends the pages of the MNIST CNN's inference and sp
 large.claim(
     "Kept memory and jemalloc speed up ResNet-18's inference, and one freed tensor does not"
 )(results.large_network_does_not)
-cpu.claim("No process maps pages before the predicted batch, and most do beyond its end")(
-    results.cliff_predicted
-)
+cpu.claim(
+    "No process maps pages before the predicted start, and most do from the predicted end on"
+)(results.cliff_predicted)
 cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")(
     results.pages_follow
 )
@@ -317,10 +325,10 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 both.figure("cliff", height=3.4, rows=2, wide=True, same_axes=True)(figures.kept_and_returned)
-sweep.figure("effect", key=True, height=3.6, rows=2)(figures.with_and_without_tensor)
+sweep.figure("effect", key=True, height=3.3, rows=2)(figures.with_and_without_tensor)
 cpu.figure("heap", height=2.0)(figures.heap_states)
 starts.figure("starts", height=2.4)(figures.predicted_and_observed)
-processes.figure("processes", height=3.6, rows=2)(figures.top_and_time)
+processes.figure("processes", height=3.3, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)

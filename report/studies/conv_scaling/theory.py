@@ -1,5 +1,6 @@
 """Theory of conv_scaling as quantities: work, bytes, pages, and where page mapping begins."""
 
+from math import ceil
 from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
@@ -60,9 +61,9 @@ PAGE = exact("page", "B", heap.PAGE)
 #: Trimming threshold (B) after the tensor was freed.
 TRIMMING: Final = heap.raised_trimming(FREED)
 RAISED = exact("raised threshold", "B", TRIMMING)
-#: Batch size (not rounded) from which processes then map pages, and from which all do.
-START_AFTER_FREED: Final = heap.mapping_start(IMAGE, TRIMMING)
-END_AFTER_FREED: Final = heap.mapping_end(IMAGE, TRIMMING)
+#: Predicted start and end of page mapping after the tensor was freed (images).
+START_AFTER_FREED: Final = ceil(heap.mapping_start(IMAGE, TRIMMING))
+END_AFTER_FREED: Final = ceil(heap.mapping_end(IMAGE, TRIMMING))
 
 
 def freed_bytes(batch: int) -> Quantity:
@@ -98,13 +99,13 @@ def pages_of_top(top: float, threshold: int) -> float:
     return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
 
 
-def mapping_start(name: str, trimming: int) -> float:
-    """Batch size (not rounded) from which calls of a layer or of ResNet-18 may map pages."""
+def mapping_start(name: str, trimming: int) -> int:
+    """First batch size at which calls of a layer or of ResNet-18 may map pages."""
     if name == LARGE_NETWORK:
-        return heap.network_mapping_start(FIRST_OF_RESNET, trimming)
-    return heap.mapping_start(LAYERS[name], trimming)
+        return ceil(heap.network_mapping_start(FIRST_OF_RESNET, trimming))
+    return ceil(heap.mapping_start(LAYERS[name], trimming))
 
 
-def mapping_end(name: str, trimming: int) -> float:
-    """Batch size from which calls of a layer map pages in all processes."""
-    return heap.mapping_end(LAYERS[name], trimming)
+def mapping_end(name: str, trimming: int) -> int:
+    """First batch size at which calls of a layer map pages in all processes."""
+    return ceil(heap.mapping_end(LAYERS[name], trimming))
