@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import product
-from operator import itemgetter
+from itertools import groupby, product
 from statistics import median
 from typing import Final, NamedTuple, TypeAlias, get_args
 
@@ -112,6 +111,20 @@ class RuleComparison:
         """Sort the batches that a rule predicts over those that ran."""
         return sorted(batch / row.ran for row, batch in self.answers(rule))
 
+    def _explained(self, answers: list[Answer]) -> tuple[list[Answer], list[Answer]]:
+        """Select answers whose operators have the peaks of 2 and 4 images exactly.
+
+        The second list is of those where another operator holds the peak at the batch that ran.
+        """
+        explained, changed = [], []
+        for row, batch in answers:
+            lines, peaks = self.lines.get(row.network), self.baselines[row.network].peaks
+            if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
+                explained.append((row, batch))
+                if theory.holder(lines, 2) is not theory.holder(lines, row.ran):
+                    changed.append((row, batch))
+        return explained, changed
+
     def _counts(self) -> Iterator[tuple[str, float]]:
         """Count limits and networks, and for every rule where it is right and where too high."""
         yield "limits", len(self._predicted)
@@ -122,10 +135,11 @@ class RuleComparison:
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             yield f"{rule}_most", max(ratios, default=0)
         by_line = self.answers("line")
-        steeper = [a for a in by_line if theory.steepens(self.baselines[a[0].network].peaks)]
         yield "line_doubled", len({row.network for row, batch in by_line if batch > 2 * row.ran})
-        yield "steeper_over", sum(batch > row.ran for row, batch in steeper)
-        yield "steeper_right", sum(batch == row.ran for row, batch in steeper)
+        explained, changed = self._explained(by_line)
+        for name, answers in (("explained", explained), ("changed", changed)):
+            yield f"{name}_over", sum(batch > row.ran for row, batch in answers)
+            yield f"{name}_right", sum(batch == row.ran for row, batch in answers)
         certain = [row for row, _ in self._predicted if row.verdict == "fits"]
         yield "certain", len(certain)
         yield "certain_over", sum(row.ran < row.predicted for row in certain)
@@ -142,15 +156,12 @@ class RuleComparison:
     @cached_property
     def failure(self) -> FailedLine | None:
         """The case in which the line through 2 and 4 images promises most."""
-        answers = [(batch / row.ran, row, batch) for row, batch in self.answers("line")]
+        answers = [answer for answer in self.answers("line") if answer[0].network in self.lines]
         if not answers:
             return None
-        _, row, batch = max(answers, key=itemgetter(0))
-        lines, peaks = self.lines.get(row.network, ()), self.baselines[row.network].peaks
-        if not lines:
-            return None
-        late = max(lines, key=lambda line: line.total(min(peaks)))
-        early = max(lines, key=lambda line: line.total(max(peaks)))
+        row, batch = max(answers, key=lambda answer: answer[1] / answer[0].ran)
+        lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
+        late, early = (theory.holder(lines, extreme(peaks)) for extreme in (min, max))
         return FailedLine(peaks, row, batch, late, early)
 
     def example(self) -> dict[str, Quantity]:
@@ -180,21 +191,21 @@ class OtherLimits:
         self._on_cpu: Sequence[LimitOfNetwork] = inputs.table(AVX2.limits, LimitOfNetwork)
         self._repeated: Sequence[LimitOfNetwork] = inputs.table(REPEATED_TABLE, LimitOfNetwork)
         on_gpu: Sequence[LimitOfNetwork] = inputs.table(GPU_TABLE, LimitOfNetwork)
-        self._rows: dict[str, tuple[str, list[LimitOfNetwork]]] = {}
+        self.rows: dict[str, tuple[str, list[LimitOfNetwork]]] = {}
         for id, table, rows in (("", AVX2.limits, self._on_cpu), ("gpu_", GPU_TABLE, on_gpu)):
             for mode in get_args(CallMode):
-                self._rows[f"{id}{mode}"] = table, [row for row in rows if row.mode == mode]
+                self.rows[f"{id}{mode}"] = table, [row for row in rows if row.mode == mode]
 
     def shares(self, id: str) -> list[float]:
         """Sort the batches that ran over the predicted ones."""
-        return sorted(row.ran / row.predicted for row in self._rows[id][1])
+        return sorted(row.ran / row.predicted for row in self.rows[id][1])
 
     def numbers(self) -> dict[str, Quantity]:
         """Count limits, networks and right predictions, and the limits that were repeated."""
         same = [row for row in self._repeated if row in self._on_cpu]
         repeated = _number("repeated", len(same), bool(same), REPEATED_TABLE)
         numbers = {"repeated_same": repeated}
-        for id, (table, rows) in self._rows.items():
+        for id, (table, rows) in self.rows.items():
             shares = self.shares(id)
             for name, value in (
                 ("limits", len(rows)),
@@ -206,12 +217,20 @@ class OtherLimits:
         return numbers
 
     def shares_on_gpu(self) -> dict[str, Quantity]:
-        """Return the least and the median share of the predicted batch that ran on a GPU."""
+        """Return shares of the predicted batch that ran on a GPU, and shares of the limit."""
         numbers = {}
         for id in ("gpu_inference", "gpu_training"):
-            table, rows = self._rows[id]
+            table, rows = self.rows[id]
             shares = self.shares(id) or [0.0]
-            for name, share in (("least", shares[0]), ("median", median(shares))):
+            free = [1 - row.peak / row.limit for row in rows] or [0.0]
+            beyond = [(row.peak - row.least) / row.limit for row in rows] or [0.0]
+            for name, share in (
+                ("least", shares[0]),
+                ("median", median(shares)),
+                ("beyond", max(beyond)),
+                ("free", median(free)),
+                ("free_most", max(free)),
+            ):
                 numbers[f"{id}_{name}"] = _number(f"{name} share", share, bool(rows), table)
         return numbers
 
@@ -394,19 +413,15 @@ def half_of_parameters(network: str) -> Quantity:
 
 def costly_batches(ratios: dict[int, Quantity]) -> str:
     """List the batches at which a setting costs over a tenth of memory, as ranges."""
-    ranges: list[list[int]] = []
-    costs_before = False
-    for batch, ratio in ratios.items():
-        value = point(ratio)
-        costs = not isinstance(value, Missing) and value > 1 + MARGIN
-        if costs and not costs_before:
-            ranges.append([])
-        if costs:
-            ranges[-1].append(batch)
-        costs_before = costs
+
+    def costs(batch: int) -> bool:
+        value = point(ratios[batch])
+        return not isinstance(value, Missing) and value > 1 + MARGIN
+
+    ranges = [[*batches] for costly, batches in groupby(ratios, key=costs) if costly]
     texts = []
-    for run in ranges:
-        first, last = f"{run[0]:,}", f"{run[-1]:,}"
+    for batches in ranges:
+        first, last = f"{batches[0]:,}", f"{batches[-1]:,}"
         texts.append(first if first == last else f"{first} to {last}")
     return ", ".join(texts) or "none"
 

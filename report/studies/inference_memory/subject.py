@@ -171,7 +171,9 @@ GPU_TABLE: Final = "limits-cuda.csv"
 class LimitOfNetwork(msgspec.Struct, frozen=True):
     """A limit (B), the batch that the count predicts, and the largest that ran.
 
-    ``left`` are the bytes of the limit that the predicted batch does not need; -1 if not recorded.
+    ``left`` are the bytes of the limit that the predicted batch does not need, ``least`` the
+    predicted and ``peak`` the measured bytes of the batch that ran, ``reserved`` what a replay of
+    the allocator reserves for the tensors of the predicted batch; -1 if not recorded.
     """
 
     network: str
@@ -181,6 +183,9 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     ran: int
     verdict: str = ""
     left: int = -1
+    least: int = -1
+    peak: int = -1
+    reserved: int = -1
 
 
 class Baseline(msgspec.Struct, frozen=True):

@@ -23,8 +23,6 @@ RULES: Final[dict[BatchRule, str]] = {
     "estimator": "torch-kitsune",
     "sum": "torchinfo",
 }
-#: A peak steepens if memory per image grows by more than this share.
-_STEEPER: Final = 0.01
 
 
 def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
@@ -79,7 +77,6 @@ def batches_by_rule(
     return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
-def steepens(peaks: Mapping[int, int]) -> bool:
-    """Tell if memory per image is larger from 128 to 256 images than from 2 to 4."""
-    early, late = (peaks[4] - peaks[2]) / 2, (peaks[256] - peaks[128]) / 128
-    return late > (1 + _STEEPER) * early
+def holder(lines: Sequence[OperatorLine], batch: int) -> OperatorLine:
+    """Return the operator at which most bytes are alive at a batch."""
+    return max(lines, key=lambda line: line.total(batch))
