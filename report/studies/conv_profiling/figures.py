@@ -6,13 +6,11 @@ from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
-from report.paper.plots import points
 from report.studies.conv_profiling.results import Paper, calls_of, over_theory
-from report.studies.conv_profiling.runs import ProfiledCall, Run
+from report.studies.conv_profiling.runs import ProfiledCall
 from report.studies.conv_profiling.subject import (
     FEW_IMAGES,
     INPUTS,
-    INSTRUCTIONS,
     OUTPUTS,
     Dimensions,
     small,
@@ -23,8 +21,6 @@ from report.theory.work import round_up
 _LINEAR: Final = partial(Scaling, x_scale="linear", y_scale="linear")
 #: Ends of both axes of counts over theory.
 _LEAST, _MOST = 0.9, 2.4
-#: Full blocks of output channels.
-_TICKS: Final = (16.0, 24.0)
 
 
 def diagonal(p: Paper) -> Iterator[Panel]:
@@ -71,14 +67,17 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
             if drawn and not isinstance(work.measured, Missing):
                 x.append(float(call.shape.outputs))
                 y.append(work.measured.amount / 1e6)
-        lines = []
-        for name, width in (("blocks", COUNTED_WIDTH), ("usual formula", 1)):
-            predicted = tuple(_millions(small(inputs, n), width) for n in outputs)
-            lines.append(Curve(name, tuple(map(float, outputs)), predicted, part=width == 1))
+        steps = tuple(n + side for n in outputs for side in (-0.5, 0.5))
+        blocks = tuple(_millions(small(inputs, n), COUNTED_WIDTH) for n in outputs for _ in "<>")
+        formula = tuple(_millions(small(inputs, n), 1) for n in outputs)
+        lines = (
+            Curve("blocks", steps, blocks),
+            Curve("usual formula", tuple(map(float, outputs)), formula, part=True),
+        )
         if x:
             axes = "Output channels", "Multiply-adds (millions)"
             title, drawn_points = f"{inputs} input channels", Points("counted", tuple(x), tuple(y))
-            yield _LINEAR(*axes, (drawn_points,), tuple(lines), y_from_zero=True, title=title,
+            yield _LINEAR(*axes, (drawn_points,), lines, y_from_zero=True, title=title,
                           legend=inputs == INPUTS[0])  # fmt: skip
 
 
@@ -86,17 +85,3 @@ def _millions(shape: Dimensions, width: int) -> float:
     """Multiply-adds of a drawn call with channels in whole blocks of ``width``, in millions."""
     channels = (round_up(extent, width) for extent in (shape.inputs, shape.outputs))
     return small(*channels).multiply_adds(FEW_IMAGES) / 1e6
-
-
-def times_by_channels(run: Run) -> Iterator[Panel]:
-    """Draw times by output channels and by input channels, with AVX2 and natively."""
-    for instructions in INSTRUCTIONS:
-        drawn: list[Points] = []
-        for number, inputs in enumerate(INPUTS):
-            times = {n: run.time(small(inputs, n), instructions) for n in OUTPUTS}
-            drawn += points(f"{inputs} inputs", times, "µs", series=number, joined=True)
-        if drawn:
-            title = f"{run.block(instructions)} channels a block"
-            axes = "Output channels", "Time (µs)"
-            yield _LINEAR(*axes, tuple(drawn), y_from_zero=True, title=title, x_ticks=_TICKS,
-                          legend=instructions == INSTRUCTIONS[0])  # fmt: skip

@@ -1,7 +1,6 @@
 """Results of conv_profiling: records led back to theory term by term, and what they amount to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from statistics import median
 from typing import Final
 
 from report.core.missing import Missing
@@ -42,10 +41,10 @@ from report.theory.terms import (
 SHOWN: Final = ProfiledCall(PADDED, FEW_IMAGES, "layer")
 #: lackey serialises all threads, so that the counted process has one.
 _COUNTED_THREADS: Final = 1
-#: The term of a call that is not padded: one conversion an image.
-_CONVERTED: Final = "Factors converted"
 #: Calls that were reconciled with theory.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
+#: Pairs of calls whose times are compared.
+Pairs = tuple[tuple[Dimensions, Dimensions], ...]
 
 
 class Paper:
@@ -151,11 +150,6 @@ def calls_of(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliati
     return {call: result for call, result in calls.items() if call.subject == subject}
 
 
-def differs_from_theory(r: Reconciliation) -> bool:
-    """Return True if terms other than theory and a conversion per image are not zero."""
-    return any(term.amount for term in r.terms if term.name != _CONVERTED)
-
-
 def recorded_in(run: Run, r: Reconciliation) -> Quantity:
     """Count that a run recorded for a reconciliation."""
     amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
@@ -177,14 +171,6 @@ def over_theory(item: Reconciliation) -> tuple[float, float] | None:
     return item.end / item.start.amount, item.measured.amount / item.start.amount
 
 
-def median_ratio(run: Run | None, calls: Reconciled) -> Quantity:
-    """Median of counted over theory among the calls of eight images."""
-    pairs = [over_theory(item) for call, item in calls.items() if call.batch == FEW_IMAGES]
-    counted = [pair[1] for pair in pairs if pair]
-    value = median(counted) if counted else Missing("nothing was counted")
-    return recorded("median, counted ÷ theory", "1", value, run.file if run else "")
-
-
 def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
     """State that the terms of each reconciliation add up to the recorded number, to the unit."""
     for item in items if run else ():
@@ -202,21 +188,33 @@ def ratio_of_times(
     return run.time(over, instructions) / run.time(under, instructions)
 
 
-def inputs_ratio(run: Run, over: int, under: int, instructions: str = "AVX2") -> Quantity:
-    """Time with ``over`` input channels over that with ``under``, as mean over the outputs."""
-    pairs = ((small(over, n), small(under, n)) for n in OUTPUTS)
+def compared_inputs(over: int, under: int) -> Pairs:
+    """Pair the timed calls with these input channels, by their output channels."""
+    return tuple((small(over, n), small(under, n)) for n in OUTPUTS)
+
+
+def compared_outputs(over: int, under: int) -> Pairs:
+    """Pair the timed calls with these output channels, by their input channels."""
+    return tuple((small(n, over), small(n, under)) for n in INPUTS)
+
+
+def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
+    """Geometric mean of the ratios of times of pairs of calls."""
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
-def next_block(run: Run, instructions: str = "AVX2") -> Quantity:
-    """Time with 17 output channels over that with 16, as mean over the inputs."""
-    pairs = ((small(n, 17), small(n, 16)) for n in INPUTS)
-    return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
+#: Comparisons of times that the paper prints beside both predictions.
+COMPARED: Final[dict[str, Pairs]] = {
+    "inputs, 9 ÷ 8": compared_inputs(9, 8),
+    "inputs, 9 ÷ 16": compared_inputs(9, 16),
+    "outputs, 17 ÷ 16": compared_outputs(17, 16),
+    "33→65 ÷ 32→64": ((PADDED, BASE),),
+}
 
 
 def ninth_channel(run: Run) -> list[Quantity]:
     """Times with nine input channels over those with eight, with AVX2."""
-    return [ratio_of_times(run, small(9, n), small(8, n)) for n in OUTPUTS]
+    return [ratio_of_times(run, *pair) for pair in compared_inputs(9, 8)]
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:

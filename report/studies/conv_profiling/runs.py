@@ -78,14 +78,6 @@ class Run(any_study.Run):
             sorted(calls, key=lambda call: (call.shape != BASE, SUBJECTS.index(call.subject)))
         )
 
-    def peak_share(self, call: ProfiledCall) -> Quantity:
-        """Divide the peak of a forward call by the bytes that it leaves allocated."""
-        peak, left = (
-            recorded("bytes", "B", self.grown(name, call.factors(), "allocated_before"), self.file)
-            for name in ("allocated_peak", "allocated_after")
-        )
-        return peak / left
-
     # ------------------------------------------------------------------------------- on a CPU
 
     def block(self, instructions: str = NATIVE) -> int:
@@ -143,13 +135,6 @@ class Run(any_study.Run):
         """The forward calls of which a GPU's operations were counted."""
         return [call for call in self.calls if not self.counted(call).missing]
 
-    def half_shares(self) -> list[Quantity]:
-        """All operations of the CUDA cores over those of float32, call by call."""
-        return [
-            self.repeated("ncu_cuda_core_flops", call.factors()) / self.counted(call)
-            for call in self.counted_calls
-        ]
-
     def seen(self, batch: int) -> Quantity:
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
         return named("operations seen", self.on_cuda_cores(_tf32_factors(batch)))
@@ -161,6 +146,15 @@ class Run(any_study.Run):
     def tf32(self, quantity: str, batch: int) -> Quantity:
         """Count of a forward call with TF32 on."""
         return self.repeated(quantity, _tf32_factors(batch))
+
+    def tf32_peak(self, batch: int) -> Quantity:
+        """Divide the peak of a forward call with TF32 on by the bytes that it leaves allocated."""
+        factors = _tf32_factors(batch)
+        peak, left = (
+            recorded("bytes", "B", self.grown(name, factors, "allocated_before"), self.file)
+            for name in ("allocated_peak", "allocated_after")
+        )
+        return peak / left
 
 
 def _tf32_factors(batch: int) -> CaseFactors:

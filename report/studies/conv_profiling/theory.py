@@ -8,7 +8,8 @@ from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_profiling.subject import BASE, PADDED, Dimensions
+from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
 from report.theory.work import round_up
 
 _LAYER = BASE.layer(1)
@@ -86,7 +87,20 @@ def in_blocks(shape: Dimensions, block: int) -> Dimensions:
     return replace(shape, inputs=inputs, outputs=round_up(shape.outputs, block))
 
 
-def work_over_example(block: int) -> Quantity:
-    """Work of the example's layer with one channel more on both sides, in blocks, over theory."""
-    padded, base = (in_blocks(shape, block).multiply_adds(1) for shape in (PADDED, BASE))
-    return exact("in blocks", "MAC", padded) / exact("theory", "MAC", base)
+def work_ratio(over: Dimensions, under: Dimensions, block: int) -> Quantity:
+    """Work of a call over that of another one, both with channels in blocks; 1 is the formula."""
+    first, second = (in_blocks(shape, block).multiply_adds(1) for shape in (over, under))
+    return exact("work", "MAC", first) / exact("work", "MAC", second)
+
+
+#: The CPU's rules: calls that follow one, its words, and a held-out call with its product.
+RULES: Final = (
+    (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
+     "MKL: images · (taps · inputs · positions in whole vectors of 8 · outputs without one or two "
+     "beyond a multiple of six + 1 conversion)",
+     Dimensions(9, 19, 3, 21), 1, "1·(9·9·296·18 + 1)"),
+    (f"kernel 1 × 1, fewer than {MANY_IMAGES} images", "the same",
+     Dimensions(12, 26, 1, 27), 8, "8·(1·12·632·24 + 1)"),
+    ("all others", "oneDNN: images · positions · taps · inputs in whole blocks of 8 · outputs in "
+     "whole blocks of 8", Dimensions(9, 19, 3, 21), 8, "8·289·9·16·24"),
+)  # fmt: skip
