@@ -44,6 +44,8 @@ def finish(panel: Dots, axes: Axes) -> None:
     """Draw the ticks and the legend."""
     if panel.log:
         plain_log_ticks(axes.xaxis)
+    if panel.x_ticks:
+        axes.set_xticks(panel.x_ticks)
     if panel.legend and sum(bool(series.label) for series in panel.series) > 1:
         legend_above(axes, _COLUMNS)
 

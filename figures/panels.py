@@ -269,6 +269,7 @@ class Dots(Panel):
     x_top: float | None = None
     bands: tuple[Band, ...] = ()
     legend: bool = True
+    x_ticks: tuple[float, ...] = ()
 
     @property
     def height(self) -> float:

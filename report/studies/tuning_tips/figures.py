@@ -11,7 +11,9 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import BATCH, MEMORY, NETWORKS, TIPS, Trial
 
 #: Places of the memory policies within a row, and of the prediction.
-_SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
+_SHIFTS: Final = {"returned": -0.28, "kept": 0.0}
+_PREDICTION_SHIFT: Final = 0.28
+_TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
 def speedups(run: Run) -> Iterator[Dots]:
@@ -30,7 +32,7 @@ def speedups(run: Run) -> Iterator[Dots]:
         values = map(point, (run.predicted(trial) for trial in trials))
         predicted = tuple(None if isinstance(value, Missing) else value for value in values)
         label = "predicted, memory kept"
-        series.append(DotSeries(label, predicted, 1, hollow=True, shift=_SHIFTS["kept"]))
+        series.append(DotSeries(label, predicted, 1, hollow=True, shift=_PREDICTION_SHIFT))
         yield Dots(
             names,
             tuple(series),
@@ -41,6 +43,7 @@ def speedups(run: Run) -> Iterator[Dots]:
             named=network == NETWORKS[0],
             bands=tuple(bands),
             legend=False,
+            x_ticks=_TICKS,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.text.escape import markdown
@@ -17,6 +17,7 @@ from report.studies.tuning_tips.subject import CONTROLS, MARGIN, MEMORY, NETWORK
 DECIDED: Final[tuple[Word, ...]] = ("faster", "slower")
 #: Largest error of a prediction that is right.
 NEAR: Final = 0.1
+Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
 
 
 def processor(run: Run) -> str:
@@ -26,13 +27,13 @@ def processor(run: Run) -> str:
 
 
 def comparisons_of(run: Run, memory: Collection[str] = MEMORY) -> list[Trial]:
-    """Return the comparisons that were measured, without the controls."""
+    """Return the comparisons with right results, without the controls."""
     return [
         trial
         for trial in run.trials
         if trial.tip not in CONTROLS
         and trial.memory in memory
-        and run.word(trial) != "not measured"
+        and run.word(trial) not in ("not measured", "wrong")
     ]
 
 
@@ -96,47 +97,57 @@ def promised(run: Run, among: Word | None = None) -> Quantity:
     return counted(run, "gains that theory promises", count)
 
 
-def _errors(run: Run, predict: Callable[[Trial], Quantity]) -> dict[Trial, float]:
-    """Return the error of each predicted median where memory is kept, as a share of one."""
+def unchanged(run: Run, trial: Trial) -> Quantity:
+    """Return the speed-up where memory is returned, as the simplest prediction."""
+    return run.speedup(trial._replace(memory="returned"))
+
+
+def _errors(run: Run, predict: Prediction = Run.predicted) -> dict[Trial, float]:
+    """Return the error of each predicted median where memory is kept, as a share of the measured.
+
+    The medians are compared, since processes with memory returned and kept are no pairs.
+    """
     errors = {}
     for trial in comparisons_of(run, ("kept",)):
-        share = point(run.speedup(trial) / predict(trial))
-        if not isinstance(share, Missing):
-            errors[trial] = abs(share - 1)
+        predicted, measured = point(predict(run, trial)), point(run.speedup(trial))
+        if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
+            errors[trial] = abs(predicted / measured - 1)
     return errors
 
 
-def predictions(run: Run, largest: float = float("inf")) -> Quantity:
+def predictions(
+    run: Run, predict: Prediction = Run.predicted, largest: float = float("inf")
+) -> Quantity:
     """Count the predictions where memory is kept, or those whose error is below ``largest``."""
-    errors = _errors(run, run.predicted).values()
+    errors = _errors(run, predict).values()
     return counted(run, "predictions", sum(error < largest for error in errors))
 
 
 def missed(run: Run) -> str:
     """Name the comparisons whose prediction is not near."""
-    errors = _errors(run, run.predicted)
-    names = [f"{TIPS[t.tip]} on {t.network}" for t, error in errors.items() if error >= NEAR]
+    names = [f"{TIPS[t.tip]} on {t.network}" for t, error in _errors(run).items() if error >= NEAR]
     return markdown(" and ".join(names) or "no comparison")
 
 
-def error_predicted(run: Run) -> Quantity:
+def median_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
     """Return the median error of the predictions where memory is kept."""
-    return _median_error(run, _errors(run, run.predicted))
-
-
-def error_unchanged(run: Run) -> Quantity:
-    """Return the median error of gains where memory is returned, taken for those with it kept."""
-
-    def unchanged(trial: Trial) -> Quantity:
-        return run.speedup(trial._replace(memory="returned"))
-
-    return _median_error(run, _errors(run, unchanged))
-
-
-def _median_error(run: Run, errors: Mapping[Trial, float]) -> Quantity:
+    errors = _errors(run, predict)
     if not errors:
         return absent("median error", "1", f"no gain was predicted on {run.label}")
     return exact("median error", "1", median(errors.values()), run.file)
+
+
+def time_of_a_page(run: Run, choose: Callable[[list[float]], float]) -> Quantity:
+    """Return the smallest or largest median time that kept memory saves for a page less (s)."""
+    medians = []
+    for trial in run.of("allocator"):
+        saved = run.series_of("baseline_time", trial) - run.series_of("time", trial)
+        time = point(saved / (pages(run, trial, "baseline_") - pages(run, trial)))
+        if not isinstance(time, Missing):
+            medians.append(time)
+    if not medians:
+        return absent("time of a page", "s", f"no page faults recorded on {run.label}")
+    return exact("time of a page", "s", choose(medians), run.file)
 
 
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
@@ -144,30 +155,20 @@ def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
     return run.series_of(f"{side}page_faults", trial)
 
 
-def control_pages(run: Run, choose: Callable[[list[float]], float]) -> Quantity:
-    """Return the smallest or largest number of pages that a process of the last network maps."""
-    counts = []
-    for tip in CONTROLS:
-        if case := run.trials.get(Trial(tip, NETWORKS[-1])):
-            rounds = case.rounds_under("retained")
-            counts += [median(pages) for pair in rounds if (pages := pair.samples("page_faults"))]
-    if not counts:
-        return absent("pages", "1", f"no page faults recorded on {run.label}")
-    return exact("pages", "1", choose(counts), run.file)
-
-
 def gradient_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield times and pages of calls with and without gradients."""
-    for memory in MEMORY:
-        for trial in run.of("no_grad", memory):
-            yield {
-                "Network": trial.network,
-                "Memory": trial.memory,
-                "With (ms)": run.series_of("baseline_time", trial),
-                "Pages with": pages(run, trial, "baseline_"),
-                "Without (ms)": run.series_of("time", trial),
-                "Pages without": pages(run, trial),
-            }
+    """Yield the pages of calls with and without gradients, where memory is returned."""
+    for trial in run.of("no_grad"):
+        rounds = run.trials[trial].rounds_under("retained")
+        pairs = [
+            (pair.samples("baseline_page_faults"), pair.samples("page_faults")) for pair in rounds
+        ]
+        counts = [(median(baseline), median(tip)) for baseline, tip in pairs if baseline and tip]
+        yield {
+            "Network": trial.network,
+            "Pages with": pages(run, trial, "baseline_"),
+            "Pages without": pages(run, trial),
+            "More without": f"{sum(tip > baseline for baseline, tip in counts)} of {len(counts)}",
+        }
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
@@ -191,8 +192,8 @@ def _place(trial: Trial) -> int:
 
 
 def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the speed-ups of each tip on all networks, where freed memory is returned."""
-    for tip, batch in dict.fromkeys((trial.tip, trial.batch) for trial in run.trials):
-        speedups = {name: run.speedup(Trial(tip, name, batch)) for name in NETWORKS}
+    """Yield the speed-ups of each tip on all networks."""
+    for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
+        speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
         if not all(speedup.missing for speedup in speedups.values()):
-            yield {"Tip": TIPS[tip], "Batch": batch, **speedups}
+            yield {"Tip": TIPS[tip], "Memory": memory, "Batch": batch, **speedups}

@@ -10,7 +10,7 @@ from report.core.records.record import Case
 from report.evidence import runs as any_study
 from report.instruments.comparison import ComparisonVerdict, Word, decide, ratio
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.tuning_tips import theory
 from report.studies.tuning_tips.subject import CONTROLS, MARGIN, Trial
 
@@ -119,6 +119,10 @@ class Run(any_study.Run):
         single, half, bandwidth = rates
         gain = theory.half_width_gain(self.trials[trial].layers, (single, half), bandwidth)
         return exact("theory", "1", gain, self.file)
+
+    def page_price(self) -> Quantity:
+        """Return the time of mapping one page, measured without a network (s)."""
+        return named("price of a page", 1 / self.peak_rate("page_mapping"))
 
     def predicted_where_kept(self, trial: Trial) -> Quantity:
         """Predict a speed-up where memory is kept: both times less those of their page faults.
