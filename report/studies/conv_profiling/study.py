@@ -187,6 +187,7 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
     held = len([c for c in p.tf32.counted_calls if c.subject == "held_out"]) if p.tf32 else 0
     of_gpu = {
         "tiled_cases": len(p.tiled),
+        "example_batches": sum(call.shape == BASE for call in p.tiled),
         "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
         "gpu_ruled": len(p.tiled) + len(p.held_tiled),
     }
