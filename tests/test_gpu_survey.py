@@ -158,6 +158,7 @@ REFUTED: Mapping[str, Mapping[str, float]] = {
     "group-normalization-slows": {EAGER_5090: 1.2},
     "float32-predicts": {EAGER_5090: 0.8},
     "price-is-of-float32": {EAGER_PRO: 0.1},
+    "layout-spares-bit": {EAGER_5090: 1.1},
     "other-normalizations-agree": {EAGER_5090: 3},
     "operators-err-least": {EAGER_PRO: 2, COMPILED_PRO: 2},
     "arithmetic-gains": {COMPILED_PRO: 2},

@@ -1,20 +1,20 @@
-"""Drawings of the survey: predicted and measured gains, prices, and errors of predictors."""
+"""Drawings of the survey: predicted and measured gains, and prices."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.quantity.expression import Exact
-from report.studies.gpu_survey.results import PREDICTORS, Survey
+from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.subject import (
     BACKBONES,
     BY_LAYER,
     CARDS,
+    CHANNELS_LAST,
     GROUPED,
     NEW,
     ONE_GROUP,
     PRICED,
-    STEPS,
 )
 
 #: Families whose normalizations can be switched, by their labels.
@@ -57,6 +57,8 @@ def prices(p: Survey) -> Iterator[Dots]:
         if setting.device == NEW:
             rows["Counted, float32"] = p.predicted_prices("single")
         rows[CARDS[setting.device]] = p.prices(setting)
+    for setting in CHANNELS_LAST:
+        rows[f"{CARDS[setting.device]}, channels-last"] = p.prices(setting)
     numbers = []
     for row in rows.values():
         numbers.append([float(leaf.value) if isinstance(leaf, Exact) else None for leaf in row])
@@ -69,17 +71,3 @@ def prices(p: Survey) -> Iterator[Dots]:
         shift = _SHIFT * (place - 1)
         series.append(DotSeries(label, dots, place, low=blank, high=blank, shift=shift))
     yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
-
-
-def errors(p: Survey) -> Iterator[Dots]:
-    """Draw the median error of each predictor in each step."""
-    if any(p.pairs[id].known.empty for id in STEPS):
-        return
-    blank = (None,) * len(PREDICTORS)
-    series = []
-    for place, (id, step) in enumerate(STEPS.items()):
-        medians = [100 * p.error(id, way).numbers.median() for way in PREDICTORS.values()]
-        shift = _SHIFT * (place - 2)
-        dots = DotSeries(step.brief, tuple(medians), place, low=blank, high=blank, shift=shift)
-        series.append(dots)
-    yield Dots(tuple(PREDICTORS), tuple(series), "Median error of the gain (%)", log=True)

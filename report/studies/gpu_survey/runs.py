@@ -102,6 +102,12 @@ class Distribution:
             return absent(network, "1", "not published")
         return self.exactly(network, _rounded(float(self.numbers[network])))
 
+    def named(self, pattern: str) -> "Distribution":
+        """The numbers of the networks whose names match a regular expression."""
+        return replace(
+            self, name=f"{self.name}, {pattern}", numbers=self.numbers.filter(regex=pattern)
+        )
+
     def exactly(self, name: str, number: float) -> Leaf:
         """A number of the distribution, called ``name``, that has no interval."""
         if self.numbers.empty:

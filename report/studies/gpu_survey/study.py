@@ -12,18 +12,23 @@ from report.studies.gpu_survey import figures
 from report.studies.gpu_survey.results import PREDICTORS, Survey
 from report.studies.gpu_survey.subject import (
     BATCH,
+    BIT,
     BY_LAYER,
     CARDS,
+    CHANNELS_LAST,
     EFFICIENT,
     EVONORM,
     EXAMPLE,
     FAMILIES,
     GROUPED,
     HYBRIDS,
+    NO_BIT,
     ONE_GROUP,
+    OTHERS,
     PAIRS_OF_CARDS,
     PRICED,
     STEPS,
+    TRANSFORMERS,
     is_cnn,
 )
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
@@ -35,6 +40,8 @@ PREDICTED: Final = 0.1
 MISSED: Final = 0.5
 #: A price agrees with the bytes if it exceeds them by no more than a sixth.
 AGREES: Final = 1 / 6
+#: Comparisons of a card's two layouts.
+_LAYOUTS: Final = "old_layout", "layout"
 _PRECISIONS: Final[tuple[Precision, ...]] = ("half", "single")
 
 study = Study(Survey)
@@ -61,6 +68,9 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "slower_compiled": p.pairs["compiled"].all_gains.below_one,
         "grouped": second.gain_in(GROUPED).count,
         "grouped_rows": any_batch.gain_at_sizes(GROUPED).count,
+        "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
+        "transformers": p.pairs["from_pro"].gain_in(OTHERS).named(TRANSFORMERS).count,
+        "bit": second.gain_in(GROUPED).named(BIT).count,
         "hybrids": second.gain_in(HYBRIDS).count,
         "efficient": second.gain_in(EFFICIENT).count,
         "layer": second.precision_error(BY_LAYER, "single").count,
@@ -75,7 +85,19 @@ def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain
     at_sizes = p.pairs["any_batch"].gain_at_sizes(GROUPED)
+    pro, rival, bit = p.pairs["from_pro"], p.pairs["rival"], second.gain_in(GROUPED).named(BIT)
+    layouts = [p.pairs[id].gain_in(GROUPED).named(BIT) for id in _LAYOUTS]
     return {
+        "from_pro_usual": pro.gain_in(BATCH).middle,
+        "from_pro_transformers": pro.gain_in(OTHERS).named(TRANSFORMERS).middle,
+        "bit_least": bit.smallest,
+        "bit_most": bit.largest,
+        "rival_usual": rival.gain_in(BATCH).middle,
+        "rival_bit": rival.gain_in(GROUPED).named(BIT).largest,
+        "rival_others_least": rival.gain_in(GROUPED).named(NO_BIT).smallest,
+        "rival_others_most": rival.gain_in(GROUPED).named(NO_BIT).largest,
+        "bit_layout_least": smallest(*[gain.smallest for gain in layouts]),
+        "bit_layout_most": largest(*[gain.largest for gain in layouts]),
         "pro_gain": p.pairs["pro"].known_gain.median,
         "usual_gain": second.gain_in(BATCH).median,
         "example_gain": second.all_gains.of(EXAMPLE),
@@ -105,7 +127,8 @@ def prices(p: Survey) -> dict[str, Quantity]:
     """Bytes that a normalized element moves more than with batch normalization."""
     values: dict[str, Quantity] = {}
     others = [price for setting in PRICED[:-1] for price in p.prices(setting)]
-    groups = {"new": p.prices(PRICED[-1]), "others": others}
+    layouts = [price for setting in CHANNELS_LAST for price in p.prices(setting)]
+    groups = {"new": p.prices(PRICED[-1]), "others": others, "layout": layouts}
     for precision in _PRECISIONS:
         groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
@@ -127,7 +150,10 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
         values[f"mean_{way}"] = p.mean(way)
         values[f"pro_{way}"] = largest(*(p.error(id, way).median for id in PAIRS_OF_CARDS[-1]))
     single = second.precision_error([GROUPED], "single")
+    pro = p.pairs["from_pro"]
     return values | {
+        "from_pro_single": pro.precision_error([GROUPED], "single").largest,
+        "from_pro_half": pro.precision_error([GROUPED], "half").smallest,
         "single_grouped": single.middle,
         "single_grouped_most": single.largest,
         "half_grouped_least": second.precision_error([GROUPED], "half").smallest,
@@ -164,19 +190,19 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
 
 @survey.claim(
     "Bytes counted in float32 predict the gain of each CNN with group normalization within a "
-    "tenth, and bytes counted in float16 miss each by more than a half",
+    "tenth, from the rates of either of two other cards; float16 misses each by more than a half",
     numbers=("single_grouped_most", "half_grouped_least"),
 )
 def float32_predicts(p: Survey) -> Iterator[Statement]:
-    second = p.pairs["second"]
-    yield second.precision_error([GROUPED], "single").largest < PREDICTED
-    yield second.precision_ratio([GROUPED], "single").smallest > 1
-    yield second.precision_error([GROUPED], "half").smallest > MISSED
+    yield p.pairs["second"].precision_ratio([GROUPED], "single").smallest > 1
+    for id in ("second", "from_pro"):
+        yield p.pairs[id].precision_error([GROUPED], "single").largest < PREDICTED
+        yield p.pairs[id].precision_error([GROUPED], "half").smallest > MISSED
 
 
 @survey.claim(
     "A normalized element costs at most a sixth more than the bytes of float32 on the RTX 5090, "
-    "and less than a fifth of them on three other cards"
+    "and less than a fifth of them on three other cards in the same layout"
 )
 def price_is_of_float32(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
@@ -185,6 +211,21 @@ def price_is_of_float32(p: Survey) -> Iterator[Statement]:
         yield new / single < 1 + AGREES
     for setting in PRICED[:-1]:
         yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
+
+
+@survey.claim(
+    "Channels-last group normalization costs over four fifths of the bytes of float32 on two older "
+    "cards, but slows no BiT network by a tenth, while each BiT network is slower on the RTX 5090"
+)
+def layout_spares_bit(p: Survey) -> Iterator[Statement]:
+    counted = p.predicted_prices("single")
+    for setting in CHANNELS_LAST:
+        yield smallest(*p.prices(setting)) / largest(*counted) > 4 / 5
+    for id in _LAYOUTS:
+        yield p.pairs[id].gain_in(GROUPED).named(BIT).smallest > 1 - PREDICTED
+    yield p.pairs["second"].gain_in(GROUPED).named(BIT).largest < 1
+    rival = p.pairs["rival"]
+    yield rival.gain_in(BATCH).middle / rival.gain_in(GROUPED).named(BIT).largest > 6 / 5
 
 
 @survey.claim(
@@ -236,12 +277,6 @@ def predicted(p: Survey) -> Iterator[Scaling]:
 def price(p: Survey) -> Iterator[Dots]:
     """Draw the bytes that group normalization costs on each card, and those that are counted."""
     yield from figures.prices(p)
-
-
-@survey.figure(height=2.9)
-def errors(p: Survey) -> Iterator[Dots]:
-    """Draw the median error of each predictor in each step."""
-    yield from figures.errors(p)
 
 
 # -------------------------------------------------------------------------------------- tables

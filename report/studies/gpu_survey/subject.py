@@ -34,6 +34,8 @@ _OLD_24, _MID_24 = Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
 _MID_29, _NEW_29, _PRO_29 = (Setting(card, "2.9.1") for card in (MIDDLE, NEW, PRO))
 #: Eager settings in which the price of a normalization is computed; the newest card is the last.
 PRICED: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
+#: The same older cards with the channels of a pixel side by side.
+CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
 #: Steps from one card to another, by the id in the names of their values.  A * marks unequal
 #: batches.  The PRO 6000 has the 5090's generation and bandwidth, and twice its peak.
@@ -53,6 +55,11 @@ COMPARISONS: Final = {
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
+    "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", _PRO_29, _NEW_29, any_batch=True),
+    "old_layout": SettingChange("3090, channels-last", _OLD_24, CHANNELS_LAST[0], any_batch=True),
+    "layout": SettingChange("4090, channels-last", _MID_24, CHANNELS_LAST[1], any_batch=True),
+    # What the newer card gains if its layout slows group normalization as the older card's does.
+    "rival": SettingChange("channels-last 4090 to 5090", CHANNELS_LAST[1], _NEW_29, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
@@ -64,6 +71,12 @@ BACKBONES: Final = {
 }  # fmt: skip
 #: A CNN with evonorm, which takes the variance of groups by operators that no switch moves.
 EVONORM: Final = "resnetv2_50d_evos"
+
+#: CNNs with group normalization that the layout does not slow down and others, and transformers
+#: with layer normalization, by patterns of their names.
+BIT: Final = "_bit$"
+NO_BIT: Final = "(?<!_bit)$"
+TRANSFORMERS: Final = "^(vit_|deit)"
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.
@@ -106,17 +119,17 @@ _CNNS_BY_NORM: Final = {
 HYBRIDS: Final = "ViT on ResNet"
 ONE_GROUP: Final = "PoolFormer, MobileViTv2"
 EFFICIENT: Final = "EfficientFormerV2"
-_OTHERS: Final = "Other networks"
+OTHERS: Final = "Other networks"
 _BY_NAME: Final = {
     HYBRIDS: re.compile(r"^vit_\w+_r\d*_s\d+"),
     ONE_GROUP: re.compile(r"^(poolformer|mobilevitv2)"),
     EFFICIENT: re.compile(r"^efficientformerv2"),
 }
-FAMILIES: Final = (*_CNNS_BY_NORM.values(), *_BY_NAME, _OTHERS)
+FAMILIES: Final = (*_CNNS_BY_NORM.values(), *_BY_NAME, OTHERS)
 
 
 def family_of(network: str, norm: str | None) -> str:
     """Return the family, of ``FAMILIES``, of a network with the rarest normalization ``norm``."""
     if is_cnn(network):
         return _CNNS_BY_NORM[norm]
-    return next((name for name, names in _BY_NAME.items() if names.search(network)), _OTHERS)
+    return next((name for name, names in _BY_NAME.items() if names.search(network)), OTHERS)
