@@ -161,7 +161,6 @@ REFUTED: Mapping[str, Mapping[str, float]] = {
     "layout-spares-bit": {EAGER_5090: 1.1},
     "other-normalizations-agree": {EAGER_5090: 3},
     "operators-err-least": {EAGER_PRO: 2, COMPILED_PRO: 2},
-    "arithmetic-gains": {COMPILED_PRO: 2},
 }
 
 

@@ -173,13 +173,6 @@ class Pairs:
         """The gains of networks of all kinds."""
         return self._gain_of(self.networks, f"{self.name}, all networks")
 
-    def gain_near_peak(self, share: float) -> Distribution:
-        """The gains of networks of all kinds that compute at ``share`` of the older card's peak."""
-        older, rows = self._cards[0], self.networks
-        rates = 2 * rows["work_before"] * rows["rate_before"]
-        fast = rows[rates >= share * (older.peak if older else math.inf)]
-        return self._gain_of(fast, f"{self.name}, at {share:g} of the peak")
-
     @property
     def growths(self) -> dict[str, float]:
         """The gains that rules of two numbers predict for every network; 1 for unknown cards.

@@ -25,9 +25,9 @@ class Setting(NamedTuple):
         return self._replace(compiler="dynamo")
 
 
-#: Rates are in images/s; parameters and multiply-adds of an image are as printed.
+#: Rates are in images/s; parameters are as printed.
 _TYPES: Final = {
-    "network": str, "image": int, "batch": int, "parameters": float, "rate": float, "work": float,
+    "network": str, "image": int, "batch": int, "parameters": float, "rate": float,
 }  # fmt: skip
 _FACTORS: Final = [*_TYPES][:3]
 _CONDITIONS: Final = Setting._fields[2:]
@@ -60,8 +60,7 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
 
 def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
     for index, case in enumerate(stored.record.cases):
-        names = "image_rate", "parameters", "multiply_adds"
-        rate, parameters, work = (case.series.get(name, ()) for name in names)
+        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
         if case.status != "ok" or len(rate) != 1 or not rate[0]:
             continue
         network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
@@ -70,5 +69,5 @@ def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
                 f"data/{stored.file}: cases[{index}].factors: found {levels}, "
                 "expected a network, an image size and a batch size; import the file again."
             )
-        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate, work))
+        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate))
         yield *levels, *printed

@@ -33,8 +33,6 @@ from report.studies.gpu_survey.subject import (
 )
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
-#: Networks that compute at this share of a listed peak are bound by arithmetic.
-NEAR_PEAK: Final = 0.8
 #: The largest error of a gain that counts as predicted, and the least one that does not.
 PREDICTED: Final = 0.1
 MISSED: Final = 0.5
@@ -60,7 +58,6 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "published": exact("published tables", "1", len(p.inputs.imported)),
         "captured": exact("CNNs captured", "1", sum(is_cnn(n) is True for n in p.captured.index)),
         "common_count": p.pairs["first"].known_gain.count,
-        "near_peak": p.pairs["pro"].gain_near_peak(NEAR_PEAK).count,
         "networks": second.all_gains.count,
         "slower": second.all_gains.below_one,
         "networks_any_batch": any_batch.all_gains.count,
@@ -111,8 +108,6 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "efficient_most": second.gain_in(EFFICIENT).largest,
         "efficient_workstation": p.pairs["workstation"].gain_in(EFFICIENT).largest,
         "efficient_compiled": p.pairs["compiled"].gain_in(EFFICIENT).smallest,
-        "near_peak_gain": p.pairs["pro"].gain_near_peak(NEAR_PEAK).middle,
-        "near_peak_before": p.pairs["compiled"].gain_near_peak(NEAR_PEAK).middle,
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
         "pro_peak": p.growth("pro", "peak"),
@@ -161,11 +156,7 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
 
 
 study.constants(hybrid_groups=exact("groups, by timm's source", "1", 32))
-study.constants(
-    "percent",
-    near_peak_share=exact("share of the peak, chosen", "1", NEAR_PEAK),
-    confidence=exact("confidence, chosen", "1", CONFIDENCE),
-)
+study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -251,17 +242,6 @@ def operators_err_least(p: Survey) -> Iterator[Statement]:
             yield operators / p.mean(way) < 1
     for id in PAIRS_OF_CARDS[-1]:
         yield p.error(id, "operators").median / p.error(id, "smaller").median > 2
-
-
-@survey.claim(
-    "Networks bound by arithmetic gain what the peak grows from the RTX 4090 to the RTX 5090, and "
-    "less than two thirds of that from the RTX 5090 to the PRO 6000 Max-Q"
-)
-def arithmetic_gains(p: Survey) -> Iterator[Statement]:
-    delivered = p.pairs["compiled"].gain_near_peak(NEAR_PEAK).median / p.growth("compiled", "peak")
-    yield delivered > 1 - PREDICTED
-    yield delivered < 1 + PREDICTED
-    yield p.pairs["pro"].gain_near_peak(NEAR_PEAK).largest / p.growth("pro", "peak") < 2 / 3
 
 
 # ------------------------------------------------------------------------------------- figures
