@@ -115,6 +115,7 @@ def report(
         "copies": [f"{'; '.join(labels)}: {why}" for why, labels in copied.items()],
         "copied": str(len(copies)),
         "published": first_few(published),
+        "of_paper": str(len(published)),
         "own": len(published) == len(replicas) > 0,
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
@@ -268,7 +269,7 @@ def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Tab
         elif claim.known > paper.known:
             agreement += f", by {claim.known} comparisons (paper: {paper.known})"
         elif cases := _other_cases(paper.formulas, claim.formulas):
-            agreement += f", by other cases ({cases})"
+            agreement += f", by partly other cases ({cases})"
         names = []
         for name, machine in cited.items():
             if {*machine.files} & {*paper.files}:
@@ -407,9 +408,9 @@ def _records(replicas: Sequence[Replica]) -> Table:
 
 
 def _file_name(file: str, *, short: bool) -> str:
-    """Name the file of a record without its folder; in ``short`` its day and its hash."""
+    """Name the file of a record without its folder; in ``short`` the beginning of its hash."""
     name = file.rpartition("/")[2]
-    return f"{name[:8]}T…{name[-13:]}" if short else name
+    return name[-13:-5] if short else name
 
 
 # ---------------------------------------------------------------------------------------- figures

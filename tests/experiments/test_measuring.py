@@ -35,7 +35,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name
 from report.instruments.profiler import read_trace
-from report.studies.inference_memory import subject
+from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block
 from tests.experiments.conftest import ROOT, measured
@@ -279,7 +279,7 @@ def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
     largest = max(batch for batch, ran in last.items() if ran)
     assert last[largest + 1] == 0
     conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
-    fits = subject.fits(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
+    fits = theory.fits(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
 
 
