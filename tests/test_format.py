@@ -434,4 +434,6 @@ def test_escaped_texts(escape: Callable[[str], str], text: str, escaped: str) ->
 def test_machines_that_only_keys_tell_apart_are_counted() -> None:
     names = ("Xeon, 1 thread", "NVIDIA H100 (nvidia-h100)", "NVIDIA H100 (nvidia-h100-2)")
     assert first_names(names) == "Xeon, 1 thread; NVIDIA H100 (2 machines)"
+    one_machine = ("Zen 4 (amd-epyc-1t-193f1c)", "Zen 4 (amd-epyc-zen-4-1t-193f1c)")
+    assert first_names(one_machine) == "Zen 4", "by two labels"
     assert first_names(("EPYC (Zen 3)", "b", "c", "d", "e")) == "EPYC (Zen 3); b; c; d; 1 other"

@@ -7,7 +7,6 @@ Unicode; ``report.core.text.escape`` adds the markup of an output.
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -179,10 +178,16 @@ def _exact(number: Number, scale: Scale) -> str:
 def first_names(names: Sequence[str], most: int = 4) -> str:
     """List the first ``most`` names, with semicolons, and count the others.
 
-    Machines that only their keys tell apart are counted behind their common name.
+    Machines that only their keys tell apart are counted behind their common name, by the digest of
+    the hardware with which a key ends, since one machine may have keys by several labels.
     """
-    counts = Counter(_KEY_AFTER_NAME.sub("", name) for name in names)
-    listed = [f"{name} ({count} machines)" if count > 1 else name for name, count in counts.items()]
+    digests: dict[str, set[str]] = {}
+    for name in names:
+        common = _KEY_AFTER_NAME.sub("", name)
+        digests.setdefault(common, set()).add(name.removeprefix(common).rpartition("-")[2])
+    listed = []
+    for common, machines in digests.items():
+        listed.append(f"{common} ({len(machines)} machines)" if len(machines) > 1 else common)
     others = len(listed) - most
     more = [f"{others} other{'s' if others > 1 else ''}"] if others > 0 else []
     return "; ".join((*listed[:most], *more))
