@@ -9,7 +9,7 @@ from typing import Final
 from figures.panels import Curve, Points, Scaling
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import Source
-from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE
+from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE, WIDEST, Size
 
 #: Lines of the figures, whose colours do not depend on what was measured.
 _LINES: Final = {
@@ -17,10 +17,7 @@ _LINES: Final = {
     "cupy": Points("CuPy", (), (), series=0),
     "torch_cuda": Points("PyTorch", (), (), series=1),
 }
-#: What the second figure draws, and how records name it.
-_PARTS: Final = {"products": PRODUCTS, "iteration": "time"}
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
-_IMAGE_TICKS: Final = (1_000.0, 4_000.0, 16_000.0, 60_000.0)
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
@@ -71,23 +68,27 @@ def _filled(line: Points, x: Iterable[float], times: Iterable[Sequence[float]]) 
 
 
 def pace(run: Run) -> Iterator[Scaling]:
-    """Draw what products and whole iterations gain in time from the least images on.
+    """Draw the growth of whole iterations over that of their products since the least work.
 
-    Bars span all pairs of processes.
+    Bars span all pairs of processes; the largest size, whose iteration grows most, has no point.
     """
-    sizes = [size for size in run.sizes if size.hidden == SOURCE.hidden]
-    images = [float(size.images) for size in sizes]
+    sizes = [size for size in run.sizes if size not in (SMALL, WIDEST)]
     lines: list[Points] = []
-    for library, (kind, quantity) in product(ON_GPU, _PARTS.items()):
-        least = run.medians(quantity, SMALL, library)
-        gains = []
+    for library in ON_GPU:
+        added, times = [], []
         for size in sizes:
-            pairs = product(run.medians(quantity, size, library), least)
-            gains.append([0.0] if size == SMALL else [more - less for more, less in pairs])
-        label = f"{ON_GPU[library]}, {kind}"
-        line = replace(_LINES[library], label=label, hollow=kind == "products", joined=True)
-        lines += _filled(line, images, gains)
+            if products := _added(run, PRODUCTS, size, library):
+                added.append(1e3 * median(products))
+                times.append(_added(run, "time", size, library))
+        lines += _filled(_LINES[library], added, times)
     if lines:
-        axes = "Images (logarithmic scale)", "Time added (ms)"
-        panel = Scaling(*axes, tuple(lines), x_ticks=_IMAGE_TICKS, direct=True)
-        yield replace(panel, y_scale="linear")
+        ends = 0.0, max(x for points in lines for x in points.x)
+        axes = "Time added to the products (ms)", "To the iteration (ms)"
+        diagonal = Curve("GPU busy throughout", ends, ends, part=True)
+        yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear")
+
+
+def _added(run: Run, quantity: str, size: Size, library: str) -> list[float]:
+    """Subtract a time at the least work from that at a size, for all pairs of processes."""
+    pairs = product(run.medians(quantity, size, library), run.medians(quantity, SMALL, library))
+    return [more - less for more, less in pairs]

@@ -179,6 +179,9 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
             f"there{_name}": partial(results.gain, library=_library, session=1),
             f"growth_to_source{_name}": partial(results.growth_to, size=SOURCE, library=_library),
             f"over_earlier{_name}": partial(results.over_earlier, library=_library),
+            f"earlier_growth{_name}": partial(
+                results.growth_to, size=SOURCE, base=SHARED, library=_library, session=1
+            ),
         }
     )
     gpu.values(
@@ -191,25 +194,30 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
     )
     gpu.values(
         "measured",
-        **{f"per_call{_name}": partial(results.time_per_call, library=_library)},
+        **{
+            f"floor{_name}": partial(Run.time, size=SMALL, library=_library),
+            f"least_products{_name}": partial(
+                Run.measured, quantity=PRODUCTS, size=SMALL, library=_library
+            ),
+            f"call_time{_name}": partial(
+                Run.measured, quantity="call_time", size=SMALL, library=_library
+            ),
+            f"per_call{_name}": partial(results.time_per_call, library=_library),
+        },
     )
 gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
     widest=partial(results.gain, library="cupy", size=WIDEST),
     between_libraries=results.between_libraries,
-    earlier_growth=partial(results.growth_to, size=SOURCE, base=SHARED, session=1),
     large_growth=partial(results.growth_to, size=LARGE),
     widest_growth=partial(results.growth_to, size=WIDEST),
 )
 gpu.values(
     "measured",
-    floor=partial(Run.time, size=SMALL, library="cupy"),
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
-    time=partial(Run.time, size=SOURCE, library="cupy"),
     time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
-    relu=partial(Run.measured, quantity="relu_time", size=SOURCE, library="cupy"),
     faults=partial(Run.page_faults, size=LARGE),
     widest_faults=partial(Run.page_faults, size=WIDEST),
     host_time=partial(Run.time, size=SOURCE, library="numpy"),
@@ -225,9 +233,7 @@ later.values(
 earlier.values(
     "measured",
     earlier_host=partial(Run.time, size=SOURCE, library="numpy"),
-    earlier_time=partial(Run.time, size=SOURCE, library="cupy"),
     earlier_time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
-    earlier_relu=partial(Run.measured, quantity="relu_time", size=SOURCE, library="cupy"),
     earlier_faults=partial(Run.page_faults, size=SOURCE),
 )
 
