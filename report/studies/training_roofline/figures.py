@@ -38,7 +38,11 @@ def clocks(source: Source) -> Iterator[Scaling]:
         y_bottom=0,
         y_top=1.1 * claim,
         direct=True,
-        regions=((rated, start * T4_CLOCK, 1.02 * high),),
+        regions=(
+            (rated, start * T4_CLOCK, 1.02 * high),
+            ("T4 leads", start * T4_CLOCK, 0.82 * claim),
+            ("laptop leads", always, 0.1 * claim),
+        ),
     )
 
 

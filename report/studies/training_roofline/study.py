@@ -433,7 +433,7 @@ _ITEMS: Final[tuple[tuple[str, str, _Decision], ...]] = (
     ("H2: MobileNetV2 is memory-bound", "nearer roof by time", "consistent without a cache"),
     ("H2: ResNet-50 is compute-bound", "nearer roof by time", "consistent on the T4 alone"),
     ("H3: gains shrink with the batch", "its throughputs", "as printed, on the T4"),
-    ("H3: parallelism, bandwidth, heat, synchronization", "a fixed time a step", "not needed"),
+    ("H3: parallelism, bandwidth, heat, synchronization", "a fixed time a step", "cause open"),
     ("The paradox: heat, cooling in the cloud", "clocks", "needs clocks below the rating"),
     ("The paradox: overhead of the framework", "a fixed time a step", "larger on the T4"),
     ("The paradox: memory pressure", "memory on our GPU", "at most for the collapse"),
