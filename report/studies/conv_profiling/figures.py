@@ -6,11 +6,13 @@ from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
+from report.quantity.evaluation import point
 from report.studies.conv_profiling.results import Paper, calls_of, over_theory
-from report.studies.conv_profiling.runs import ProfiledCall
+from report.studies.conv_profiling.runs import ProfiledCall, Run
 from report.studies.conv_profiling.subject import (
     FEW_IMAGES,
     INPUTS,
+    INSTRUCTIONS,
     OUTPUTS,
     Dimensions,
     small,
@@ -79,6 +81,23 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
             title, drawn_points = f"{inputs} input channels", Points("counted", tuple(x), tuple(y))
             yield _LINEAR(*axes, (drawn_points,), lines, y_from_zero=True, title=title,
                           legend=inputs == INPUTS[0])  # fmt: skip
+
+
+def times_by_outputs(run: Run) -> Iterator[Panel]:
+    """Draw median times by output channels, with AVX2 at most and with all instructions."""
+    for instructions in INSTRUCTIONS:
+        series = []
+        for colour, inputs in enumerate(INPUTS):
+            times = {n: point(run.time(small(inputs, n), instructions)) for n in OUTPUTS}
+            known = {n: 1e6 * time for n, time in times.items() if not isinstance(time, Missing)}
+            x, y = tuple(map(float, known)), tuple(known.values())
+            hollow = inputs == INPUTS[-1]
+            series.append(Points(f"{inputs} inputs", x, y, series=colour, hollow=hollow))
+        if any(points.x for points in series):
+            title = f"Time, blocks of {run.block(instructions)}"
+            yield _LINEAR("Output channels", "Time (µs)", tuple(series), x_ticks=(16.0, 20.0, 24.0),
+                          y_from_zero=True, title=title,
+                          legend=instructions == INSTRUCTIONS[0])  # fmt: skip
 
 
 def _millions(shape: Dimensions, width: int) -> float:

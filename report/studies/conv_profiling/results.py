@@ -188,6 +188,11 @@ def ratio_of_times(
     return run.time(over, instructions) / run.time(under, instructions)
 
 
+def ratio_on_gpu(run: Run, over: ProfiledCall, under: ProfiledCall) -> Quantity:
+    """Time of a call of the layer over that of another one."""
+    return run.series("time", over.factors()) / run.series("time", under.factors())
+
+
 def compared_inputs(over: int, under: int) -> Pairs:
     """Pair the timed calls with these input channels, by their output channels."""
     return tuple((small(over, n), small(under, n)) for n in OUTPUTS)

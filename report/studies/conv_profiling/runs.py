@@ -137,7 +137,7 @@ class Run(any_study.Run):
 
     def seen(self, batch: int) -> Quantity:
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
-        return named("operations seen", self.on_cuda_cores(_tf32_factors(batch)))
+        return named("operations seen", self.on_cuda_cores(tf32_factors(batch)))
 
     def seen_share(self, batch: int) -> Quantity:
         """Divide the operations that the source's counters see by theory."""
@@ -145,11 +145,10 @@ class Run(any_study.Run):
 
     def tf32(self, quantity: str, batch: int) -> Quantity:
         """Count of a forward call with TF32 on."""
-        return self.repeated(quantity, _tf32_factors(batch))
+        return self.repeated(quantity, tf32_factors(batch))
 
-    def tf32_peak(self, batch: int) -> Quantity:
-        """Divide the peak of a forward call with TF32 on by the bytes that it leaves allocated."""
-        factors = _tf32_factors(batch)
+    def peak(self, factors: CaseFactors) -> Quantity:
+        """Divide the peak of a forward call by the bytes that it leaves allocated."""
         peak, left = (
             recorded("bytes", "B", self.grown(name, factors, "allocated_before"), self.file)
             for name in ("allocated_peak", "allocated_after")
@@ -157,7 +156,7 @@ class Run(any_study.Run):
         return peak / left
 
 
-def _tf32_factors(batch: int) -> CaseFactors:
+def tf32_factors(batch: int) -> CaseFactors:
     """The example's forward call with TF32 on."""
     return {**BASE.factors(batch), "precision": "tfloat32"}
 

@@ -17,7 +17,14 @@ from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, source, theory
 from report.studies.conv_profiling.results import SHOWN, Paper, calls_of, without_residual
-from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
+from report.studies.conv_profiling.runs import (
+    EMULATED,
+    LIMITED,
+    NATIVE,
+    ProfiledCall,
+    Run,
+    tf32_factors,
+)
 from report.studies.conv_profiling.subject import (
     BASE,
     FEW_IMAGES,
@@ -212,10 +219,12 @@ gpu.values(
 gpu.values(
     "measured",
     shown_over=partial(Run.executed, call=SHOWN),
+    wider_on_gpu=partial(results.ratio_on_gpu, over=SHOWN, under=_EXAMPLE),
 )
 tf32.values(
     "measured",
-    tf32_peak=partial(Run.tf32_peak, batch=SHOWN_BATCH),
+    tf32_peak=partial(Run.peak, factors=tf32_factors(SHOWN_BATCH)),
+    fourier_peak=partial(Run.peak, factors=ProfiledCall(FOURIER["layer"], 1, "layer").factors()),
 )
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
@@ -363,9 +372,11 @@ def diagonal(p: Paper) -> Iterator[Panel]:
     return figures.diagonal(p)
 
 
-@pair.figure("changed", height=2.0, same_axes=True)
+@pair.figure("changed", height=3.5, same_axes=True, rows=2)
 def changed_channels(p: Paper) -> Iterator[Panel]:
-    return figures.changed_channels(p)
+    yield from figures.changed_channels(p)
+    if p.timed:
+        yield from figures.times_by_outputs(p.timed)
 
 
 @cpu_calls.table(wide=True)
