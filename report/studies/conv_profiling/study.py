@@ -15,16 +15,9 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
-from report.studies.conv_profiling import figures, results, source, theory
+from report.studies.conv_profiling import figures, results, runs, source, theory
 from report.studies.conv_profiling.results import SHOWN, Paper, calls_of, without_residual
-from report.studies.conv_profiling.runs import (
-    EMULATED,
-    LIMITED,
-    NATIVE,
-    ProfiledCall,
-    Run,
-    tf32_factors,
-)
+from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
 from report.studies.conv_profiling.subject import (
     BASE,
     FEW_IMAGES,
@@ -223,7 +216,7 @@ gpu.values(
 )
 tf32.values(
     "measured",
-    tf32_peak=partial(Run.peak, factors=tf32_factors(SHOWN_BATCH)),
+    tf32_peak=partial(Run.peak, factors=runs.tf32_factors(SHOWN_BATCH)),
     fourier_peak=partial(Run.peak, factors=ProfiledCall(FOURIER["layer"], 1, "layer").factors()),
 )
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
@@ -436,8 +429,8 @@ def account(p: Paper) -> Iterator[Mapping[str, Content]]:
 @study.shared_table()
 def machines(p: Paper) -> Table:
     """Tell the sessions on one device apart by their times."""
-    runs = []
+    labelled = []
     for run in p.runs:
         start = f"(run of {run.stored.record.started[:16].replace('T', ' ')})"
-        runs.append(replace(run, label=run.label.replace(f"({run.key})", start)))
-    return setup(runs)
+        labelled.append(replace(run, label=run.label.replace(f"({run.key})", start)))
+    return setup(labelled)
