@@ -82,6 +82,11 @@ class Distribution:
         return self.exactly("smallest", _rounded(float(self.numbers.min())))
 
     @property
+    def unrounded_smallest(self) -> Leaf:
+        """The smallest number, for a lower bound that its printing rounds down."""
+        return self.exactly("smallest", float(self.numbers.min()))
+
+    @property
     def largest(self) -> Leaf:
         """The largest number, to three digits."""
         return self.exactly("largest", _rounded(float(self.numbers.max())))

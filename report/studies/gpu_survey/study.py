@@ -148,10 +148,10 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
     pro = p.pairs["from_pro"]
     return values | {
         "from_pro_single": pro.precision_error([GROUPED], "single").largest,
-        "from_pro_half": pro.precision_error([GROUPED], "half").smallest,
+        "from_pro_half": pro.precision_error([GROUPED], "half").unrounded_smallest,
         "single_grouped": single.middle,
         "single_grouped_most": single.largest,
-        "half_grouped_least": second.precision_error([GROUPED], "half").smallest,
+        "half_grouped_least": second.precision_error([GROUPED], "half").unrounded_smallest,
     }
 
 
