@@ -326,12 +326,22 @@ def test_shares_of_processes_at_starts(record: str, layer: str, least: float, mo
 
 def test_a_xeon_starts_beyond_its_predicted_end() -> None:
     """As the text says in words: seven of eight processes map two outputs at seven images."""
-    stored = next(item for item in committed(STUDY).records if "d52c0ad3" in item.file)
-    run = Run(stored, "Xeon").under_main_policy()
+    run = Run(next(item for item in committed(STUDY).records if "d52c0ad3" in item.file), "Xeon")
     shares = [point(run.mapping_share(run.factors(batch))) for batch in range(5, 9)]
     assert shares == [0, 0, 7 / 8, 1]
     assert point(run.under("default").faults(7)) == 2 * 7 * OUTPUT_BYTES / 4096 - 32
     assert [point(run.start()), point(run.end())] == [5, 7]
+
+
+def test_best_batches_and_training_on_a_xeon_are_as_the_text_says() -> None:
+    by_key = {item.record.environment.key: item for item in committed(STUDY).records}
+    for key, kept in (("amd-epyc-1t-cff32c", 512), ("amd-epyc-1t-1a97a6", 16)):
+        for policy, best in (("retained", kept), ("default", 4)):
+            run = Run(by_key[key], key).under(policy)
+            times = {size: point(run.image_time(size)) for size in run.powers}
+            assert min(times, key=times.__getitem__) == best
+    xeon = Run(by_key["intel-xeon-1t-10bc99"], "Xeon")
+    assert sum(point(xeon.trained(2**power)) < 1.25 for power in range(3, 11)) == 5
 
 
 def test_each_claim_has_two_sides() -> None:
