@@ -86,6 +86,7 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert_values(paper, {"comparisons_returned": returned, "comparisons_kept": 4 * 3 - 1})
     assert_values(paper, {"faster_returned": 3 + 2, "slower_returned": 6, "faster_kept": 3 + 2 + 3})
     assert_values(paper, {"controls": 9, "controls_at_one": 9, "compiled_most": 2.0})
+    assert_values(paper, {"keeping_compiled_cnn": 1.5 / 2.0, "no_gain_within": 3 + 3})
     verdicts = {id: claim.verdict for id, claim in paper.claims.items()}
     assert verdicts["compiled-pays"] == verdicts["compiled-pays-kept"] == "supported"
     assert verdicts["reversal"] == verdicts["more-pages-without-gradients"] == "supported"

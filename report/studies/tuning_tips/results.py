@@ -44,15 +44,10 @@ def counted(run: Run, name: str, number: int) -> Quantity:
     return exact(name, "1", number, run.file)
 
 
-def judged(run: Run, word: Word, memory: str) -> Quantity:
-    """Count the comparisons under a policy with this verdict."""
+def compared(run: Run, memory: str, word: Word | None = None) -> Quantity:
+    """Count the comparisons under a policy, those with a verdict or all."""
     words = [run.word(trial) for trial in comparisons_of(run, (memory,))]
-    return counted(run, f"comparisons judged {word}", words.count(word))
-
-
-def compared(run: Run, memory: str) -> Quantity:
-    """Count the comparisons under a policy."""
-    return counted(run, "comparisons", len(comparisons_of(run, (memory,))))
+    return counted(run, "comparisons", words.count(word) if word else len(words))
 
 
 def control_pairs(run: Run, memory: str, least: float = 0.0) -> Quantity:
@@ -100,6 +95,11 @@ def promised(run: Run, among: Word | None = None) -> Quantity:
 def unchanged(run: Run, trial: Trial) -> Quantity:
     """Return the speed-up where memory is returned, as the simplest prediction."""
     return run.speedup(trial._replace(memory="returned"))
+
+
+def no_gain(run: Run, trial: Trial) -> Quantity:
+    """Return one, the prediction that a tip gains nothing."""
+    return exact("no gain", "1", 1, run.file)
 
 
 def _errors(run: Run, predict: Prediction = Run.predicted) -> dict[Trial, float]:
@@ -150,6 +150,18 @@ def time_of_a_page(run: Run, choose: Callable[[list[float]], float]) -> Quantity
     return exact("time of a page", "s", choose(medians), run.file)
 
 
+def keeping_once_compiled(run: Run, network: str) -> Quantity:
+    """Divide the median time of a compiled network with memory returned by that with it kept.
+
+    Processes with memory returned and kept are no pairs, so that the ratio has no interval.
+    """
+    trials = [Trial("compiled", network, memory=memory) for memory in MEMORY]
+    returned, kept = (point(run.series_of("time", trial)) for trial in trials)
+    if isinstance(returned, Missing) or isinstance(kept, Missing):
+        return absent("gain of keeping", "1", f"{network} was not compiled on {run.label}")
+    return exact("gain of keeping", "1", returned / kept, run.file)
+
+
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
     """Return the pages that a call maps with the tip, or with the ``side`` of the baseline."""
     return run.series_of(f"{side}page_faults", trial)
@@ -165,15 +177,16 @@ def gradient_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         counts = [(median(baseline), median(tip)) for baseline, tip in pairs if baseline and tip]
         yield {
             "Network": trial.network,
-            "Pages with": pages(run, trial, "baseline_"),
-            "Pages without": pages(run, trial),
-            "More without": f"{sum(tip > baseline for baseline, tip in counts)} of {len(counts)}",
+            "Gradients on": pages(run, trial, "baseline_"),
+            "Gradients off": pages(run, trial),
+            "More off": f"{sum(tip > baseline for baseline, tip in counts)} of {len(counts)}",
         }
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     """Yield every comparison, as predicted and as measured."""
-    for trial in sorted(run.trials, key=_place):
+    order = [*TIPS]
+    for trial in sorted(run.trials, key=lambda trial: order.index(trial.tip)):
         yield {
             "Tip": TIPS[trial.tip],
             "Network": trial.network,
@@ -184,11 +197,6 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
             "Pages with": pages(run, trial),
             "Verdict": "" if trial.tip in CONTROLS else run.word(trial),
         }
-
-
-def _place(trial: Trial) -> int:
-    """Return the place of a tip among all."""
-    return [*TIPS].index(trial.tip)
 
 
 def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:

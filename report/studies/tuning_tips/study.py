@@ -52,13 +52,7 @@ cpu.texts(cpu=results.processor, missed=results.missed)
 #: A second thread, and a worker beside the computing thread, need two processors.
 two_threads: Part[Run] = study.part("two_threads", "cpu")
 earlier: Part[Run] = study.part("earlier", "cpu")
-PART_OF: Final = {
-    "threads": two_threads,
-    "workers": two_threads,
-    "set_to_none": earlier,
-    "preallocated": earlier,
-    "flush_denormal": earlier,
-}
+EARLIER: Final = ("set_to_none", "preallocated", "flush_denormal")
 study.constants(batch=exact("batch", "1", BATCH))
 study.constants("percent", margin=exact("margin", "1", MARGIN))
 
@@ -69,12 +63,13 @@ study.constants("percent", margin=exact("margin", "1", MARGIN))
 def _declare_extremes(tip: str, memory: str) -> None:
     """Declare the smallest and the largest median of a tip under a policy for freed memory."""
     suffix = "" if memory == "returned" else "_kept"
+    part = earlier if tip in EARLIER else cpu
     for end, choose in (("least", min), ("most", max)):
         value = partial(Run.extreme, choose=choose, tip=tip, memory=memory)
-        PART_OF.get(tip, cpu).values("measured", **{f"{tip}{suffix}_{end}": value})
+        part.values("measured", **{f"{tip}{suffix}_{end}": value})
 
 
-for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode", *PART_OF):
+for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode", *EARLIER):
     _declare_extremes(_tip, "returned")
 for _tip in ("channels_last", "compiled", "bfloat16", "fused", "in_place"):
     _declare_extremes(_tip, "kept")
@@ -82,7 +77,7 @@ for _tip in ("channels_last", "compiled", "bfloat16", "fused", "in_place"):
 for _memory in MEMORY:
     cpu.values(**{f"comparisons_{_memory}": partial(results.compared, memory=_memory)})
     for _word in ("faster", "slower"):
-        _judged = partial(results.judged, word=_word, memory=_memory)
+        _judged = partial(results.compared, memory=_memory, word=_word)
         cpu.values(**{f"{_word}_{_memory}": _judged})
     _pairs = partial(results.control_pairs, memory=_memory)
     cpu.values(**{f"pairs_{_memory}": _pairs})
@@ -96,11 +91,17 @@ cpu.values(predictions=results.predictions)
 _unchanged = partial(results.predictions, predict=results.unchanged)
 cpu.values(predictions_within=partial(results.predictions, largest=results.NEAR))
 cpu.values(unchanged_within=partial(_unchanged, largest=results.NEAR))
+_no_gain = partial(results.predictions, predict=results.no_gain)
+cpu.values(no_gain_within=partial(_no_gain, largest=results.NEAR))
 cpu.values("percent", error_predicted=results.median_error)
 cpu.values("percent", error_unchanged=partial(results.median_error, predict=results.unchanged))
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
 cpu.values(page_saving_least=partial(results.time_of_a_page, choose=min))
 cpu.values(page_saving_most=partial(results.time_of_a_page, choose=max))
+for _id, _network in zip(("cnn", "resnet", "mobilenet"), NETWORKS, strict=True):
+    _keeping = partial(results.keeping_once_compiled, network=_network)
+    cpu.values("measured", **{f"keeping_compiled_{_id}": _keeping})
+study.show("two_threads", "controls", "controls_at_one")
 study.show("earlier", "pairs_returned", "pairs_above_returned", "control_most")
 study.show("earlier", "channels_last_least", "channels_last_most")
 
