@@ -143,8 +143,8 @@ class Calls:
 
     def gain(self, policy: Policy | None = None) -> Quantity:
         """Divide the time by default by that after the freed tensor, or under a ``policy``."""
-        kept = self.by_default.series("time", policy) if policy else self.series("time")
-        return self.by_default.series("time") / kept
+        time_kept = self.by_default.series("time", policy) if policy else self.series("time")
+        return self.by_default.series("time") / time_kept
 
     def held(self) -> Quantity:
         """Memory that the process holds between calls, less that by default (B)."""

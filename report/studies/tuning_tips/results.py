@@ -156,10 +156,10 @@ def keeping_once_compiled(run: Run, network: str) -> Quantity:
     Processes with memory returned and kept are no pairs, so that the ratio has no interval.
     """
     trials = [Trial("compiled", network, memory=memory) for memory in MEMORY]
-    returned, kept = (point(run.series_of("time", trial)) for trial in trials)
-    if isinstance(returned, Missing) or isinstance(kept, Missing):
+    with_returned, with_kept = (point(run.series_of("time", trial)) for trial in trials)
+    if isinstance(with_returned, Missing) or isinstance(with_kept, Missing):
         return absent("gain of keeping", "1", f"{network} was not compiled on {run.label}")
-    return exact("gain of keeping", "1", returned / kept, run.file)
+    return exact("gain of keeping", "1", with_returned / with_kept, run.file)
 
 
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
