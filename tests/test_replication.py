@@ -177,7 +177,11 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     ("supported", "refuted", "0 of 1 {}; 1 contrary (It grows); 0 undecided; 0 not measured"),
     ("undecided", "supported", "0 of 1 {}; 0 contrary; 1 undecided; 0 not measured"),
     ("not measured", "supported", "0 of 1 {}; 0 contrary; 0 undecided; 1 not measured"),
-    ("supported", "undecided", "The paper decides no claim about a CPU that one run can test"),
+    (
+        "supported",
+        "undecided",
+        "The paper decides no claim about a CPU that one run can test; 1 of 1 decided here",
+    ),
 ])  # fmt: skip
 def test_one_sentence_counts_the_claims_and_names_the_contrary(
     verdict: Verdict, of_paper: Verdict, counts: str

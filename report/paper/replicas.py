@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from operator import attrgetter
 from statistics import median
 from typing import Final
 
@@ -150,6 +151,14 @@ class Row:
         return f"{sum(numbers)} of {count} point estimates lie in the expected range"
 
     @property
+    def is_decided_here(self) -> bool:
+        """True if a machine of the report decides the claim, whatever the paper says."""
+        for claim in self.claims.values():
+            if claim.verdict in DECIDED:
+                return True
+        return False
+
+    @property
     def over_all(self) -> Claim:
         """The claim with the verdict of all machines that decide it, undecided if they differ."""
         counts = Counter(claim.verdict for claim in self.claims.values())
@@ -212,7 +221,9 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
         rows = compare(group, paper).values()
         counts = Counter(row.outcome for row in rows)
         if len(rows) == counts["D"]:
-            lines.append(f"The paper decides no claim about {about} that one run can test")
+            decided = len([*filter(attrgetter("is_decided_here"), rows)])
+            line = f"The paper decides no claim about {about} that one run can test"
+            lines.append(f"{line}; {decided} of {len(rows)} decided here" if rows else line)
             continue
         line = f"{counts['A']} of {len(rows)} claims about {about} have the paper's verdict on "
         line += _where([row for row in rows if row.outcome == "A"], group)
