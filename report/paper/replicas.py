@@ -153,19 +153,18 @@ class Row:
     @property
     def is_decided_here(self) -> bool:
         """True if a machine of the report decides the claim, whatever the paper says."""
-        for claim in self.claims.values():
-            if claim.verdict in DECIDED:
-                return True
-        return False
+        return any(claim.verdict in DECIDED for claim in self.claims.values())
 
     @property
     def over_all(self) -> Claim:
         """The claim with the verdict of all machines that decide it, undecided if they differ."""
         counts = Counter(claim.verdict for claim in self.claims.values())
         verdicts = {*counts}.intersection(DECIDED) or {*counts}
-        words = ", ".join(f"{verdict} on {n}" for verdict, n in sorted(counts.items()))
-        verdict = verdicts.pop() if len(verdicts) == 1 else "undecided"
-        return replace(self.claim, verdict=verdict, because=words, compared=())
+        words = []
+        for verdict, count in sorted(counts.items()):
+            words.append(f"{verdict} on {count}")
+        common = verdicts.pop() if len(verdicts) == 1 else "undecided"
+        return replace(self.claim, verdict=common, because=", ".join(words), compared=())
 
 
 def spread(effects: Sequence[float], unit: str) -> str:
