@@ -135,7 +135,9 @@ def change_record(folder: Path) -> None:
     stored = choose(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
     content = json.loads(path.read_bytes())
-    forward = [case for case in content["cases"] if case["factors"].get("pass") == "forward"]
+    passes = ("forward", None)  # records of one pass have no such factor
+    timed = [case for case in content["cases"] if case.get("rounds")]
+    forward = [case for case in timed if case["factors"].get("pass") in passes]
     case = max(forward, key=lambda case: case["factors"]["batch"])
     good = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
     samples = next(good)["series"]["time"]
