@@ -6,17 +6,16 @@ Takes ten minutes, with ``--sample`` three for a third of the networks, which ha
 own; needs torchinfo and torch-kitsune.
 """
 
-import csv
 import sys
 from functools import partial
 from typing import Any, Final
 
 import torch
 
-from benchmarks.fits import CAPABILITY, DATA, names, origin
+from benchmarks.fits import CAPABILITY, DATA, origin, write_table
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
-from experiments.theory.networks import import_timm, network
+from experiments.theory.networks import network
 from report.studies.inference_memory.subject import SIDE
 
 _SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
@@ -29,7 +28,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def row(name: str) -> tuple[Any, ...]:
+def rows_of(name: str) -> list[tuple[Any, ...]]:
     """Measure the peaks of a network (B); compute a line for each estimate from 1 and 3 images."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
@@ -57,7 +56,7 @@ def row(name: str) -> tuple[Any, ...]:
         return int(estimate.total_bytes)
 
     estimates = *_line(summed(1), summed(3)), *_line(estimated(1), estimated(3))
-    return name, *map(peak, BATCHES), *estimates, *origin()
+    return [(name, *map(peak, BATCHES), *estimates, *origin())]
 
 
 def _line(one: int, three: int) -> tuple[int, int]:
@@ -66,17 +65,5 @@ def _line(one: int, three: int) -> tuple[int, int]:
     return one - per_image, per_image
 
 
-def main() -> None:
-    """Write the table."""
-    torch.set_num_threads(1)
-    import_timm()
-    with TABLE.open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow(COLUMNS)
-        for name in names():
-            table.writerow(row(name))
-            stream.flush()
-
-
 if __name__ == "__main__":
-    main()
+    write_table(TABLE, COLUMNS, rows_of)

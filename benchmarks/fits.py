@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from itertools import product
@@ -182,6 +182,20 @@ def cause(row: Any) -> str:
     if row.failed.startswith("add.") and row.mode == "training":
         return "watched"
     raise ValueError(f"{row}: not explained")
+
+
+def write_table(
+    path: Path, columns: Iterable[str], rows_of: Callable[[str], Iterable[Iterable[Any]]]
+) -> None:
+    """Write the rows of each network of ``names`` as soon as they are computed."""
+    torch.set_num_threads(1)
+    import_timm()
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(columns)
+        for name in names():
+            table.writerows(rows_of(name))
+            stream.flush()
 
 
 def names() -> list[str]:

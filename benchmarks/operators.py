@@ -5,14 +5,10 @@ of another vector extension, from the shapes of the networks of ``fits``.  The b
 grow in a line with the batch, with and without its workspace.
 """
 
-import csv
 from itertools import product
 from typing import Any, Final
 
-import torch
-
-from benchmarks.fits import CAPABILITY, DATA, names, prepared
-from experiments.theory.networks import import_timm
+from benchmarks.fits import CAPABILITY, DATA, prepared, write_table
 
 TABLE: Final = DATA / f"operators-{CAPABILITY}.csv"
 COLUMNS: Final = (
@@ -44,16 +40,5 @@ def _line(early: int, late: int) -> tuple[int, int]:
     return late - per_image * ENDS[1], per_image
 
 
-def main() -> None:
-    """Write the table."""
-    torch.set_num_threads(1)
-    import_timm()
-    with TABLE.open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow(COLUMNS)
-        for name in names():
-            table.writerows(rows_of(name))
-
-
 if __name__ == "__main__":
-    main()
+    write_table(TABLE, COLUMNS, rows_of)

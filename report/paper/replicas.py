@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from operator import attrgetter
 from statistics import median
 from typing import Final
 
@@ -220,7 +219,9 @@ def summary(replicas: Sequence[Replica], paper: Findings) -> str:
         rows = compare(group, paper).values()
         counts = Counter(row.outcome for row in rows)
         if len(rows) == counts["D"]:
-            decided = len([*filter(attrgetter("is_decided_here"), rows)])
+            decided = 0
+            for row in rows:
+                decided += row.is_decided_here
             line = f"The paper decides no claim about {about} that one run can test"
             lines.append(f"{line}; {decided} of {len(rows)} decided here" if rows else line)
             continue
