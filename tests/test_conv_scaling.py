@@ -464,5 +464,7 @@ def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> Non
         later = pages[9 * place + 2 : 9 * place + 9]
         assert len(later) == 7
         # Memory that a child shares with its parent is copied page by page, a few in all.
-        assert min(later) > 1000 if run == "16 0" else (median(later) > 32) == maps, (run, later)
+        # In nearly every call: one in some thousand finds a freed block and maps part of the pages.
+        many = sorted(later)[1] > 1000
+        assert many if run == "16 0" else (median(later) > 32) == maps, (run, later)
         assert run != "4 0" or median(later) == 0
