@@ -278,7 +278,8 @@ def _expected(
     noisy: bool,
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory, with all ceilings, and the timed processes."""
-    size, repeats = study.plan.ceilings, rounds.REPEATS if noisy else 0
+    size = study.plan.ceilings
+    repeats = rounds.REPEATS // 2 if noisy else 0  # with one of two processors busy, about half
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
         memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)

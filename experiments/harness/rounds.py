@@ -31,7 +31,7 @@ from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
 #: Largest number of further processes per policy for disturbed cases, and their share of the time.
-REPEATS: Final = 3
+REPEATS: Final = 12
 REPEAT_SHARE: Final = 0.25
 #: Share of the progress for the planned processes; the rest is for further ones.
 _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
@@ -140,7 +140,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         run(turn, selected, _PLANNED * number / len(own), _PLANNED / len(own))
     further = []
     for policy, count in processes.items():
-        repeats = min(REPEATS, sum(turn.policy == policy for turn in own))
+        repeats = min(REPEATS, 2 * sum(turn.policy == policy for turn in own))
         further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
     for number, (turn, count) in enumerate(further):
         disturbed = disturbed_cases(cases, journal.rounds, turn.policy, count)

@@ -248,7 +248,7 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     # What was disturbed is kept, marked, and repeated as often as allowed.
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in loud.rounds} == {"a test"}
-    assert len(loud.rounds) == 4 + 2 * min(2, rounds.REPEATS)
+    assert len(loud.rounds) == 4 + 2 * min(4, rounds.REPEATS)
     assert set(loud.samples("time")) == {tiny_study.LOUD / 1000}
     assert any("again" in note for note in notes.notes)
 
