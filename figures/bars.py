@@ -38,6 +38,11 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
             hatch=style.hatching(series.series),
             label=style.legend_label(series.label),
         )
+        for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
+            if low is not None and high is not None:
+                axes.plot([low, high], [row, row], color=style.INK, linewidth=1.2, marker="|")
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color=style.INK, linewidth=0.8, dashes=(4, 2))
     for row in range(len(panel.names)):
         if all(series.x[row] is None for series in panel.series):
             _say_not_measured(row, axes)

@@ -204,30 +204,34 @@ def _middle_first(limit: RoofLimit) -> RoofLimit:
 
 @dataclass(frozen=True)
 class BarSeries:
-    """A bar per row; None in a row without."""
+    """A bar per row; None in a row without.  ``low`` and ``high`` are the ends of intervals."""
 
     label: str
     x: tuple[float | None, ...]
     series: int = 0
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Bars(Panel):
     """Named rows from top to bottom, with bars.
 
-    Bars start at zero: positive ones are stacked to the right, negative ones to the left.
+    Bars start at zero: positive ones are stacked to the right, negative ones to the left.  A line
+    at the ``reference`` crosses all rows.
     """
 
     names: tuple[str, ...]
     series: tuple[BarSeries, ...]
     x_label: str
     title: str = ""
+    reference: float | None = None
 
     def rows(self) -> Iterator[DataRow]:
         """Yield each series row by row."""
         for series in self.series:
-            for name, value in zip(self.names, series.x, strict=True):
-                yield series.label, name, None, None, self.x_label, value, None, None
+            for name, *bar in zip_longest(self.names, series.x, series.low, series.high):
+                yield series.label, name, None, None, self.x_label, *bar
 
 
 @dataclass(frozen=True)

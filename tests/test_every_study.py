@@ -41,8 +41,7 @@ DECIDED_WITHOUT_TIME = {
 }  # fmt: skip
 #: Claims that rest on a file beside a record, on ceilings or on wrong results, without samples.
 DECIDED_WITHOUT_SAMPLES = {
-    "counters-blind", "copies-multiply", "library-multiplies-less", "right-in-bfloat16",
-    "gains-as-predicted",
+    "counters-blind", "copies-multiply", "right-in-bfloat16", "gains-as-predicted",
 }  # fmt: skip
 
 

@@ -221,6 +221,9 @@ def test_intervals_end_at_their_numbers() -> None:
     with drawn(DOTS) as figure:
         intervals = [list(line.get_xdata()) for line in lines_of(figure)]
         assert [1.5, 3.0] in intervals and [1.2, 1.4] in intervals
+    bar = BarSeries("A", (1.0, None), low=(0.5, None), high=(2.0, None))
+    with drawn(replace(BARS, series=(bar,), reference=1.0)) as figure:
+        assert [list(line.get_xdata()) for line in lines_of(figure)] == [[0.5, 2.0], [1.0, 1.0]]
 
 
 def test_a_roof_has_its_corner_at_its_ridge_and_names_of_its_parts() -> None:

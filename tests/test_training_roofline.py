@@ -15,7 +15,6 @@ import msgspec
 from pytest import approx
 
 from report.core.records.layers import Convolution, Layer
-from report.core.records.record import Record
 from report.core.records.reported import Devices
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
@@ -26,7 +25,7 @@ from report.theory.networks import layers_of
 from report.theory.roofline import training_loads
 from report.theory.work import macs, parameter_count
 from tests import papers
-from tests.degraded import altered, committed, of_records
+from tests.degraded import altered, committed
 
 STUDY = "training_roofline"
 SMALL, HEAVY, LIGHT = NETWORKS
@@ -81,32 +80,30 @@ def image_work(network: str) -> float:
 
 #: The ratio of the printed efficiencies of cases that did not collapse, with the chip's peak.
 CORRECTED = (36.2 + 15.5 + 16.1) / (11.4 + 8.5 + 8.6) * CHIP / 48.7e12
+#: The same with all cases.
+WITH_COLLAPSE = (36.2 + 15.5 + 2 * 16.1) / (11.4 + 8.5 + 8.6 + 0.6) * CHIP / 48.7e12
 #: ResNet-18 on the T4 by the printed rate.
 BY_RATE = 0.362 * 8.1e12 / 5.46e9
 #: The ratio on ResNet-50 alone.
 HEAVY_RATIO = (15.5 + 16.1) / (8.5 + 8.6) * CHIP / 48.7e12
-#: The T4 over the laptop on ResNet-18, by printed efficiencies over throughputs.
-LESS_BY_RATE = (36.2 * 8.1) / (11.4 * 48.7) / (650 / 1107)
 #: The T4 on ResNet-18 by its throughput, in steps of its batch a second.
 STEPS = 650 / 128
 
 
 #: What the source and theory give, by hand where it is short.
 EXPECTED: Mapping[str, float] = {
-    "audited": 58, "differing": 18, "images": 9469, "paradox_printed": 2.9,
+    "audited": 58, "differing": 18, "paradox_printed": 2.9, "peak_ratio": WITH_COLLAPSE,
     "run_factor": 1.2, "t4_low": round(1590 * BY_RATE * image_work(SMALL) / 8.1e12, -1),
-    "t4_needed": round(1590 * 650 * image_work(SMALL) / 8.1e12, -1), "t4_always": 1210,
+    "t4_needed": round(1590 * 650 * image_work(SMALL) / 8.1e12, -1), "even_mean": 1380,
     "paradox": CORRECTED, "even_small": 1030, "even_heavy": 1770, "printed_clock": 3280,
     "step_cost": 64 / 111 - 64 / 117, "step_predicted": 128 / (192 / 117 - 64 / 111),
     "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366,
-    "winograd": 2.25, "padding_small": 1 - image_work(SMALL) / 10.65e9,
+    "winograd": 2.25,
     "t4_small_weights": STEPS * by_hand(SMALL, 8.1e12, 320e9, winograd=1),
     "heavy_ratio": HEAVY_RATIO, "small_ratio": 36.2 / 11.4 * CHIP / 48.7e12,
     "light_ratio": 308 / 752 * CHIP / 8.1e12,
-    "light_lowest": 308 / 752 * CHIP / 8.1e12 * 1350 / 1665 * LESS_BY_RATE,
-    "heat_mean": 2280 * 31 / 366, "heat_slowest": 2280 * 128 / 366 / 8.561,
-    "collapse_implied": 24, "collapse_excess": 31 * 12.27 / (0.0061 * 48.7e3) - 1,
-    "t4_ridge": 8.1e12 / 320e9, "rtx_ridge": CHIP / BUS, "t4_bandwidth": 320e9,
+    "heat_mean": 2280 * 31 / 366, "collapse_excess": 31 * 12.27 / (0.0061 * 48.7e3) - 1,
+    "t4_ridge": 8.1e12 / 320e9, "t4_bandwidth": 320e9,
     "laptop_peak": CHIP, "peak_factor": 48.7e12 / CHIP,
     "laptop_bandwidth": BUS, "laptop_memory": 12.9e9, "usual_step": 128 / 366,
     "t4_small_by_throughput": STEPS * by_hand(SMALL, 8.1e12, 320e9),
@@ -144,24 +141,10 @@ def tenfold(samples: Samples) -> Samples:
     return tuple(10 * sample for sample in samples)
 
 
-def with_slow_convolutions(record: Record) -> Record:
-    """A record whose convolutions reach a tenth of their rate."""
-    ceilings = tuple(
-        msgspec.structs.replace(ceiling, samples=tenfold(ceiling.samples))
-        if ceiling.operation == "convolution"
-        else ceiling
-        for ceiling in record.ceilings
-    )
-    return msgspec.structs.replace(record, ceilings=ceilings)
-
-
 def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of the published source and records, which are pinned."""
-    wide = on(t4_bandwidth=3_200, _18=180)
     for claim, inputs, verdict in (
-        ("compute-bound", wide, "supported"),
-        ("heavy-arithmetic", wide, "supported"),
-        ("light-memory", on(t4_bandwidth=32_000), "refuted"),
+        ("nearer-roof", on(t4_bandwidth=3_200), "refuted"),
         ("inflated", on(**{"48.7": 10}), "refuted"),
         ("laptop-ahead", on(_752=450), "refuted"),
         ("readings-differ", on(_650=588), "refuted"),
@@ -175,8 +158,6 @@ def test_each_claim_has_two_sides() -> None:
         ("step-cost", on(_120=121), "supported"),
         ("hardware", on(_1107=700), "refuted"),
         ("hardware", on(_1107=720), "supported"),
-        ("library-multiplies-less", of_records(with_slow_convolutions)(committed(STUDY)),
-         "refuted"),
         ("needs-most", altered(STUDY, "allocated_peak", whole=tenfold, network=LIGHT), "refuted"),
         ("averages-overstate", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
         ("averages-overstate", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),

@@ -1,31 +1,26 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import Run
-from report.studies.training_roofline.source import (
-    CLOCKS,
-    GPUS,
-    RTX,
-    T4,
-    T4_CLOCK,
-    PrintedCase,
-    Source,
-)
+from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
 from report.studies.training_roofline.subject import (
     HEAVY,
-    NETWORKS,
     SMALL,
     SOURCE_BATCH,
     VECTOR_BATCH,
     VECTOR_IMAGE,
 )
-from report.studies.training_roofline.theory import least_time, value_of
+from report.studies.training_roofline.theory import least_time
+
+#: Networks over whose cases the source averages efficiencies.
+MEAN: Final = (SMALL, HEAVY)
+#: Runs on one core whose library may use vectors of 256 bits, and of 512.
+Vectors: TypeAlias = tuple[Run, Run]
 
 # ------------------------------------------------------------------------------------- by peak
 
@@ -68,43 +63,9 @@ def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     return largest(*needed)
 
 
-def efficiency_ratios(s: Source) -> dict[str, dict[str, Quantity]]:
-    """Compute the T4's number over the laptop's for every way to compare them, by network.
-
-    ``mean`` is the mean over cases, as the source averages, of those with a printed rate.
-    """
-    printed, averages = (s.printed_peak(RTX),), {"mean": (SMALL, HEAVY)}
-    rows: dict[str, dict[str, Quantity]] = {}
-    for name, networks in (averages | {network: (network,) for network in NETWORKS}).items():
-        last = ratio(s, *networks)
-        rows[name] = {
-            "printed": to_digits(ratio(s, *networks, peaks=printed, collapsed=True), 3),
-            "peak": ratio(s, *networks, collapsed=True),
-            "steady": last,
-            "slow": last / needed_clock(s),
-            "throughput": ratio(s, *networks, by_rate=False),
-        }
-    for network in NETWORKS:
-        laptop, t4 = (s.compared(device, network) for device in GPUS)
-        t4_share, laptop_share = (of_roof(s, gpu, network, slow=False) for gpu in (T4, RTX))
-        rows[network]["roofs"] = to_digits(t4_share / laptop_share, 3)
-        rows[network]["speed"] = to_digits(t4.images / laptop.images, 3)
-    return rows
-
-
-def even_clock(s: Source, network: str, by_rate: bool = True) -> Quantity:
+def even_clock(s: Source, *networks: str, by_rate: bool = True) -> Quantity:
     """Return the laptop's clock (MHz) at which both GPUs are as efficient, at the T4's highest."""
-    return to_digits(s.first_row("cores", "nominal") / ratio(s, network, by_rate=by_rate), 3)
-
-
-def always_below(s: Source, network: str) -> Quantity:
-    """Return the T4's clock (MHz) below which it leads at every rated clock of the laptop."""
-    return to_digits(T4_CLOCK * ratio(s, network, peaks=(s.peak(RTX, "low"),)), 3)
-
-
-def printed_clock(s: Source) -> Quantity:
-    """Return the clock (MHz) at which the laptop's chip would have the printed peak."""
-    return to_digits(s.first_row("cores", "nominal") * s.printed_peak(RTX) / s.peak(RTX), 3)
+    return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks, by_rate=by_rate), 3)
 
 
 def collapsed_case(s: Source) -> PrintedCase:
@@ -117,69 +78,42 @@ def collapsed_case(s: Source) -> PrintedCase:
 # ------------------------------------------------------------------------------------ by roofs
 
 
-def peaks(s: Source, device: str, *, by_rate: bool = True, slow: bool = True) -> list[Quantity]:
-    """Return the peaks of a GPU's clocks, the nominal first; the T4's down to the least needed."""
-    if device == RTX:
-        return [s.peak(RTX, clock) for clock in CLOCKS]
-    highest = s.peak(device)
-    return [highest, highest * needed_clock(s, by_rate)] if slow and device == T4 else [highest]
-
-
 def of_roof(
-    s: Source,
-    device: str,
-    network: str,
-    *,
-    by_rate: bool = False,
-    slow: bool = True,
-    **model: Any,
+    s: Source, device: str, network: str, *, by_rate: bool = False, slow: bool = False, **model: Any
 ) -> Quantity:
-    """Divide the speed by that of layers at the nearer of their roofs, over the GPU's clocks.
+    """Divide the speed by that of layers at the nearer of their roofs, over the laptop's clocks.
 
-    The speed is the printed throughput, or the one that the printed rate implies.  With options of
-    the ``model``, or without ``slow``, the T4 is at its highest clock.
+    The speed is the printed throughput, or the one that the printed rate implies.  The T4 is at its
+    highest clock, or if ``slow`` down to the least one that it needs.  ``model`` are options of
+    ``theory.layer_loads``.
     """
-    case, shares = s.compared(device, network), []
-    for peak in peaks(s, device, by_rate=by_rate, slow=slow and not model):
+    case, highest = s.compared(device, network), s.peak(device)
+    peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
+    if slow and device == T4:
+        peaks.append(highest * needed_clock(s, by_rate))
+    shares = []
+    for peak in peaks:
         seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), **model)
         shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
 
 
-def saved_traffic(s: Source, network: str) -> Quantity:
-    """Compute the share of traffic, in whole percent, without which the laptop ties the T4."""
-    laptop, reached = s.compared(RTX, network), of_roof(s, T4, network, slow=False)
-    seconds = value_of(reached * laptop.batch / laptop.images)
-    for percent in range(100):
-        moving = s.bandwidth(RTX) / (1 - percent / 100)
-        if value_of(least_time(network, laptop.batch, s.peak(RTX), moving)[0]) <= seconds:
-            break
-    return exact(f"traffic of {network} to save", "1", percent / 100, s.file)
-
-
-def memory_shares(s: Source, device: str, network: str) -> Iterator[Quantity]:
-    """Yield the share of a step's least time near memory's roof, at the clocks of a GPU."""
-    for peak in peaks(s, device):
-        near_memory = least_time(network, SOURCE_BATCH, peak, s.bandwidth(device))[1]
-        yield exact(f"{network} near memory, {device}", "1", near_memory, s.file)
+def memory_share(s: Source, device: str, network: str) -> Quantity:
+    """Return the share of a step's least time near memory's roof, at the nominal clock."""
+    _, near_memory = least_time(network, SOURCE_BATCH, s.peak(device), s.bandwidth(device))
+    return exact(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
 # -------------------------------------------------------------------------------- a fixed time
 
 
-def fixed_time(s: Source, device: str) -> Quantity:
-    """Compute the part (s) of a step of ResNet-50 that its two smaller batches share.
+def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity]:
+    """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
 
     A batch of twice the size takes twice the rest of the time.
     """
     half, whole = (case.batch / case.images for case in s.steady(device, HEAVY)[:2])
-    return 2 * half - whole
-
-
-def fixed_share(s: Source, device: str) -> Quantity:
-    """Divide this part by the step of the smallest batch."""
-    smallest = s.steady(device, HEAVY)[0]
-    return fixed_time(s, device) * smallest.images / smallest.batch
+    return 2 * half - whole, 2 - whole / half
 
 
 def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
@@ -192,51 +126,19 @@ def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
     return SOURCE_BATCH / step, last.images
 
 
-# ------------------------------------------------------------------------------ own machines
+# ---------------------------------------------------------------------------------- our machines
 
 
-class Vectors(NamedTuple):
-    """Runs on one core whose library may use vectors of 256 bits, and of 512."""
-
-    narrow: Run
-    wide: Run
-
-
-def rate_ratio(runs: Vectors, network: str) -> Quantity:
-    """Divide the rate of a step with narrow vectors by that with wide ones."""
-    narrow, wide = (run.step(network, VECTOR_BATCH, image=VECTOR_IMAGE) for run in runs)
-    return wide / narrow
-
-
-def measured_peak(runs: Vectors, width: str) -> Quantity:
-    """Return the measured peak of a convolution (FLOP/s) with vectors of a width."""
-    run: Run = getattr(runs, width)
-    return to_digits(run.peak_rate("convolution"), 3)
-
-
-def by_measured_peak(runs: Vectors, network: str) -> Quantity:
-    """Divide efficiencies with narrow and wide vectors, by measured peaks of a convolution."""
-    peaks = measured_peak(runs, "wide") / measured_peak(runs, "narrow")
-    return rate_ratio(runs, network) * peaks
-
-
-def by_lanes(runs: Vectors, network: str) -> Quantity:
+def lanes_ratio(runs: Vectors, network: str) -> Quantity:
     """Divide efficiencies with narrow and wide vectors, by peaks that the lanes suggest."""
-    return 2 * rate_ratio(runs, network)
+    narrow, wide = (run.step(network, VECTOR_BATCH, image=VECTOR_IMAGE) for run in runs)
+    return 2 * wide / narrow
 
 
-def of_sheet(pair: tuple[Run, Source], operation: str) -> Quantity:
-    """Divide a measured ceiling of our GPU in float32 by the peak of its data sheet."""
-    run, s = pair
-    return run.peak_rate(operation) / s.peak(run.model)
-
-
-def of_our_roof(pair: tuple[Run, Source], network: str) -> Quantity:
-    """Compute the share that our GPU reaches of the roofs of a network's layers."""
-    run, s = pair
-    peak, bandwidth = s.peak(run.model), s.bandwidth(run.model)
-    seconds = peak if peak.missing else least_time(network, SOURCE_BATCH, peak, bandwidth)[0]
-    return seconds / run.step(network)
+def measured_ratio(runs: Vectors, network: str) -> Quantity:
+    """Divide efficiencies with narrow and wide vectors, by measured peaks of a convolution."""
+    narrow, wide = (to_digits(run.peak_rate("convolution"), 3) for run in runs)
+    return lanes_ratio(runs, network) * wide / (2 * narrow)
 
 
 def narrow_gain(run: Run, network: str) -> Quantity:

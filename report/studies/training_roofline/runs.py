@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import fmean
 
 from report.core.missing import Missing
@@ -26,14 +25,12 @@ from report.studies.training_roofline.subject import (
 class Run(any_study.Run):
     """One record of this study."""
 
-    @cached_property
-    def _factors(self) -> dict[Step, dict[str, Level]]:
-        """The factors of each step as the record names them."""
-        cases = (c for c in self.stored.record.cases if c.factors.get("subject") == "training")
-        return {step: dict(case.factors) for case in cases if (step := step_of(case))}
-
     def _of(self, step: Step) -> dict[str, Level]:
-        return self._factors.get(step, {"subject": "training", **step._asdict()})
+        """Return the factors of a step as the record names them."""
+        for case in self.stored.record.cases:
+            if case.factors.get("subject") == "training" and step_of(case) == step:
+                return dict(case.factors)
+        return {"subject": "training", **step._asdict()}
 
     def peak(
         self,
@@ -45,22 +42,15 @@ class Run(any_study.Run):
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
         return self.repeated(f"{size}_peak", self._of(Step(network, IMAGE, batch, precision)))
 
-    @property
-    def model(self) -> str:
-        """The model of the GPU without its maker, as data sheets name it; empty for a CPU."""
-        gpu = self.stored.record.environment.gpu
-        return gpu.model.removeprefix("NVIDIA ") if gpu else ""
-
     def step(
         self,
         network: str,
         batch: int = SOURCE_BATCH,
         precision: TrainingPrecision = "float32",
-        quantity: str = "time",
         image: int = IMAGE,
     ) -> Quantity:
-        """A quantity of a training step, its time (s) by default."""
-        return self.series(quantity, self._of(Step(network, image, batch, precision)))
+        """Time (s) of a training step."""
+        return self.series("time", self._of(Step(network, image, batch, precision)))
 
     # ------------------------------------------------------------------------ loaded images
 

@@ -4,16 +4,15 @@ The source prints the throughput of a case twice: as images a second, and within
 The audit checks every number that others, shapes or data sheets determine, once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise, product
 from math import ceil
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from report.core.records.reported import Reported
+from report.core.records.reported import RatedPeak, Reported
 from report.evidence.audit import (
     Check,
     Printed,
@@ -72,10 +71,8 @@ class ResultRow:
         if not isinstance(cell, int | float) or column.unit is None:
             place = f"table {self.table}, row {self.number + 1}, {key}"
             raise self.reported.fault(f"{place}: expected a number, found none")
-        words = []
-        for head, content in zip(table.columns, table.rows[self.number], strict=True):
-            if (head.unit is None and isinstance(content, str)) or head.key == "batch":
-                words.append(str(content))
+        cells = zip(table.columns, table.rows[self.number], strict=True)
+        words = [str(cell) for head, cell in cells if head.unit is None or head.key == "batch"]
         place = f"{table.place}, {column.name}, {', '.join(words)}"
         return Printed(cell, column.decimals, column.unit, place)
 
@@ -151,21 +148,26 @@ class Source:
         return self._sheet(device, "memory", "B/s")
 
     def _sheet(self, device: str, operation: str, unit: str) -> Quantity:
-        sheet = self.devices.find(f"NVIDIA {device}")
-        peak = sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
-        name = f"{operation} on the data sheet of the {device}"
-        if peak is None:
+        name, rated = (
+            f"{operation} on the data sheet of the {device}",
+            self.rated(device, operation),
+        )
+        if rated is None:
             return absent(name, unit, f"no data sheet of the {device} is known")
-        return expression.exact(name, unit, peak.rate)
+        return expression.exact(name, unit, rated.rate)
+
+    def rated(self, device: str, operation: str) -> RatedPeak | None:
+        """Return a peak of the data sheet, or None for a device without one."""
+        sheet = self.devices.find(f"NVIDIA {device}")
+        return sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------- the cases
 
     @cached_property
     def cases(self) -> tuple[PrintedCase, ...]:
         """Every case of a GPU."""
-        efficiencies = {}
-        for row in self.rows("achieved"):
-            efficiencies[row.cell("environment"), row.cell("network"), row.batch] = row
+        rows = self.rows("achieved")
+        efficiencies = {(r.cell("environment"), r.cell("network"), r.batch): r for r in rows}
         cases = []
         for device, row in product(GPUS, self.rows("throughput")):
             key = device, row.cell("network"), row.batch
@@ -184,21 +186,20 @@ class Source:
 
     def steady(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, at batches that collapsed on neither GPU."""
-        collapsed = {c.batch for c in self.cases if c.network == network and self._collapsed(c)}
-        return [c for c in self.of(device, network) if c.batch not in collapsed]
+        collapsed: set[int] = set()
+        for gpu in GPUS:
+            cases = self.of(gpu, network)
+            least = COLLAPSED * max(theory.value_of(case.images) for case in cases)
+            collapsed |= {case.batch for case in cases if theory.value_of(case.images) < least}
+        return [case for case in self.of(device, network) if case.batch not in collapsed]
 
     def of(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, by batch."""
         return [c for c in self.cases if (c.device, c.network) == (device, network)]
 
-    def _collapsed(self, case: PrintedCase) -> bool:
-        """Tell if a case is far slower than the same network at its best batch."""
-        best = max(theory.value_of(c.images) for c in self.of(case.device, case.network))
-        return theory.value_of(case.images) < COLLAPSED * best
-
     def compared(self, device: str, network: str) -> PrintedCase:
         """The case of a network at the largest batch that collapsed on neither GPU."""
-        return max(self.steady(device, network), key=attrgetter("batch"))
+        return self.steady(device, network)[-1]
 
 
 # --------------------------------------------------------------------------------------- audit
@@ -209,29 +210,27 @@ def audit(source: Source) -> tuple[Check, ...]:
     return (*_devices(source), *_networks(source), *_cases(source), *_text(source))
 
 
-def _devices(source: Source) -> Iterator[Check]:
+def _devices(s: Source) -> Iterator[Check]:
     """Check peaks and bandwidths against data sheets, or against cores and clocks."""
     for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
-        sheet = source.devices.find(f"NVIDIA {device}")
-        peak = sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
-        if peak is not None:
-            printed = source.of_device(device, key)
-            known = exact(peak.value, printed.unit, f"data sheet of the {device}")
+        if rated := s.rated(device, operation):
+            printed = s.of_device(device, key)
+            known = exact(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
-    laptop, bus, cpu = (source.rows(table)[0].printed for table in ("cores", "bus", "cpu_cores"))
-    of_laptop, of_cpu = (source.of_device(device, "peak") for device in (RTX, CPU))
+    laptop, bus, cpu = (s.rows(table)[0].printed for table in ("cores", "bus", "cpu_cores"))
     inputs = {"cores": laptop("cores"), "clock": laptop("nominal")}
-    yield check_formula(of_laptop, "2 * cores * clock / 1000000", **inputs)
+    yield check_formula(s.of_device(RTX, "peak"), "2 * cores * clock / 1000000", **inputs)
     inputs = {"bus_width": bus("width"), "data_rate": bus("rate")}
-    yield check_formula(source.of_device(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
+    yield check_formula(s.of_device(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
     inputs = {"cores": cpu("cores"), "lanes": cpu("lanes"), "highest_clock": cpu("high")}
-    yield check_formula(of_cpu, "2 * cores * lanes * highest_clock / 1000000", **inputs)
+    formula = "2 * cores * lanes * highest_clock / 1000000"
+    yield check_formula(s.of_device(CPU, "peak"), formula, **inputs)
 
 
-def _networks(source: Source) -> Iterator[Check]:
+def _networks(s: Source) -> Iterator[Check]:
     """Check parameters and operations against the shapes, and training against a forward pass."""
     place = "shapes of the published network"
-    for row in source.rows("complexity"):
+    for row in s.rows("complexity"):
         layers, forward = theory.shapes(row.cell("network")), row.printed("forward")
         count = exact(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
         printed = row.printed("parameters")
@@ -241,30 +240,30 @@ def _networks(source: Source) -> Iterator[Check]:
         yield check_formula(row.printed("training"), "3 * forward", forward=forward)
 
 
-def _images(source: Source, device: str, network: str, batch: int) -> Printed:
-    return source.one("throughput", network=network, batch=batch).printed(_COLUMN[device])
+def _images(s: Source, device: str, network: str, batch: int) -> Printed:
+    return s.one("throughput", network=network, batch=batch).printed(_COLUMN[device])
 
 
-def _cases(source: Source) -> Iterator[Check]:
+def _cases(s: Source) -> Iterator[Check]:
     """Check rates, efficiencies, speed-ups, gains of larger batches, and the number of steps."""
-    for row in source.rows("achieved"):
+    for row in s.rows("achieved"):
         device, network = row.cell("environment"), row.cell("network")
-        images = _images(source, device, network, row.batch)
-        step = source.one("complexity", network=network).printed("training")
-        rate, peak = row.printed("rate"), source.of_device(device, "peak")
+        images = _images(s, device, network, row.batch)
+        step = s.one("complexity", network=network).printed("training")
+        rate, peak = row.printed("rate"), s.of_device(device, "peak")
         yield check_formula(rate, "images * work / 1000", images=images, work=step)
         yield check_formula(row.printed("efficiency"), "100 * rate / peak", rate=rate, peak=peak)
-    for row in source.rows("throughput"):
+    for row in s.rows("throughput"):
         decimals = int(row.printed("speedup_decimals").number)
         speedup = replace(row.printed("speedup"), decimals=decimals)
         laptop, t4 = row.printed("rtx4080"), row.printed("t4")
         yield check_formula(speedup, "laptop / T4", laptop=laptop, T4=t4)
-    for before, after in pairwise(source.rows("batches")):
+    for before, after in pairwise(s.rows("batches")):
         new, old = after.printed("throughput"), before.printed("throughput")
         yield check(after.printed("gain"), "gain over the row before", gain, new, old)
-    steps, warmup = (printed_value(source.reported, id) for id in ("iterations", "warmup"))
-    formula, dataset = f"images / {SOURCE_BATCH} − warm-up", source.rows("dataset")[0]
-    yield check(steps, formula, _measured_steps, dataset.printed("images"), warmup)
+    steps, warmup = (printed_value(s.reported, id) for id in ("iterations", "warmup"))
+    formula, images = f"images / {SOURCE_BATCH} − warm-up", s.rows("dataset")[0].printed("images")
+    yield check(steps, formula, _measured_steps, images, warmup)
 
 
 def _measured_steps(images: Fraction, warmup: Fraction) -> Fraction:
@@ -272,26 +271,25 @@ def _measured_steps(images: Fraction, warmup: Fraction) -> Fraction:
     return ceil(images / SOURCE_BATCH) - warmup
 
 
-def _text(source: Source) -> Iterator[Check]:
+def _text(s: Source) -> Iterator[Check]:
     """Check averages, ratios and ranges that the text draws from the tables."""
-    of, images = partial(printed_value, source.reported), partial(_images, source)
-    efficiencies: dict[str, list[Printed]] = {}
-    extremes: list[tuple[str, str, Callable[..., Any], Sequence[Printed]]] = []
+    of, images = partial(printed_value, s.reported), partial(_images, s)
+    efficiencies = []
     for device, prefix in _PREFIX.items():
-        rows = [row for row in source.rows("achieved") if row.cell("environment") == device]
-        efficiencies[device] = [row.printed("efficiency") for row in rows]
+        rows = [row for row in s.rows("achieved") if row.cell("environment") == device]
+        averaged = [row.printed("efficiency") for row in rows]
+        efficiencies += averaged
         for id in (f"{prefix}_efficiency", f"summary_{prefix}_efficiency"):
-            formula = f"mean of the {len(rows)} efficiencies"
-            extremes.append((id, formula, mean, efficiencies[device]))
-        peak, bandwidth = (source.of_device(device, key) for key in ("peak", "bandwidth"))
+            yield check(of(id), f"mean of the {len(rows)} efficiencies", mean, *averaged)
+        peak, bandwidth = (s.of_device(device, key) for key in ("peak", "bandwidth"))
         ridge = of(f"{prefix}_ridge")
         yield check_formula(ridge, "1000 * peak / bandwidth", peak=peak, bandwidth=bandwidth)
         gpu, cpu = images(device, SMALL, SOURCE_BATCH), of("cpu_throughput")
         yield check_formula(of(f"{prefix}_over_cpu"), "GPU / CPU", GPU=gpu, CPU=cpu)
-    laptop, t4 = (source.of_device(device, "peak") for device in GPUS)
+    laptop, t4 = (s.of_device(device, "peak") for device in GPUS)
     best, worst = (images(RTX, HEAVY, batch) for batch in (64, 128))
-    collapsed = source.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
-    intensity = source.rows("intensity")[0].printed("intensity")
+    collapsed = s.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
+    intensity = s.rows("intensity")[0].printed("intensity")
     for id, formula, inputs in (
         ("peak_ratio", "laptop / T4", {"laptop": laptop, "T4": t4}),
         ("paradox", "T4 / laptop", {"T4": of("t4_efficiency"), "laptop": of("rtx_efficiency")}),
@@ -301,13 +299,10 @@ def _text(source: Source) -> Iterator[Check]:
         ("collapse_efficiency", "100 * rate / peak", {"rate": collapsed, "peak": laptop}),
     ):
         yield check_formula(of(id), formula, **inputs)
-    speedups = [row.printed("speedup") for row in source.rows("throughput")]
+    speedups = [row.printed("speedup") for row in s.rows("throughput")]
     gains = [speedup for speedup in speedups if speedup.number > 1]
     for id in ("summary_speedup", "range"):
-        extremes.append((f"{id}_low", "least speed-up above 1", min, gains))
-        extremes.append((f"{id}_high", "largest speed-up", max, gains))
-    both = [*efficiencies[RTX], *efficiencies[T4]]
-    extremes.append(("efficiency_low", "lowest efficiency", min, both))
-    extremes.append(("efficiency_high", "highest efficiency", max, both))
-    for id, words, compute, numbers in extremes:
-        yield check(of(id), words, compute, *numbers)
+        yield check(of(f"{id}_low"), "least speed-up above 1", min, *gains)
+        yield check(of(f"{id}_high"), "largest speed-up", max, *gains)
+    yield check(of("efficiency_low"), "lowest efficiency", min, *efficiencies)
+    yield check(of("efficiency_high"), "highest efficiency", max, *efficiencies)

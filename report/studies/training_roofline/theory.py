@@ -19,9 +19,8 @@ from report.theory.roofline import Load, load, total, update_load
 WINOGRAD: Final = 36 / 16
 #: Predicted ratio of efficiencies of one core with vectors of 256 and of 512 bits, by the peak that
 #: the number of lanes suggests and by a measured peak.  Zen 4 computes 512 bits in two halves, so
-#: the wider vectors double the suggested peak and not the rate.  Both hold to ``VECTOR_MARGIN``.
+#: the wider vectors double the suggested peak and not the rate.  Both hold to ``MARGIN``.
 VECTOR_RATIOS: Final = (2.0, 1.0)
-VECTOR_MARGIN: Final = 0.1
 
 
 @cache
@@ -67,28 +66,10 @@ def work(network: str) -> Quantity:
     return exact(f"work of {network}", "FLOP", total(loads(network, 1)).flops)
 
 
-def padding(network: str) -> Quantity:
-    """Compute the share of a step's multiply-adds in the usual count that multiply padded zeros."""
-    usual = 2 * theory.training_macs(shapes(network))
-    return 1 - work(network) / exact(f"usual work of {network}", "FLOP", usual)
-
-
-def traffic(network: str) -> Quantity:
-    """Compute the bytes that a step of the source's batch moves for one image, layer by layer."""
-    moved = total(loads(network, SOURCE_BATCH)).bytes
-    return exact(f"traffic of {network}", "B", moved) / SOURCE_BATCH
-
-
 def intensity(network: str) -> Quantity:
-    """Divide work by traffic (FLOP/B) at the source's batch."""
-    return work(network) / traffic(network)
-
-
-def winograd_share(network: str) -> Quantity:
-    """Compute the share of a step's work in layers that Winograd's algorithm can compute."""
-    of_layers = zip(shapes(network), loads(network, 1), strict=False)
-    replaced = sum(cost.flops for layer, cost in of_layers if by_winograd(layer))
-    return exact(f"work in 3 x 3 of {network}", "FLOP", replaced) / work(network)
+    """Divide work by the bytes that layers move (FLOP/B), at the source's batch."""
+    moved = total(loads(network, SOURCE_BATCH)).bytes
+    return SOURCE_BATCH * work(network) / exact(f"traffic of {network}", "B", moved)
 
 
 def value_of(quantity: Quantity) -> float:

@@ -104,7 +104,7 @@
     };
     const choose = () => {
       const [ratedPeak, ratedBandwidth, ratedClock] = known.get(device.value), rated = ratedClock ?? 100;
-      Object.assign(clock, { min: Math.round(rated / 2), max: 2 * rated, step: ratedClock ? 5 : 1, value: rated });
+      Object.assign(clock, { min: rated - 5 * Math.floor(rated / 10), max: 2 * rated, step: ratedClock ? 5 : 1, value: rated });
       peak.value = Number(ratedPeak.toPrecision(4));
       bandwidth.value = Number(ratedBandwidth.toPrecision(4));
       show();
