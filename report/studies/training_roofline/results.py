@@ -5,16 +5,10 @@ from typing import Any, Final, TypeAlias
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest, spanning
-from report.studies.training_roofline import theory
+from report.studies.training_roofline import subject, theory
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
-from report.studies.training_roofline.subject import (
-    HEAVY,
-    SMALL,
-    SOURCE_BATCH,
-    VECTOR_BATCH,
-    VECTOR_IMAGE,
-)
+from report.studies.training_roofline.subject import HEAVY, SMALL, SOURCE_BATCH
 from report.studies.training_roofline.theory import least_time
 
 #: Networks over whose cases the source averages efficiencies.
@@ -45,7 +39,7 @@ def ratio(
     """
     rates = []
     for device in GPUS:
-        choose = s.of if collapsed else s.steady
+        choose = s.cases_of if collapsed else s.steady_cases
         cases = [case for network in networks for case in choose(device, network)]
         first, *others = (_speed(case, by_rate) * s.printed_work(case.network) for case in cases)
         rates.append(sum(others, first) / len(cases))
@@ -70,7 +64,7 @@ def even_clock(s: Source, *networks: str, by_rate: bool = True) -> Quantity:
 
 def collapsed_case(s: Source) -> PrintedCase:
     """Return ResNet-50 at its largest batch on the laptop, by the efficiency in the text."""
-    case = s.of(RTX, HEAVY)[-1]
+    case = s.cases_of(RTX, HEAVY)[-1]
     efficiency = s.value("collapse_efficiency", "1", 0.01)
     return case._replace(implied=efficiency * s.printed_peak(RTX) / s.printed_work(HEAVY))
 
@@ -78,7 +72,7 @@ def collapsed_case(s: Source) -> PrintedCase:
 # ------------------------------------------------------------------------------------ by roofs
 
 
-def of_roof(
+def share_of_roofs(
     s: Source, device: str, network: str, *, by_rate: bool = False, slow: bool = False, **model: Any
 ) -> Quantity:
     """Divide the speed by that of layers at the nearer of their roofs, over the laptop's clocks.
@@ -87,7 +81,7 @@ def of_roof(
     highest clock, or if ``slow`` down to the least one that it needs.  ``model`` are options of
     ``theory.layer_loads``.
     """
-    case, highest = s.compared(device, network), s.peak(device)
+    case, highest = s.largest_steady_case(device, network), s.peak(device)
     peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
     if slow and device == T4:
         peaks.append(highest * needed_clock(s, by_rate))
@@ -112,7 +106,7 @@ def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity]:
 
     A batch of twice the size takes twice the rest of the time.
     """
-    half, whole = (case.batch / case.images for case in s.steady(device, HEAVY)[:2])
+    half, whole = (case.batch / case.images for case in s.steady_cases(device, HEAVY)[:2])
     return 2 * half - whole, 2 - whole / half
 
 
@@ -121,7 +115,7 @@ def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
 
     Steps have one fixed part, and the rest doubles with the batch.
     """
-    half, whole, last = s.of(T4, HEAVY)
+    half, whole, last = s.cases_of(T4, HEAVY)
     step = 3 * (whole.batch / whole.images) - 2 * (half.batch / half.images)
     return SOURCE_BATCH / step, last.images
 
@@ -131,7 +125,9 @@ def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
 
 def lanes_ratio(runs: Vectors, network: str) -> Quantity:
     """Divide efficiencies with narrow and wide vectors, by peaks that the lanes suggest."""
-    narrow, wide = (run.step(network, VECTOR_BATCH, image=VECTOR_IMAGE) for run in runs)
+    narrow, wide = (
+        run.step(network, subject.VECTOR_BATCH, image=subject.VECTOR_IMAGE) for run in runs
+    )
     return 2 * wide / narrow
 
 

@@ -148,15 +148,12 @@ class Source:
         return self._sheet(device, "memory", "B/s")
 
     def _sheet(self, device: str, operation: str, unit: str) -> Quantity:
-        name, rated = (
-            f"{operation} on the data sheet of the {device}",
-            self.rated(device, operation),
-        )
-        if rated is None:
+        peak, name = self.sheet_peak(device, operation), f"{operation} of the {device}"
+        if peak is None:
             return absent(name, unit, f"no data sheet of the {device} is known")
-        return expression.exact(name, unit, rated.rate)
+        return expression.exact(name, unit, peak.rate)
 
-    def rated(self, device: str, operation: str) -> RatedPeak | None:
+    def sheet_peak(self, device: str, operation: str) -> RatedPeak | None:
         """Return a peak of the data sheet, or None for a device without one."""
         sheet = self.devices.find(f"NVIDIA {device}")
         return sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
@@ -184,22 +181,22 @@ class Source:
         training = self.one("complexity", network=network).printed("training")
         return self.exact(training, "FLOP", GIGA)
 
-    def steady(self, device: str, network: str) -> list[PrintedCase]:
+    def steady_cases(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, at batches that collapsed on neither GPU."""
         collapsed: set[int] = set()
         for gpu in GPUS:
-            cases = self.of(gpu, network)
+            cases = self.cases_of(gpu, network)
             least = COLLAPSED * max(theory.value_of(case.images) for case in cases)
             collapsed |= {case.batch for case in cases if theory.value_of(case.images) < least}
-        return [case for case in self.of(device, network) if case.batch not in collapsed]
+        return [case for case in self.cases_of(device, network) if case.batch not in collapsed]
 
-    def of(self, device: str, network: str) -> list[PrintedCase]:
+    def cases_of(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, by batch."""
         return [c for c in self.cases if (c.device, c.network) == (device, network)]
 
-    def compared(self, device: str, network: str) -> PrintedCase:
+    def largest_steady_case(self, device: str, network: str) -> PrintedCase:
         """The case of a network at the largest batch that collapsed on neither GPU."""
-        return self.steady(device, network)[-1]
+        return self.steady_cases(device, network)[-1]
 
 
 # --------------------------------------------------------------------------------------- audit
@@ -213,7 +210,7 @@ def audit(source: Source) -> tuple[Check, ...]:
 def _devices(s: Source) -> Iterator[Check]:
     """Check peaks and bandwidths against data sheets, or against cores and clocks."""
     for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
-        if rated := s.rated(device, operation):
+        if rated := s.sheet_peak(device, operation):
             printed = s.of_device(device, key)
             known = exact(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)

@@ -16,7 +16,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import spanning
 from report.studies.training_roofline import figures, results, subject, theory
-from report.studies.training_roofline.results import MEAN, Vectors, of_roof
+from report.studies.training_roofline.results import MEAN, Vectors, share_of_roofs
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source, audit
 from report.studies.training_roofline.subject import HEAVY, LIGHT, MARGIN, NETWORKS, SMALL
@@ -29,6 +29,7 @@ class Paper:
         self.inputs, self.source = inputs, Source(inputs)
         self.runs, self.checks = inputs.runs(Run), audit(self.source)
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
+        self.second_gpu = self.runs.get("fourth")
         narrow, wide = (self.runs.get(role) for role in ("second", "third"))
         self.vectors = (narrow, wide) if narrow and wide else None
 
@@ -48,12 +49,16 @@ def source_device(p: Paper) -> str:
     return markdown(p.inputs.reported.device)
 
 
-gpu.texts(gpu=short_name)
+def _model(run: Run) -> str:
+    """Name the model of a GPU, which two machines share."""
+    return markdown(run.stored.record.environment.label)
+
+
+gpu.texts(gpu=_model)
 cpu.texts(cpu=short_name)
 
 
 # ---------------------------------------------------------------------------- source and theory
-
 
 study.constants(
     None,
@@ -79,26 +84,25 @@ def _audited(p: Paper) -> dict[str, Quantity]:
 @source.mapping()
 def _counts(s: Source) -> dict[str, Quantity]:
     clocks = {f"{name}_clock": s.first_row("cores", name) for name in CLOCKS}
-    nominal = clocks["nominal_clock"]
     return clocks | {
         "paradox_printed": s.value("paradox"),
         "collapse_factor": s.value("collapse_factor"),
-        "half_batch": exact("batch", "1", s.compared(RTX, HEAVY).batch),
+        "half_batch": exact("batch", "1", s.largest_steady_case(RTX, HEAVY).batch),
         "laptop_cores": s.first_row("cores", "cores"),
         "t4_low": to_digits(T4_CLOCK * results.needed_clock(s), 3),
         "t4_needed": to_digits(T4_CLOCK * results.needed_clock(s, by_rate=False), 3),
         "even_mean": results.even_clock(s, *MEAN),
         "even_small": results.even_clock(s, SMALL),
         "even_heavy": results.even_clock(s, HEAVY),
-        "printed_clock": to_digits(nominal * s.printed_peak(RTX) / s.peak(RTX), 3),
+        "printed_clock": to_digits(s.printed_peak(RTX) / s.peak(RTX) * clocks["nominal_clock"], 3),
     }
 
 
 @source.mapping("measured")
 def _measured(s: Source) -> dict[str, Quantity]:
     with_collapse, steady = results.ratio(s, *MEAN, collapsed=True), results.ratio(s, *MEAN)
-    usual, printed_peak = s.compared(RTX, HEAVY), s.of_device(RTX, "peak")
-    desktop = printed_peak.quantity("FLOP/s", s.file, subject.TERA)
+    usual = s.largest_steady_case(RTX, HEAVY)
+    desktop = s.of_device(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
     # Heat alone scales the speed with the clock, from at most the highest rated one.
     heat = s.first_row("cores", "high") / usual.images
     return {
@@ -128,15 +132,15 @@ def _measured(s: Source) -> dict[str, Quantity]:
 def _shares(s: Source) -> dict[str, Quantity]:
     collapsed = results.collapsed_case(s)
     return {
-        "t4_small_by_throughput": to_digits(of_roof(s, T4, SMALL), 3),
-        "t4_small_by_rate": of_roof(s, T4, SMALL, by_rate=True),
-        "t4_small_once": to_digits(of_roof(s, T4, SMALL, once=True), 3),
-        "t4_small_weights": of_roof(s, T4, SMALL, winograd=("weight_gradient",)),
+        "t4_small_by_throughput": to_digits(share_of_roofs(s, T4, SMALL), 3),
+        "t4_small_by_rate": share_of_roofs(s, T4, SMALL, by_rate=True),
+        "t4_small_once": to_digits(share_of_roofs(s, T4, SMALL, once=True), 3),
+        "t4_small_weights": share_of_roofs(s, T4, SMALL, winograd=("weight_gradient",)),
         "t4_light_memory": results.memory_share(s, T4, LIGHT),
-        "rtx_heavy_roof": of_roof(s, RTX, HEAVY),
-        "rtx_light_roof": of_roof(s, RTX, LIGHT),
-        "t4_heavy_roof": of_roof(s, T4, HEAVY),
-        "t4_light_roof": of_roof(s, T4, LIGHT),
+        "rtx_heavy_roof": share_of_roofs(s, RTX, HEAVY),
+        "rtx_light_roof": share_of_roofs(s, RTX, LIGHT),
+        "t4_heavy_roof": share_of_roofs(s, T4, HEAVY),
+        "t4_light_roof": share_of_roofs(s, T4, LIGHT),
         "collapse_excess": collapsed.images / collapsed.implied - 1,
         "t4_fixed": results.fixed_part(s, T4)[1],
         "rtx_fixed": results.fixed_part(s, RTX)[1],
@@ -157,6 +161,7 @@ gpu.values(
     reserved=partial(_rounded_peak, size="reserved"),
     light_allocated=partial(_rounded_peak, network=LIGHT),
 )
+study.show("second_gpu", "allocated")
 
 
 @cpu.value("percent")
@@ -183,7 +188,7 @@ for name, network in zip(("small", "heavy", "light"), NETWORKS, strict=True):
 @source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
 def hardware(s: Source) -> Iterator[Statement]:
     for network in NETWORKS:
-        for laptop, t4 in zip(*(s.steady(device, network) for device in GPUS), strict=True):
+        for laptop, t4 in zip(*(s.steady_cases(device, network) for device in GPUS), strict=True):
             yield laptop.images / t4.images > 1 + MARGIN
 
 
@@ -193,7 +198,7 @@ def hardware(s: Source) -> Iterator[Statement]:
 )
 def laptop_ahead(s: Source) -> Iterator[Statement]:
     for network, by_rate in (HEAVY, False), (HEAVY, True), (LIGHT, False):
-        laptop, t4 = (of_roof(s, gpu, network, by_rate=by_rate, slow=True) for gpu in GPUS)
+        laptop, t4 = (share_of_roofs(s, gpu, network, by_rate=by_rate, slow=True) for gpu in GPUS)
         yield laptop / t4 > 1 + MARGIN
 
 
@@ -204,8 +209,8 @@ def laptop_ahead(s: Source) -> Iterator[Statement]:
 )
 def readings_differ(s: Source) -> Iterator[Statement]:
     for once in (False, True):
-        yield of_roof(s, T4, SMALL, once=once) > 1
-        yield of_roof(s, T4, SMALL, by_rate=True, once=once) < 1
+        yield share_of_roofs(s, T4, SMALL, once=once) > 1
+        yield share_of_roofs(s, T4, SMALL, by_rate=True, once=once) < 1
 
 
 @source.claim(
@@ -214,10 +219,10 @@ def readings_differ(s: Source) -> Iterator[Statement]:
     "the two other networks"
 )
 def fewer_products(s: Source) -> Iterator[Statement]:
-    weights = of_roof(s, T4, SMALL, winograd=("weight_gradient",))
+    weights = share_of_roofs(s, T4, SMALL, winograd=("weight_gradient",))
     yield weights < 1
     for network in (HEAVY, LIGHT):
-        yield of_roof(s, T4, network) / weights < 2 / 3
+        yield share_of_roofs(s, T4, network) / weights < 2 / 3
 
 
 @cpu.claim("An average of step throughputs is a tenth too high only behind a slower loader")
@@ -300,14 +305,14 @@ source.figure(height=2.3)(figures.clocks)
 @source.table(wide=True, digits={"Images/s": 2, "T4's roofs (%)": 3})
 def by_network(s: Source) -> Iterator[Mapping[str, Content]]:
     for network in NETWORKS:
-        laptop, t4 = (s.compared(device, network).images for device in GPUS)
+        laptop, t4 = (s.largest_steady_case(device, network).images for device in GPUS)
         yield {
             "Network": network,
             "Images/s": to_digits(t4 / laptop, 3),
             "Efficiency by rate": results.ratio(s, network),
             "Efficiency by throughput": results.ratio(s, network, by_rate=False),
-            "T4's roofs (%)": to_digits(of_roof(s, T4, network), 3),
-            "Laptop's roofs (%)": of_roof(s, RTX, network),
+            "T4's roofs (%)": to_digits(share_of_roofs(s, T4, network), 3),
+            "Laptop's roofs (%)": share_of_roofs(s, RTX, network),
         }
 
 
