@@ -14,8 +14,8 @@ sets is measured once.  Factors of a case:
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
-Every call is measured for its peak; the shallowest and the deepest residual network and tiles are
-timed, with freed memory kept.
+Every call is measured for its peak; tiles, and what they are compared with, are timed, with freed
+memory kept.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
 #: Largest batch whose peak is measured on a processor; 256 for other networks.
 LARGEST: Final = {"AlexNet": 64, "VGG-16": 8}
-#: Largest batch that is timed on a processor, at about a second per call.
-TIMED: Final = {"ResNet-20": 1024, "ResNet-110": 128}
 #: Batches at which reduced precisions are combined with both layouts.
 REDUCED: Final = (64, 256, 1024)
 #: Subject of tiling; the cost of tiles is the same in a small batch, in a quarter of the time.
@@ -119,14 +117,6 @@ def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
                 yield inference(network, batch, precision=precision)
 
 
-def _time(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield the timed calls of the shallowest and the deepest residual network."""
-    for network, batch, precision in product(levels["network"], levels["batch"], PRECISIONS):
-        case = inference(network, batch, precision=precision)
-        if timed_under(case, gpu) != "none":
-            yield case
-
-
 def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield residual networks in every precision and layout."""
     for network, batch in product(RESNETS, REDUCED if gpu else REDUCED[:-1]):
@@ -156,7 +146,7 @@ def _limit(levels: Levels, gpu: bool, changed: bool = False) -> Iterator[Factors
 
 
 _SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
-    "peaks": _peaks, "time": _time, "precision": _precision, "tiling": _tiling, "limit": _limit,
+    "peaks": _peaks, "precision": _precision, "tiling": _tiling, "limit": _limit,
     "change": partial(_limit, changed=True),
 }  # fmt: skip
 
@@ -200,19 +190,14 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     with limit_memory() if session.device == "cpu" else nullcontext():
         build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
-    # A GPU's allocator is replayed from its events; the events of tiles would fill megabytes.
-    events = session.device == "cuda" and "tile" not in factors
-    return {name: s for name, s in series.items() if events or not name.startswith("memory_")}
+    # Events would fill megabytes, and their peak is all that is needed.
+    return {name: s for name, s in series.items() if not name.startswith("memory_")}
 
 
-def timed_under(factors: Factors, gpu: bool = False) -> Policies:
-    """Time tiles and two networks under the main policy, whatever their sets."""
-    if factors["subject"] != "inference":
-        return "none"
-    within = int(factors["batch"]) <= (1024 if gpu else TIMED.get(str(factors["network"]), 0))
-    plain = factors["layout"] == LAYOUTS[0] and (gpu or factors["precision"] == PRECISIONS[0])
-    is_timed = "tile" in factors or (factors["network"] in TIMED and plain and within)
-    return "main" if is_timed else "none"
+def timed_under(factors: Factors) -> Policies:
+    """Time tiles, and the whole maps with which they are compared, under the main policy."""
+    is_tiling = factors["subject"] == "inference" and TILING.items() <= factors.items()
+    return "main" if is_tiling else "none"
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
@@ -333,6 +318,5 @@ _ON_GPU: Final = replace(
     _ON_CPU,
     factors=tuple(replace(f, levels=BATCHES_ON_GPU) if f.name == "batch" else f for f in _FACTORS),
     cases=partial(cases, gpu=True),
-    plan=replace(_ON_CPU.plan, timed_under=partial(timed_under, gpu=True)),
 )
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -35,9 +35,9 @@ VERDICTS = ("supported", "refuted")
 #: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out;
 #: and one of scatter among steps, which this noise is.
 DECIDED_WITHOUT_TIME = {
-    "pages-follow", "cliff-predicted", "peaks-exact", "bounds-hold",
+    "pages-follow", "cliff-predicted", "peaks-exact",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
-    "bunches-predict", "more-pages-without-gradients", "gains-as-predicted",
+    "bunches-predict", "more-pages-without-gradients", "gains-as-predicted", "gains-change",
 }  # fmt: skip
 #: Claims that rest on a file beside a record, on ceilings or on wrong results, without samples.
 DECIDED_WITHOUT_SAMPLES = {

@@ -25,11 +25,9 @@ from report.studies.inference_memory.subject import (
     Limit,
     LimitOfNetwork,
     OperatorLine,
-    call_of,
     small,
 )
 from report.theory.conditions import Conditions
-from report.theory.networks import CapturedNetwork
 from tests import papers
 from tests.degraded import altered, change_series, committed, of_cases
 from tests.papers import inputs_of, reported, rows
@@ -132,13 +130,13 @@ RULE_NUMBERS: Mapping[str, float] = {
     "rule_changed_right": 40, "rule_doubled_right": 40,
     "rule_doubled_over": 35, "rule_doubled_most": 20 / 9, "rule_sum_most": 3 / 9,
     "rule_estimator_over": 38, "rule_tensors_right": 0, "rule_tensors_over": 83,
-    "rule_tensors_most": 12 / 9, "rule_certain": 83, "rule_certain_over": 10, "rule_all_fit": 8,
-    "left_least": 5, "late_workspace": 180, "late_per_image": 40, "early_per_image": 90,
+    "rule_tensors_most": 12 / 9, "rule_fits": 83, "rule_fits_right": 73, "rule_undecided": 0,
+    "rule_all_fit": 8, "rule_bisected_right": 83, "rule_runs_least": 7, "rule_runs_most": 7,
+    "late_workspace": 180, "late_per_image": 40, "early_per_image": 90,
     "wide_limits": 40, "wide_networks": 2, "wide_count_right": 30, "wide_count_over": 10,
     "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_most": 10,
     "gpu_inference_limits": 71, "gpu_inference_networks": 32, "gpu_inference_least": 0.8,
     "gpu_inference_median": 0.8, "gpu_inference_beyond": 0.097, "gpu_inference_free": 0.28,
-    "gpu_inference_free_most": 0.28,
 }  # fmt: skip
 
 
@@ -146,8 +144,22 @@ def test_rules_are_compared_as_by_hand() -> None:
     paper = findings(with_tables(RULES))
     papers.assert_values(paper, RULE_NUMBERS)
     table = {row["Rule"]: [*row.values()][1:] for row in rows(paper, "tbl-rules")}
-    assert table["Line, 2 and 4 images"] == [40, 35, 35, 0, 5]
-    assert table["Tensors and workspaces"] == [73, 10, 0, 0, 30]
+    assert table["Line, 2 and 4 images"] == [2, 40, 35, 0, 5]
+    assert table["Tensors and workspaces"] == [0, 73, 10, 0, 30]
+    assert table["Double, then bisect"] == [7, 83, 0, 0, 40]
+
+
+def test_runs_are_those_of_a_search_by_doubling_and_bisection() -> None:
+    for largest in range(2, 600):
+        smaller, larger, runs = 1, 2, 1
+        while larger <= largest:
+            smaller, larger, runs = larger, 2 * larger, runs + 1
+        assert theory.runs_needed("doubled", largest) == runs
+        while larger - smaller > 1:
+            middle, runs = (smaller + larger) // 2, runs + 1
+            smaller, larger = (middle, larger) if middle <= largest else (smaller, middle)
+        assert theory.runs_needed("bisected", largest) == runs
+    assert theory.runs_needed("count", 100) == 0
 
 
 def test_lines_of_operators_predict_the_batch_that_the_count_of_the_network_predicts() -> None:
@@ -176,7 +188,7 @@ def test_costly_batches_are_ranges_of_measured_ones() -> None:
 def test_networks_have_the_parameters_that_the_source_prints() -> None:
     published = reported(STUDY).table("networks")
     millions = dict(zip(published.column("network"), published.column("parameters"), strict=True))
-    for name in NETWORKS:
+    for name in NETWORKS[:-1]:
         operators, printed = theory.operators(small(name, 1)), millions[name]
         assert not isinstance(operators, Missing)
         digits = 1 if name == "ResNet-110" else 2
@@ -205,24 +217,10 @@ def with_rising_peaks(place: int, old: Case) -> Case:
     return msgspec.structs.replace(old, series={**old.series, "requested_peak": (peak,)})
 
 
-def with_larger_workspaces(place: int, old: Case) -> Case:
-    """Enlarge workspaces by a fiftieth, and let the peaks of equal cases differ."""
+def with_unequal_peaks(place: int, old: Case) -> Case:
+    """Let the peaks of equal cases differ."""
     peak = tuple(int(size) + place for size in old.samples("requested_peak"))
-    old = msgspec.structs.replace(old, series={**old.series, "requested_peak": peak})
-    call, events = call_of(old), old.samples("memory_events")
-    network = theory.operators(call) if call and call.precision != "float32" and events else None
-    if not isinstance(network, CapturedNetwork) or call is None:
-        return old
-    tensors = {*network.sizes(call.batch)}
-    enlarged = tuple(n if abs(n) in tensors else n + n // 50 for n in events)
-    return msgspec.structs.replace(old, series={**old.series, "memory_events": enlarged})
-
-
-def with_half_histories(place: int, old: Case) -> Case:
-    """Remove the last half of the history of memory."""
-    names, removed = ("memory_events", "memory_owners"), len(old.samples("memory_events")) // 2
-    shortened = {name: old.samples(name)[:-removed] for name in names if removed}
-    return msgspec.structs.replace(old, series={**old.series, **shortened})
+    return msgspec.structs.replace(old, series={**old.series, "requested_peak": peak})
 
 
 def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
@@ -243,27 +241,23 @@ def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
 
 def test_each_claim_has_two_sides() -> None:
     """Beside verdicts of published records, which are pinned."""
-    rising, enlarged = changed(with_rising_peaks), changed(with_larger_workspaces)
+    rising, unequal = changed(with_rising_peaks), changed(with_unequal_peaks)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50, 120]})), "refuted")
     heavy = with_tables(tables({"good": [5]}, GOOD, gpu={}))
     peak, batch = partial(altered, STUDY, "allocated_peak"), partial(altered, STUDY, "batch_tried")
     for inputs, verdict, *claims in (
-        (good, bad, "rules-ours", "rules-line", "rules-doubled", "rules-gpu",
-         "rules-gpu-free", "rules-gpu-reserved", "rules-wide"),
-        (heavy, bad, "rules-tensors", "rules-wide-line"),
+        (good, bad, "rules-ours", "rules-line", "rules-doubled", "rules-trials", "rules-gpu",
+         "rules-gpu-free", "rules-wide"),
+        (heavy, bad, "rules-tensors"),
         (peak(lambda size: size + 4), bad, "peaks-exact"),
-        (peak(lambda size: size // 2), bad, "bounds-hold"),
         (peak(lambda size: 2 * size, layout="channels_last", precision="bfloat16"), bad,
          "both-save"),
-        (batch(lambda tried: tried - 1, subject="limit"), bad, "limits-within", "changes-within"),
-        (batch(lambda tried: tried // 2, change="in_place"), bad, "in-place-gains",
-         "in-place-idle"),
+        (batch(lambda tried: tried - 1, subject="limit"), bad, "limits-within"),
+        (batch(lambda tried: tried // 2, change="in_place"), bad, "in-place"),
         (batch(lambda tried: tried // 2, change="nested"), bad, "nested-costs"),
         (tiled(time=1e-3, power=3), bad, "larger-tiles"),
         (tiled(time=1e-3, peak=100), bad, "tiles-save"),
-        (rising, bad, "layout-costs", "weights-cost", "precision-costs", "precision-triples",
-         "spikes"),
-        (changed(with_half_histories), bad, "tensors-requested"),
-        (enlarged, bad, "layout-copies", "peaks-repeat"),
+        (rising, bad, "layout-costs", "weights-cost", "precision-costs", "spikes"),
+        (unequal, bad, "peaks-repeat"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, *claims) == dict.fromkeys(claims, verdict)

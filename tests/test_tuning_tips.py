@@ -87,6 +87,9 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert_values(paper, {"faster_returned": 3 + 2, "slower_returned": 6, "faster_kept": 3 + 2 + 3})
     assert_values(paper, {"controls": 9, "controls_at_one": 9, "compiled_most": 2.0})
     assert_values(paper, {"keeping_compiled_cnn": 1.5 / 2.0, "no_gain_within": 3 + 3})
+    # Compiled networks, in-place activations and no gradients.
+    assert_values(paper, {"changed_gains": 9})
+    assert "torch.compile on ResNet-20" in paper.facts["changed"]
     verdicts = {id: claim.verdict for id, claim in paper.claims.items()}
     assert verdicts["compiled-pays"] == verdicts["compiled-pays-kept"] == "supported"
     assert verdicts["reversal"] == verdicts["more-pages-without-gradients"] == "supported"
@@ -98,7 +101,7 @@ def test_verdicts_are_counted_under_both_policies() -> None:
 def test_a_biased_control_is_counted() -> None:
     paper = findings_of(STUDY, record(comparisons(control=1.3), study=STUDY))
     # Fused batch norms gain less than the controls; what costs time lies below their range.
-    assert_values(paper, {"controls_at_one": 6, "pairs_above_returned": 36, "within_controls": 2})
+    assert_values(paper, {"controls_at_one": 6, "within_controls": 2})
     assert_values(paper, {"faster_returned": 5, "deviation_returned": 0.3, "deviation_kept": 0.0})
 
 
@@ -124,7 +127,6 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
     saved = sum(map(work.compulsory_traffic, norms)) / COPY
     expected = {
         Trial("fused", "ResNet-20"): 0.1 / (0.1 - saved),
-        Trial("threads", "ResNet-20"): 2.0,
         Trial("in_place", "MNIST CNN"): 1.0,
         # Ten thousand pages of a microsecond are a tenth of the baseline's call.
         Trial("compiled", "MNIST CNN", memory="kept"): (0.1 - 0.01) / 0.05,
@@ -133,11 +135,9 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
     }
     for trial, speedup in expected.items():
         assert point(run.predicted(trial)) == pytest.approx(speedup, rel=0.02)
-    # Only fused batch norms gain as predicted; most of the others miss by a fifth of the measured.
+    # Only fused batch norms gain as predicted; the others miss.
     assert point(results.predictions(run, largest=results.NEAR)) == 2
-    assert point(results.median_error(run)) == pytest.approx(0.2, rel=0.02)
-    unchanged = results.median_error(run, results.unchanged)
-    assert point(unchanged) == pytest.approx(1 - 0.8 / 1.1, rel=0.02)
+    assert "no gradients on MNIST CNN" in results.missed(run)
     keeping = record([case("allocator", "MNIST CNN", 1.25)], study=STUDY)
     time = results.time_of_a_page(Run(factory.stored(keeping), "machine"), max)
     assert point(time) == pytest.approx(0.02 / 10_000, rel=0.02)
@@ -151,5 +151,4 @@ def test_amounts_that_tips_save_by_hand() -> None:
     sizes = [work.output_bytes(first), work.input_bytes(second), work.output_bytes(second)]
     assert theory.reordered((first, second)) == 2 * sum(sizes)
     assert theory.of_chains(layers("MNIST CNN", 1)) == 0
-    assert theory.of_gradients((first,)) == 4 * work.parameter_bytes(first)
     assert theory.returned_pages((first, second)) == 0

@@ -92,7 +92,7 @@ def _fits_as_text(frontier: Fits, limit: str) -> str:
     """Write batches by verdict, with the peak memory at the borders and what holds it."""
     certain, largest = frontier.certain, frontier.largest
     known = f"batch {certain:,}" if certain else "no batch is known to"
-    lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors", f"Certainly fits: {known}"]
+    lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors", f"Fits by the rules: {known}"]
     if certain < largest:
         lines.append(f"Undecided: from batch {certain + 1:,} to {largest:,}")
     for batch, theory in frontier.bracket.items():

@@ -1,25 +1,16 @@
-"""Figures of inference_memory: why a line fails, the rules compared, and peaks on a GPU."""
+"""Figures of inference_memory: why a line fails, and the rules compared."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from figures.panels import Band, Curve, Points, Scaling
-from report.core.missing import Missing
-from report.quantity.evaluation import point
-from report.studies.inference_memory.results import (
-    MAPPED_SETTINGS,
-    Allocated,
-    RuleComparison,
-    tensors_of,
-)
-from report.studies.inference_memory.subject import SHOWN, OperatorLine, small
+from report.studies.inference_memory.results import RuleComparison
+from report.studies.inference_memory.subject import OperatorLine
 from report.studies.inference_memory.theory import RULES, BatchRule
 
-#: The rules that the figure compares; the table has two more.
+#: The rules that the figure compares; the table has more.
 _DRAWN: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "tensors", "count")
 _MEGA: Final = 1e6
-#: Batches at which the peaks on a GPU are no longer those of a library's fixed workspaces.
-_BATCHES_ON_GPU: Final = tuple(2**n for n in range(6, 19))
 
 
 def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
@@ -69,26 +60,4 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
             "Limits, sorted by each rule (%)", "Predicted ÷ run batch",
             tuple(lines), x_scale="linear", direct=True, y_bottom=0.4, y_top=10.0,
             regions=(("does not fit", 2.0, 1.25),),
-        )  # fmt: skip
-
-
-def peaks_on_gpu(allocated: Allocated) -> Iterator[Scaling]:
-    """Draw ResNet-20's peak for each image on a GPU over the batch, and that of its tensors."""
-    drawn, settings = [], {"float32": ("float32", "contiguous"), **MAPPED_SETTINGS}
-    for series, name in enumerate(("float32", "channels last", "float16")):
-        precision, layout = settings[name]
-        known = {}
-        for batch in _BATCHES_ON_GPU:
-            peak = point(allocated.peak(small(SHOWN, batch, precision, layout)))
-            if not isinstance(peak, Missing):
-                known[float(batch)] = float(peak) / batch / 1e3
-        if known:
-            batches, sizes = tuple(known), tuple(known.values())
-            drawn.append(Points(name, batches, sizes, series=series, joined=True))
-    if drawn:
-        tensors = (tensors_of(small(SHOWN, batch)) / batch / 1e3 for batch in _BATCHES_ON_GPU)
-        count = Curve("tensors", tuple(map(float, _BATCHES_ON_GPU)), tuple(tensors))
-        yield Scaling(
-            "Batch size (images)", "Peak for each image (kB)", tuple(drawn), (count,),
-            x_ticks=(64.0, 1024.0, 16_384.0, 262_144.0), y_scale="linear", y_from_zero=True,
         )  # fmt: skip

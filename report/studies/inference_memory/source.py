@@ -13,7 +13,7 @@ ACCOUNT: Final = (
     ("Fig. 1, top; total time over batch", "prints no values, times its GPUs", "left out"),
     ("Fig. 1, bottom; peak grows with the batch", "another GPU and cuDNN", "not general"),
     ("Fig. 2; time over depth, utilization", "prints no values", "left out"),
-    ("Fig. 3, top; time in FP16", "ResNet-20, one process on a GPU", "seldom faster"),
+    ("Fig. 3, top; time in FP16", "no question of memory", "left out"),
     ("Fig. 3, bottom; average memory in FP16", "peaks on a GPU", "saves or costs, by batch"),
     ("Fig. 4; accuracy in FP16", "no question of memory", "left out"),
     ("Fig. 5, top; time with AMP + AMC", "no question of memory", "left out"),

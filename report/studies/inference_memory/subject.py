@@ -27,22 +27,28 @@ CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout of the source's "AMP + AMC".
 REDUCED: Final[InferencePrecision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
+#: Changed settings of a contiguous call in float32.
+SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
+    "channels_last": ("float32", COALESCED),
+    "float16": ("float16", "contiguous"),
+    "bfloat16": ("bfloat16", "contiguous"),
+    "both": (REDUCED, COALESCED),
+}
 
-#: The network whose memory the prose describes.
+#: The network and the batch whose memory the prose describes.
 SHOWN: Final = "ResNet-20"
+SHOWN_BATCH: Final = 256
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
+#: A small network of cuda-convnet, without theory.
+CIFAR: Final = "CIFAR"
 #: Networks of this paper in the order of its tables.
-NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16")
-#: Networks of older records, without theory.
-OTHERS: Final = ("CIFAR", "ZFNet")
+NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
 #: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
 LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
 #: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
 ROOM: Final = 131_072
-#: Blocks of this size (B) and more have pages of their own under a limit.
-MAPPED: Final = 16_384
 
 _NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject of a case → the factors that the case must have.
@@ -81,7 +87,7 @@ def small(
     layout: Layout = "contiguous",
 ) -> Call:
     """Return a call of whole maps on images of the network's own size."""
-    side = 224 if network in ("AlexNet", "VGG-16", "ZFNet") else 32
+    side = 224 if network in ("AlexNet", "VGG-16") else 32
     return Call(network, side, batch, layout, precision)
 
 
@@ -107,8 +113,7 @@ def call_of(case: Case) -> Call | None:
     known = case.factors.get("execution") in ("eager", *TILED) and "memory_limit" not in factors
     if case.factors.get("subject") != "inference" or not known:
         return None
-    named = factors["network"] in (*NETWORKS, *OTHERS)
-    return Call(**factors) if named else None  # type: ignore[arg-type]
+    return Call(**factors) if factors["network"] in NETWORKS else None  # type: ignore[arg-type]
 
 
 def limit_of(case: Case) -> Limit | None:

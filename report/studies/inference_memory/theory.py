@@ -11,10 +11,13 @@ from report.theory.conditions import Conditions
 from report.theory.network import Fits, Theory, scaled_fits
 from report.theory.networks import CapturedNetwork, Variant, captured
 
-BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "estimator", "sum"]
+BatchRule: TypeAlias = Literal[
+    "count", "bisected", "doubled", "later", "line", "tensors", "estimator", "sum"
+]
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
+    "bisected": "Double, then bisect",
     "count": "Tensors and workspaces",
     "doubled": "Line, last doubling",
     "later": "Line, 8 and 16 images",
@@ -23,6 +26,17 @@ RULES: Final[dict[BatchRule, str]] = {
     "estimator": "torch-kitsune",
     "sum": "torchinfo",
 }
+
+
+def runs_needed(rule: BatchRule, largest: int) -> int:
+    """Return how often a network must run before a rule has its answer.
+
+    ``largest`` is the largest batch that runs.  Doubling begins with two images and ends with the
+    first batch that fails; bisection then halves what lies between the last two.
+    """
+    doublings = largest.bit_length()
+    runs = {"bisected": 2 * doublings - 1, "doubled": doublings, "later": 2, "line": 2, "sum": 1}
+    return runs.get(rule, 0)
 
 
 def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:

@@ -1,51 +1,51 @@
-"""The drawing of all speed-ups, with freed memory returned and kept."""
+"""Drawings of speed-ups: with freed memory returned and kept, and as predicted."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from figures.panels import Band, Dots, DotSeries
-from report.core.missing import Missing
+from figures.panels import Band, Curve, Dots, Points, Scaling
 from report.paper.plots import dot_series
-from report.quantity.evaluation import point
+from report.studies.tuning_tips import results
 from report.studies.tuning_tips.runs import Run
-from report.studies.tuning_tips.subject import BATCH, MEMORY, NETWORKS, TIPS, Trial
+from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
 
-#: Places of the memory policies within a row, and of the prediction.
-_SHIFTS: Final = {"returned": -0.28, "kept": 0.0}
-_PREDICTION_SHIFT: Final = 0.28
+#: Places of the memory policies within a row.
+_SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
 _TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
 def speedups(run: Run) -> Iterator[Dots]:
     """Draw a panel for each network, with a row for each tip."""
-    tips = [tip for tip in TIPS if _is_drawn(run, tip)]
+    measured = {t.tip for t in run.trials if t.batch == BATCH and not run.speedup(t).missing}
+    tips = [tip for tip in TIPS if tip in measured]
     names = tuple(TIPS[tip] for tip in tips)
     for network in NETWORKS:
         series, bands = [], []
-        for place, memory in enumerate(MEMORY):
-            trials = [Trial(tip, network, memory=memory) for tip in tips]
-            drawn = [run.speedup(trial) for trial in trials]
-            label, shift = f"memory {memory}", _SHIFTS[memory]
-            series.append(dot_series(label, drawn, "1", series=place, shift=shift))
+        for place, (memory, shift) in enumerate(_SHIFTS.items()):
+            drawn = [run.speedup(Trial(tip, network, memory=memory)) for tip in tips]
+            series.append(dot_series(f"memory {memory}", drawn, "1", series=place, shift=shift))
             low, high = run.control_range(memory)
             bands.append(Band("control", low, 1.0, high, place))
-        values = map(point, (run.predicted(trial) for trial in trials))
-        predicted = tuple(None if isinstance(value, Missing) else value for value in values)
-        label = "predicted, memory kept"
-        series.append(DotSeries(label, predicted, 1, hollow=True, shift=_PREDICTION_SHIFT))
         yield Dots(
-            names,
-            tuple(series),
-            "Speed-up",
-            1.0,
-            network,
-            log=True,
-            named=network == NETWORKS[0],
-            bands=tuple(bands),
-            legend=False,
-            x_ticks=_TICKS,
-        )
+            names, tuple(series), "Speed-up", 1.0, network, log=True, legend=False,
+            named=network == NETWORKS[0], bands=tuple(bands), x_ticks=_TICKS,
+        )  # fmt: skip
 
 
-def _is_drawn(run: Run, tip: str) -> bool:
-    return any(not run.speedup(trial).missing for trial in run.of(tip) if trial.batch == BATCH)
+def predictions(run: Run) -> Iterator[Scaling]:
+    """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
+    ends = (0.7, 2.4)
+    rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged}
+    for title, predict in rules.items():
+        gains, points = results.predicted_gains(run, predict), []
+        for series, network in enumerate(NETWORKS):
+            drawn = [gain for trial, gain in gains.items() if trial.network == network]
+            if drawn:
+                x, low, y, high = zip(*drawn, strict=True)
+                points.append(Points(network, x, y, low, high, series))
+        if points:
+            yield Scaling(
+                "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
+                x_ticks=_TICKS, title=title, legend=predict is Run.predicted,
+                y_bottom=ends[0], y_top=ends[1],
+            )  # fmt: skip

@@ -1,17 +1,17 @@
 """Results that are printed: counts of verdicts and pairs, gains of tips, and rows of tables."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from statistics import median
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.text.escape import markdown
 from report.instruments.comparison import Word
+from report.paper.plots import interval_ends
 from report.paper.tables import Content
-from report.quantity.evaluation import point
+from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.tuning_tips.runs import Run
-from report.studies.tuning_tips.subject import CONTROLS, MARGIN, MEMORY, NETWORKS, TIPS, Trial
+from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS, Trial
 
 #: Verdicts that an effect has.
 DECIDED: Final[tuple[Word, ...]] = ("faster", "slower")
@@ -37,11 +37,11 @@ def comparisons_of(run: Run, memory: Collection[str] = MEMORY) -> list[Trial]:
     ]
 
 
-def counted(run: Run, name: str, number: int) -> Quantity:
+def counted(run: Run, name: str, count: int) -> Quantity:
     """Return a number of comparisons; missing if none was measured."""
     if not comparisons_of(run):
         return absent(name, "1", f"no comparison was measured on {run.label}")
-    return exact(name, "1", number, run.file)
+    return exact(name, "1", count, run.file)
 
 
 def compared(run: Run, memory: str, word: Word | None = None) -> Quantity:
@@ -50,21 +50,10 @@ def compared(run: Run, memory: str, word: Word | None = None) -> Quantity:
     return counted(run, "comparisons", words.count(word) if word else len(words))
 
 
-def control_pairs(run: Run, memory: str, least: float = 0.0) -> Quantity:
-    """Count the pairs of the controls under a policy whose ratio exceeds ``least``."""
-    ratios = [ratio for trial in run.controls(memory) for ratio in run.ratios(trial)]
-    return counted(run, "pairs of the controls", sum(ratio > least for ratio in ratios))
-
-
-def controls(run: Run) -> Quantity:
-    """Count the comparisons of a network with itself."""
-    return counted(run, "controls", sum(len(run.controls(memory)) for memory in MEMORY))
-
-
-def controls_at_one(run: Run) -> Quantity:
-    """Count the controls whose interval contains one."""
+def controls(run: Run, at_one: bool = False) -> Quantity:
+    """Count the comparisons of a network with itself, or those whose interval contains one."""
     words = [run.word(trial) for memory in MEMORY for trial in run.controls(memory)]
-    return counted(run, "controls", sum(word not in DECIDED for word in words))
+    return counted(run, "controls", sum(not at_one or word not in DECIDED for word in words))
 
 
 def within_controls(run: Run) -> Quantity:
@@ -76,20 +65,10 @@ def within_controls(run: Run) -> Quantity:
 
 def control_deviation(run: Run, memory: str) -> Quantity:
     """Return by how much the medians of the controls under a policy differ from one at most."""
-    deviations = [abs(median - 1) for median in run.medians(run.controls(memory))]
-    if not deviations:
+    if not run.medians(run.controls(memory)):
         return absent("deviation of the controls", "1", f"no control on {run.label}")
-    return exact("deviation of the controls", "1", max(deviations), run.file)
-
-
-def promised(run: Run, among: Word | None = None) -> Quantity:
-    """Count the gains that theory promises where memory is returned, ``among`` a verdict or all."""
-    count = 0
-    for trial in comparisons_of(run, ("returned",)):
-        gain = point(run.predicted(trial))
-        if not isinstance(gain, Missing) and among in (None, run.word(trial)):
-            count += gain > 1 + MARGIN
-    return counted(run, "gains that theory promises", count)
+    low, high = run.control_range(memory)
+    return exact("deviation of the controls", "1", max(1 - low, high - 1), run.file)
 
 
 def unchanged(run: Run, trial: Trial) -> Quantity:
@@ -102,39 +81,62 @@ def no_gain(run: Run, trial: Trial) -> Quantity:
     return exact("no gain", "1", 1, run.file)
 
 
-def _errors(run: Run, predict: Prediction = Run.predicted) -> dict[Trial, float]:
-    """Return the error of each predicted median where memory is kept, as a share of the measured.
+def predicted_gains(
+    run: Run, predict: Prediction = Run.predicted
+) -> dict[Trial, tuple[float, float, float, float]]:
+    """Return the predicted median where memory is kept, and the measured one within its interval.
 
     The medians are compared, since processes with memory returned and kept are no pairs.
     """
-    errors = {}
+    gains = {}
     for trial in comparisons_of(run, ("kept",)):
-        predicted, measured = point(predict(run, trial)), point(run.speedup(trial))
+        predicted, measured = point(predict(run, trial)), number(run.speedup(trial))
         if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
-            errors[trial] = abs(predicted / measured - 1)
-    return errors
+            gains[trial] = (predicted, *interval_ends(measured, 1))
+    return gains
 
 
 def predictions(
     run: Run, predict: Prediction = Run.predicted, largest: float = float("inf")
 ) -> Quantity:
-    """Count the predictions where memory is kept, or those whose error is below ``largest``."""
-    errors = _errors(run, predict).values()
+    """Count the predictions where memory is kept, or those whose error is below ``largest``.
+
+    An error is a share of the measured median.
+    """
+    gains = predicted_gains(run, predict).values()
+    errors = [abs(predicted / measured - 1) for predicted, _, measured, _ in gains]
     return counted(run, "predictions", sum(error < largest for error in errors))
 
 
 def missed(run: Run) -> str:
     """Name the comparisons whose prediction is not near."""
-    names = [f"{TIPS[t.tip]} on {t.network}" for t, error in _errors(run).items() if error >= NEAR]
-    return markdown(" and ".join(names) or "no comparison")
+    gains = predicted_gains(run)
+    return _named(trial for trial in gains if abs(gains[trial][0] / gains[trial][2] - 1) >= NEAR)
 
 
-def median_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
-    """Return the median error of the predictions where memory is kept."""
-    errors = _errors(run, predict)
-    if not errors:
-        return absent("median error", "1", f"no gain was predicted on {run.label}")
-    return exact("median error", "1", median(errors.values()), run.file)
+def changed_gains(run: Run) -> list[Trial]:
+    """Return the comparisons whose intervals with memory returned and kept do not overlap."""
+    changed = []
+    for trial in comparisons_of(run, ("kept",)):
+        one, other = (run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY)
+        if one and other and max(one.low, other.low) > min(one.high, other.high):
+            changed.append(trial)
+    return changed
+
+
+def changed_counted(run: Run) -> Quantity:
+    """Count the comparisons that gain something else where memory is kept."""
+    return counted(run, "changed gains", len(changed_gains(run)))
+
+
+def changed_named(run: Run) -> str:
+    """Name the comparisons that gain something else where memory is kept."""
+    return _named(changed_gains(run))
+
+
+def _named(trials: Iterable[Trial]) -> str:
+    names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in trials]
+    return markdown(", ".join(names) or "no comparison")
 
 
 def time_of_a_page(run: Run, choose: Callable[[list[float]], float]) -> Quantity:
@@ -165,22 +167,6 @@ def keeping_once_compiled(run: Run, network: str) -> Quantity:
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
     """Return the pages that a call maps with the tip, or with the ``side`` of the baseline."""
     return run.series_of(f"{side}page_faults", trial)
-
-
-def gradient_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the pages of calls with and without gradients, where memory is returned."""
-    for trial in run.of("no_grad"):
-        rounds = run.trials[trial].rounds_under("retained")
-        pairs = [
-            (pair.samples("baseline_page_faults"), pair.samples("page_faults")) for pair in rounds
-        ]
-        counts = [(median(baseline), median(tip)) for baseline, tip in pairs if baseline and tip]
-        yield {
-            "Network": trial.network,
-            "Gradients on": pages(run, trial, "baseline_"),
-            "Gradients off": pages(run, trial),
-            "More off": f"{sum(tip > baseline for baseline, tip in counts)} of {len(counts)}",
-        }
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:

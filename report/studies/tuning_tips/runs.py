@@ -8,7 +8,7 @@ from report.core.missing import Missing
 from report.core.records.quantities import quantity_of
 from report.core.records.record import Case
 from report.evidence import runs as any_study
-from report.instruments.comparison import ComparisonVerdict, Word, decide, ratio
+from report.instruments.comparison import ComparisonVerdict, Word, decide
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.tuning_tips import theory
@@ -45,11 +45,6 @@ class Run(any_study.Run):
     def speedup(self, trial: Trial) -> Quantity:
         """Divide the time without the tip by the time with it, pair by pair."""
         return self.series_of("baseline_time", trial) / self.series_of("time", trial)
-
-    def ratios(self, trial: Trial) -> list[float]:
-        """Return the measured speed-up of each pair of processes."""
-        rounds = self.trials[trial].rounds_under("retained")
-        return [ratio(pair) for pair in rounds if min(pair.samples("time"), default=0) > 0]
 
     def verdict(self, trial: Trial) -> ComparisonVerdict:
         """Return the verdict on a comparison."""
@@ -95,7 +90,7 @@ class Run(any_study.Run):
         if trial.tip == "bfloat16":
             return self._predicted_in_bfloat16(trial)
         if trial.tip not in theory.SAVED:
-            return exact("theory", "1", 2 if trial.tip == "threads" else 1, self.file)
+            return exact("theory", "1", 1, self.file)
         unit, ceiling, amount = theory.SAVED[trial.tip]
         amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
         saved = amount_saved / self.peak_rate(ceiling)

@@ -16,10 +16,8 @@ ADVICE: Final = {
     "fused": ("before tracing", "without tracing"),
     "inference_mode": ("not named", "common advice"),
     "in_place": ("not named", "common advice"),
-    "threads": ("OpenMP variable", "two against one"),
     "set_to_none": ("instead of zeros", "the same"),
     "preallocated": ("for varying length", "for normalizing"),
-    "workers": ("one or more", "one, data in memory"),
     "flush_denormal": ("not named", "common advice"),
 }
 

@@ -36,11 +36,6 @@ def of_chains(layers: Iterable[Layer]) -> int:
     return saved
 
 
-def of_gradients(layers: Iterable[Layer]) -> int:
-    """Return the traffic of zeroed gradients (B): zeros, two tensors read, their sum written."""
-    return 4 * sum(map(work.parameter_bytes, layers))
-
-
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the pages that glibc returns and maps again in each call.
 
@@ -57,7 +52,6 @@ SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] 
     "allocator": ("1", "page_mapping", returned_pages),
     "fused": ("B", "copy", of_batch_norms),
     "compiled": ("B", "copy", of_chains),
-    "set_to_none": ("B", "copy", of_gradients),
 }
 
 
