@@ -110,6 +110,7 @@ def _measured(s: Source) -> dict[str, Quantity]:
         "run_factor": to_digits(with_collapse / steady, 2),
         "peak_ratio": with_collapse,
         "paradox": steady,
+        "slow_ratio": steady / results.needed_clock(s),
         "small_ratio": results.ratio(s, SMALL),
         "heavy_ratio": results.ratio(s, HEAVY),
         "light_ratio": results.ratio(s, LIGHT, by_rate=False),
