@@ -20,7 +20,13 @@ from torch.nn import functional
 
 from experiments import backend_speedup, datasets
 from experiments.backends import perceptron
-from experiments.backends.changes import CHANGES, NONE, fused_forward, operations_with
+from experiments.backends.changes import (
+    CHANGES,
+    DIVIDED_RATE_CALLS,
+    NONE,
+    fused_forward,
+    operations_with,
+)
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import (
     Operations,
@@ -36,7 +42,7 @@ from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE
-from report.studies.backend_speedup.subject import CALLS, Size
+from report.studies.backend_speedup.subject import Size
 from report.theory.work import parameter_count
 from tests import factory
 from tests.experiments.conftest import measured
@@ -117,7 +123,7 @@ def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
     """Calls on NumPy's own namespace: the standard's clips by several of them."""
     part = case_of("numpy").train
     parameters = Parameters(*(tensor.view(Counted) for tensor in perceptron.initial(10, SEED)))
-    for calls in (sum(CALLS.values()), subject.DIVIDED_CALLS):
+    for calls in (subject.ALL_CALLS, DIVIDED_RATE_CALLS):
         Counted.calls = 0
         ops = operations_with(calls, np, part.images.shape[1])
         iteration(ops, parameters, part.images.view(Counted), part.targets)
@@ -160,7 +166,7 @@ def test_each_change_is_applied_to_its_case_alone(
 ) -> None:
     """Returned memory maps the pages that the paper's theory counts, to the unit."""
     assert (NONE, *subject.CHANGES) == CHANGES
-    sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.LESS_WIDE)
+    sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.WIDE)
     assert tuple(map(tuple, sizes)) == backend_speedup.CHANGED_SIZES
     monkeypatch.setattr(backend_speedup, "CHANGED_SIZES", ((10, 1), (512, 1_438)))
     stored = measured("backend_speedup", tmp_path, "--set", "subject=change", "--threads", "2")

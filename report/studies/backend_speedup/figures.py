@@ -9,7 +9,7 @@ from typing import Final
 from figures.panels import Curve, Points, Scaling
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import Source
-from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE, WIDEST, Size
+from report.studies.backend_speedup.subject import FLAT, LARGE, ON_GPU, SMALL, SOURCE, WIDEST, Size
 
 #: Lines of the figures, whose colours do not depend on what was measured.
 _LINES: Final = {
@@ -18,26 +18,24 @@ _LINES: Final = {
     "torch_cuda": Points("PyTorch", (), (), series=1),
 }
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
+#: Sizes at which both times grow, with their names as neurons × images and the places of the names.
+_KNEE: Final = {LARGE: ("128 × 60,000", 0.85, 0.3), WIDEST: ("2,048 × 16,000", 0.35, 2.65)}
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
-    """Draw the time of an iteration (ms) over its work, and the GPU's times at the least work.
-
-    Hollow points are those of the earlier session; bars span the processes.
-    """
+    """Draw the time of an iteration (ms) over its work, and the GPU's times at the least work."""
     run, source = both
+    works = [2e-9 * size.multiply_adds for size in run.sizes]
     lines: list[Points] = []
     least: list[Curve] = []
     for library, line in _LINES.items():
-        for marks in _times(run, library, line):
+        times = [run.medians("time", size, library) for size in run.sizes]
+        for marks in _in_ms(line, works, times):
             lines.append(marks)
             if library in ON_GPU:
                 ends, level = (marks.x[0], _WORK_TICKS[-1]), (marks.y[0],) * 2
                 label = f"{line.label} at the least work"
                 least.append(Curve(label, ends, level, part=library != "cupy"))
-        for earlier in run.sessions[:1] if library in ON_GPU else ():
-            hollow = replace(line, label=f"{line.label}, earlier", hollow=True)
-            lines += _times(earlier, library, hollow)
     if lines:
         work = 2e-9 * SOURCE.multiply_adds
         printed = [float(source.cell("3", "time", side).number) for side in ("cpu", "gpu")]
@@ -49,14 +47,7 @@ def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
         yield replace(panel, regions=regions)
 
 
-def _times(run: Run, library: str, line: Points) -> Iterator[Points]:
-    """Fill a line with the times of an iteration over its work (GFLOP)."""
-    works = [2e-9 * size.multiply_adds for size in run.sizes]
-    times = [run.medians("time", size, library) for size in run.sizes]
-    yield from _filled(line, works, times)
-
-
-def _filled(line: Points, x: Iterable[float], times: Iterable[Sequence[float]]) -> Iterator[Points]:
+def _in_ms(line: Points, x: Iterable[float], times: Iterable[Sequence[float]]) -> Iterator[Points]:
     """Fill a line with the medians and ranges of times (s), in ms, where some are known."""
     marks = []
     for place, known in zip(x, times, strict=True):
@@ -68,24 +59,23 @@ def _filled(line: Points, x: Iterable[float], times: Iterable[Sequence[float]]) 
 
 
 def pace(run: Run) -> Iterator[Scaling]:
-    """Draw the growth of whole iterations over that of their products since the least work.
-
-    Bars span all pairs of processes; the largest size, whose iteration grows most, has no point.
-    """
-    sizes = [size for size in run.sizes if size not in (SMALL, WIDEST)]
-    lines: list[Points] = []
-    for library in ON_GPU:
-        added, times = [], []
-        for size in sizes:
-            if products := _added(run, PRODUCTS, size, library):
-                added.append(1e3 * median(products))
-                times.append(_added(run, "time", size, library))
-        lines += _filled(_LINES[library], added, times)
-    if lines:
-        ends = 0.0, max(x for points in lines for x in points.x)
-        axes = "Time added to the products (ms)", "To the iteration (ms)"
-        diagonal = Curve("GPU busy throughout", ends, ends, part=True)
-        yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear")
+    """Draw how iterations grow with their products since the least work: small sizes, then all."""
+    small = tuple(size for size in run.small_sizes if size != SMALL)
+    limit = f"Up to {2e-9 * FLAT.multiply_adds:.2g} GFLOP"
+    for title, sizes in (limit, small), ("All sizes", (*small, *_KNEE)):
+        lines: list[Points] = []
+        for library in ON_GPU:
+            known = [size for size in sizes if _added(run, PRODUCTS, size, library)]
+            products = [1e3 * median(_added(run, PRODUCTS, size, library)) for size in known]
+            times = [_added(run, "time", size, library) for size in known]
+            lines += _in_ms(_LINES[library], products, times)
+        if lines:
+            ends = 0.0, max(x for points in lines for x in points.x)
+            diagonal = Curve("GPU busy throughout", ends, ends, part=True)
+            axes = "Added to products (ms)", "Added to iteration (ms)"
+            yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear",
+                          title=title, legend=sizes is not small,
+                          regions=() if sizes is small else tuple(_KNEE.values()))  # fmt: skip
 
 
 def _added(run: Run, quantity: str, size: Size, library: str) -> list[float]:

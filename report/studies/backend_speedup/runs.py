@@ -1,15 +1,15 @@
 """Measurements of one run: iterations by size and library, and their ratios.
 
-Few processes timed a case of the GPU, so that its times and ratios have a range instead of a
-confidence interval: over all processes, or all pairs of processes.
+Few processes timed a case of the GPU, so that its ratios have a range instead of a confidence
+interval: over all pairs of processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from statistics import median
 from typing import Final
 
@@ -33,9 +33,7 @@ PRODUCTS: Final = "matrix_product_time"
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
-    """One record of this study; ``sessions`` are others on the same models of GPU and host."""
-
-    sessions: tuple[Run, ...] = field(default=(), kw_only=True)
+    """One record of this study."""
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
@@ -51,11 +49,6 @@ class Run(any_study.Run):
     def small_sizes(self) -> tuple[Size, ...]:
         """The sizes at which CuPy's time hardly grows, the least work first."""
         return tuple(size for size in self.sizes if size.multiply_adds <= FLAT.multiply_adds)
-
-    def with_subject(self, subject: str) -> Run | None:
-        """Return this run if a case has the subject."""
-        subjects = (case.factors.get("subject") for case in self.stored.record.cases)
-        return self if subject in subjects else None
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """The factors of a case as the record names them; of any size where none is given."""
@@ -75,75 +68,66 @@ class Run(any_study.Run):
         """The time (s) of an iteration."""
         return self.measured("time", size, library)
 
+    def medians(self, quantity: str, size: Size, library: str) -> list[float]:
+        """The median of each process; empty if none measured the quantity."""
+        return self._medians(quantity, self.factors(size, library))
+
     def page_faults(self, size: Size) -> Quantity:
         """The page faults of NumPy in an iteration, to two digits."""
         return to_digits(self.measured("page_faults", size, "numpy"), 2)
 
     def changed(self, quantity: str, size: Size, change: str = NONE) -> Quantity:
         """A quantity of NumPy's iteration with a single change on a CPU."""
-        dtype = "float64" if change == DOUBLE else "float32"
-        return self._varied(quantity, size, "numpy", subject="change", dtype=dtype, change=change)
+        return self.series(quantity, _changed(size, change))
 
-    def with_calls(self, library: str, calls: int, size: Size, quantity: str = "time") -> Quantity:
-        """Time (s) of an iteration with ``calls`` library calls.
+    def changed_times(self, change: str) -> list[float]:
+        """NumPy's time (s) at the source's size with a single change, by process."""
+        return self._medians("time", _changed(SOURCE, change))
 
-        The ``quantity`` ``baseline_time`` is the unchanged iteration in turn with it.
-        """
-        return self._varied(quantity, size, library, subject="calls", dtype="float32", calls=calls)
+    def merged(self, size: Size, calls: int) -> Quantity:
+        """Time of PyTorch's iteration with ``calls`` library calls over the unchanged one's."""
+        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
+        return self.series("time", factors) / self.series("baseline_time", factors)
 
-    def _varied(self, quantity: str, size: Size, library: str, **varied: Level) -> Quantity:
-        case = {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **varied}
-        return self.series(quantity, {**case, "backend": library})
-
-    # ------------------------------------------------------------------------------------ ranges
-
-    def medians(self, quantity: str, size: Size, library: str) -> list[float]:
-        """The median of each process; empty if none measured the quantity."""
-        processes = self.by_process(quantity, self.factors(size, library))
+    def _medians(self, quantity: str, factors: CaseFactors) -> list[float]:
+        processes = self.by_process(quantity, factors)
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
-    def ranged(
-        self,
-        name: str,
-        compute: Callable[..., float],
-        *series: Sequence[float],
-        unit_name: str = "1",
-    ) -> Quantity:
-        """Compute a number from medians of ``series``, with the range over all combinations.
-
-        The range is no confidence interval.  One more case exceeds the largest of n with a chance
-        of 1 / (n + 1), which stands for the level; n counts the cases that two processes timed.
-        """
-        if not all(series):
-            return absent(name, unit_name, f"not timed on {self.label}")
-        values = [compute(*numbers) for numbers in product(*series)]
-        middle, cases = compute(*map(median, series)), self._repeated_cases
-
-        def interval(confidence: float) -> Estimate:
-            level = min(confidence, cases / (cases + 1))
-            return Estimate(middle, min(values), max(values), cases, level)
-
-        further = tuple(run.file for run in self.sessions)
-        return Inferred(unit(unit_name), name, self.file, interval=interval, further=further)
-
     @cached_property
-    def _repeated_cases(self) -> int:
-        """The number of cases that two processes timed, in one session or in two."""
-        count = 0
-        for case in product(self.sizes, NAMES):
-            times = [run.medians("time", *case) for run in (self, *self.sessions)]
-            count += len([*chain(*times)]) > 1
-        return count
+    def repeated_cases(self) -> int:
+        """The number of cases that at least two processes timed."""
+        cases = product(self.sizes, NAMES)
+        return sum(len(self.medians("time", *case)) > 1 for case in cases)
 
-    def in_session(self, session: int, size: Size, library: str) -> list[float]:
-        """The times of an iteration by process, in this session (0) or another."""
-        runs = (self, *self.sessions)
-        return runs[session].medians("time", size, library) if session < len(runs) else []
 
-    def spread(self, session: int, library: str) -> Quantity:
-        """The time (s) of an iteration at the source's size, with its range over processes."""
-        times = self.in_session(session, SOURCE, library)
-        return self.ranged(f"time of {NAMES[library]}({SOURCE})", float, times, unit_name="s")
+def ranged(
+    runs: tuple[Run, ...], name: str, compute: Callable[..., float], *series: Sequence[float]
+) -> Quantity:
+    """Compute a ratio from medians of ``series`` of runs, with its range over all combinations.
+
+    The range is no confidence interval.  One more case exceeds the largest of n with a chance of
+    1 / (n + 1), which stands for the level; n counts the first run's cases of several processes.
+    """
+    if not all(series):
+        return absent(name, "1", f"not timed on {runs[0].label}")
+    values = [compute(*numbers) for numbers in product(*series)]
+    middle, cases = compute(*map(median, series)), runs[0].repeated_cases
+
+    def interval(confidence: float) -> Estimate:
+        level = min(confidence, cases / (cases + 1))
+        return Estimate(middle, min(values), max(values), cases, level)
+
+    further = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
+    return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)
+
+
+def _changed(size: Size, change: str) -> CaseFactors:
+    dtype = "float64" if change == DOUBLE else "float32"
+    return _varied(size, backend="numpy", subject="change", dtype=dtype, change=change)
+
+
+def _varied(size: Size, **varied: Level) -> CaseFactors:
+    return {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **varied}
 
 
 def _is_meant(factors: CaseFactors, subject: str) -> bool:

@@ -1,9 +1,10 @@
 """backend_speedup as its paper and its reports print it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from operator import truediv
 from typing import Final
 
 from report.core.text.escape import markdown
@@ -13,29 +14,21 @@ from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.verdicts import all_of, verdict_of
+from report.quantity.expression import Quantity, Statement, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
-from report.studies.backend_speedup.source import OPERATIONS, PERFORMANCE, Source
+from report.studies.backend_speedup.source import OPERATIONS, Source
 from report.studies.backend_speedup.subject import (
-    DIVIDED_CALLS,
-    DOUBLED_CALLS,
     FLAT,
     LARGE,
-    LESS_WIDE,
-    MANY_CALLS,
     MERGED_CALLS,
-    MIDDLE,
-    ON_CPU,
     ON_GPU,
     ONE_IMAGE,
-    SHARED,
     SMALL,
     SOURCE,
+    WIDE,
     WIDEST,
 )
-from report.studies.backend_speedup.theory import Comparison
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
@@ -52,15 +45,13 @@ class Paper:
         self.inputs = inputs
         self.source = Source(inputs)
         by_role = inputs.runs(Run)
-        self.cpu, self.changed, self.earlier, self.later, self.calls, gpu = (
-            by_role.get(role) for role in ("cpu", "second", "third", "fourth", "fifth", "gpu")
+        self.cpu, self.earlier, self.calls, self.gpu = (
+            by_role.get(role) for role in ("cpu", "second", "third", "gpu")
         )
-        if self.cpu:  # a report on one CPU, whose record has no further role
-            self.changed = self.changed or self.cpu.with_subject("change")
-            self.calls = self.calls or self.cpu.with_subject("calls")
-        others = tuple(run for run in (self.earlier, self.later) if run)
-        self.gpu = replace(gpu, sessions=others) if gpu else None
-        self.beside_source = (self.gpu, self.source) if self.gpu else None
+        gpu = self.gpu
+        self.beside_source = (gpu, self.source) if gpu else None
+        self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
+        self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -82,11 +73,10 @@ source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 earlier: Part[Run] = study.part("earlier", "pair")
-changed: Part[Run] = study.part("changed", "cpu")
-later: Part[Run] = study.part("later", "pair")
 calls: Part[Run] = study.part("calls", "cpu")
-beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "pair")
-with_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
+beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
+beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
+beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
 
 
 def _gpu_model(run: Run) -> str:
@@ -94,26 +84,22 @@ def _gpu_model(run: Run) -> str:
     return model.model if model else ""
 
 
-def _gpu_name(run: Run) -> str:
+@gpu.text()
+def gpu_name(run: Run) -> str:
     return markdown(_gpu_model(run))
 
 
-def _cpu_model(run: Run) -> str:
+@gpu.text()
+def host(run: Run) -> str:
     return markdown(run.stored.record.environment.cpu.model)
 
 
-gpu.texts(gpu=_gpu_name, host=_cpu_model)
 cpu.texts(cpu=short_name)
-changed.texts(changed_cpu=short_name)
 
 
-def _versions(p: Paper, name: str) -> str:
-    run: Run | None = getattr(p, name)
-    return runs.library_versions(run, p.inputs.attachments.get(run.file, {})) if run else ""
-
-
-for _name in "gpu", "cpu":
-    study.texts(**{f"{_name}_versions": partial(_versions, name=_name)})
+@study.text()
+def gpu_versions(p: Paper) -> str:
+    return runs.library_versions(p.gpu, p.inputs.attachments.get(p.gpu.file, {})) if p.gpu else ""
 
 
 # -------------------------------------------------------------------------------------- values
@@ -125,17 +111,13 @@ def _counts(source: Source) -> dict[str, Quantity]:
     counts = {
         "second_products": 3,
         "few_images": SMALL.images,
-        "middle_images": MIDDLE.images,
         "many_images": SOURCE.images,
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
-        "wide_neurons": LESS_WIDE.hidden,
-        "shared_images": SHARED.images,
+        "wide_neurons": WIDE.hidden,
+        "shared_images": subject.SHARED_IMAGES,
         "calls": subject.ALL_CALLS,
-        "divided_calls": DIVIDED_CALLS,
         "merged_calls": MERGED_CALLS,
-        "doubled_calls": DOUBLED_CALLS,
-        "many_calls": MANY_CALLS,
         "audited": len(checks),
         "differing": count_by_verdict(checks)["differs"],
     }
@@ -157,111 +139,63 @@ def _printed(source: Source) -> dict[str, Quantity]:
         "source_work": to_digits(theory.work(SOURCE), 2),
         "flat_work": to_digits(theory.work(FLAT), 2),
         "flat_growth": to_digits(theory.work(FLAT) / theory.work(SOURCE), 2),
+        "predicted_merged": exact("share of the calls", "1", MERGED_CALLS / subject.ALL_CALLS),
     }
 
 
 source.values("percent", gradient_share=Source.gradient_share)
 
 
-def _small_sizes(run: Run) -> Quantity:
-    return exact("sizes", "1", len(run.small_sizes), run.file)
-
-
-def _threads(run: Run) -> Quantity:
+@gpu.value()
+def threads(run: Run) -> Quantity:
     return exact("threads", "1", run.threads, run.file)
 
 
-gpu.values(threads=_threads, small_sizes=_small_sizes)
+@gpu.value()
+def small_sizes(run: Run) -> Quantity:
+    return exact("sizes", "1", len(run.small_sizes), run.file)
+
+
 for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
-    gpu.values(
-        **{
-            f"here{_name}": partial(results.gain, library=_library),
-            f"there{_name}": partial(results.gain, library=_library, session=1),
-            f"growth_to_source{_name}": partial(results.growth_to, size=SOURCE, library=_library),
-            f"over_earlier{_name}": partial(results.over_earlier, library=_library),
-            f"earlier_growth{_name}": partial(
-                results.growth_to, size=SOURCE, base=SHARED, library=_library, session=1
-            ),
-        }
-    )
+    gpu.values(**{f"here{_name}": partial(results.gain, library=_library)})
     gpu.values(
         "percent",
         **{
             f"idle{_name}": partial(results.idle, library=_library),
-            f"busy{_name}": partial(results.busy, library=_library),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
         },
     )
+    _least = partial(Run.measured, size=SMALL, library=_library)
     gpu.values(
         "measured",
         **{
-            f"floor{_name}": partial(Run.time, size=SMALL, library=_library),
-            f"least_products{_name}": partial(
-                Run.measured, quantity=PRODUCTS, size=SMALL, library=_library
-            ),
-            f"call_time{_name}": partial(
-                Run.measured, quantity="call_time", size=SMALL, library=_library
-            ),
-            f"per_call{_name}": partial(results.time_per_call, library=_library),
+            f"floor{_name}": partial(_least, quantity="time"),
+            f"least_products{_name}": partial(_least, quantity=PRODUCTS),
+            f"call_time{_name}": partial(_least, quantity="call_time"),
         },
     )
 gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
-    widest=partial(results.gain, library="cupy", size=WIDEST),
     between_libraries=results.between_libraries,
     large_growth=partial(results.growth_to, size=LARGE),
     widest_growth=partial(results.growth_to, size=WIDEST),
 )
 gpu.values(
     "measured",
-    products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
-    time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
-    faults=partial(Run.page_faults, size=LARGE),
-    widest_faults=partial(Run.page_faults, size=WIDEST),
-    host_time=partial(Run.time, size=SOURCE, library="numpy"),
-    middle_host=partial(Run.time, size=MIDDLE, library="numpy"),
-    widest_host=partial(Run.time, size=WIDEST, library="numpy"),
+    products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
 )
-later.values(
-    "measured",
-    later_host=partial(Run.time, size=WIDEST, library="numpy"),
-    later_middle_host=partial(Run.time, size=MIDDLE, library="numpy"),
-    later_faults=partial(Run.page_faults, size=WIDEST),
-)
-earlier.values(
-    "measured",
-    earlier_host=partial(Run.time, size=SOURCE, library="numpy"),
-    earlier_time_torch=partial(Run.time, size=SOURCE, library="torch_cuda"),
-    earlier_faults=partial(Run.page_faults, size=SOURCE),
-)
+earlier.values(there_torch=partial(results.gain, library="torch_cuda"))
+earlier.values("measured", earlier_faults=partial(Run.page_faults, size=SOURCE))
+for _name, _size in ("merged_one", ONE_IMAGE), ("merged_many", SOURCE):
+    calls.values("measured", **{_name: partial(Run.merged, size=_size, calls=MERGED_CALLS)})
 
 
-def _effects(
-    name: str, compare: Callable[[Run], Comparison]
-) -> dict[str, Callable[[Run], Quantity]]:
-    """Name the effect of a change, as measured and as predicted."""
-
-    def measured(run: Run) -> Quantity:
-        return compare(run).effect
-
-    def predicted(run: Run) -> Quantity:
-        return compare(run).predicted_effect
-
-    return {name: measured, f"predicted_{name}": predicted}
-
-
-_double: Final = partial(theory.of_change, size=SOURCE, change=subject.DOUBLE)
-_fused: Final = partial(theory.of_change, size=LESS_WIDE, change=subject.FUSED)
-changed.values("measured", **_effects("double", _double), **_effects("fused", _fused))
-for _name, _size in ("one", ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
-    calls.values(**_effects(f"merged_{_name}", partial(results.merging, size=_size)))
-calls.values(
-    "measured",
-    price_numpy=partial(theory.call_price, library="numpy"),
-    price_torch=partial(theory.call_price, library="torch"),
-)
+@beside_cpu.value("measured")
+def one_thread(pair: tuple[Run, Run]) -> Quantity:
+    gpu, cpu = pair
+    return results.gain_over(cpu, gpu)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -273,16 +207,21 @@ def host_sets_pace(run: Run) -> Iterator[Statement]:
         yield results.idle(run, library) > 1 / 3
 
 
-@gpu.claim("At the source's size products alone keep the GPU busy for over half of PyTorch's time")
-def nearly_busy(run: Run) -> Statement:
-    return results.busy(run, "torch_cuda") > 0.5
-
-
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
 def floor(run: Run) -> Iterator[Statement]:
     for size in run.small_sizes:
         if size != SMALL:
             yield results.growth_to(run, size) < LEVEL
+
+
+@beside_cpu.claim(
+    "Beside one thread of another CPU CuPy's speed-up is over four times that beside the host",
+    numbers=("one_thread", "here"),
+)
+def baseline_decides(pair: tuple[Run, Run]) -> Statement:
+    gpu, cpu = pair
+    times = cpu.changed_times(subject.NONE), gpu.medians("time", SOURCE, "numpy")
+    return runs.ranged((gpu, cpu), "one thread over the host", truediv, *times) > 4
 
 
 @gpu.claim(
@@ -293,41 +232,46 @@ def library_matters(run: Run) -> Statement:
     return results.between_libraries(run) > 1 + MARGIN
 
 
-@gpu.claim(
+@beside_earlier.claim(
     "PyTorch's speed-up at the source's size is a tenth larger in the earlier session",
     numbers=("there_torch", "here_torch"),
 )
-def session_matters(run: Run) -> Statement:
-    return results.over_earlier(run, "torch_cuda") > 1 + MARGIN
-
-
-@gpu.claim(
-    "CuPy's speed-up at the source's size is a tenth smaller in the earlier session",
-    numbers=("there", "here"),
-)
-def session_matters_in_cupy(run: Run) -> Statement:
-    return results.over_earlier(run, "cupy") < 1 - MARGIN
+def session_matters(pair: tuple[Run, Run]) -> Statement:
+    now, then = ((run, "time", SOURCE) for run in pair)
+    return results.ratio_of_gains(then, now, "torch_cuda") > 1 + MARGIN
 
 
 @beside_source.claim(
-    "In each session CuPy's speed-up is that which the source prints, within a tenth",
+    "CuPy's speed-up is that which the source prints, within a tenth",
     numbers=("source_speedup", "here"),
 )
-def same_speedup(pair: tuple[Run, Source]) -> Iterator[Statement]:
+def same_speedup(pair: tuple[Run, Source]) -> Statement:
     run, source = pair
     printed = float(source.cell("3", "time", "speedup").number)
-    for session in range(len(run.sessions[:1]) + 1):
-        yield results.gain(run, "cupy", session=session).near(printed, within=MARGIN * printed)
+    return results.gain(run, "cupy").near(printed, within=MARGIN * printed)
+
+
+def _gap(run: Run, over: subject.Size, under: subject.Size) -> Quantity:
+    """CuPy's speed-up at a size over that at another one."""
+    return results.ratio_of_gains((run, "time", over), (run, "time", under), "cupy")
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the images")
 def gap_grows_images(run: Run) -> Statement:
-    return results.growth_of_gain(run, SOURCE, SMALL) > 1 + MARGIN
+    return _gap(run, SOURCE, SMALL) > 1 + MARGIN
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the neurons")
 def gap_grows_neurons(run: Run) -> Statement:
-    return results.growth_of_gain(run, LARGE, SOURCE) > 1 + MARGIN
+    return _gap(run, LARGE, SOURCE) > 1 + MARGIN
+
+
+@gpu.claim("At the source's size CuPy speeds up products more than each other operation")
+def products_benefit_most(run: Run) -> Iterator[Statement]:
+    for part in OPERATIONS:
+        if part != PRODUCTS:
+            both = (run, PRODUCTS, SOURCE), (run, part, SOURCE)
+            yield results.ratio_of_gains(*both, "cupy") > 1
 
 
 @gpu.claim("Losses of the GPU's training differ from NumPy's by less than a thousandth")
@@ -342,121 +286,91 @@ def same_accuracy(run: Run) -> Iterator[Statement]:
         yield results.largest_difference(run, f"{kind}_accuracy").exactly(0)
 
 
-@changed.claim("Double precision adds the baseline's work once more, within a fifth of that")
+@cpu.claim("Double precision adds the baseline's work once more, within a fifth of that")
 def double_as_predicted(run: Run) -> Iterator[Statement]:
-    return results.as_predicted(run, subject.DOUBLE)
-
-
-@calls.claim("Added calls cost as much with a thousand images as with one, within a fifth")
-def calls_have_a_price(run: Run) -> Iterator[Statement]:
-    for library in ON_CPU:
-        yield theory.of_calls(run, library, DOUBLED_CALLS, ONE_IMAGE).as_predicted
-        yield theory.of_calls(run, library, MANY_CALLS, SMALL).as_predicted
-
-
-@calls.claim("At the source's size as many calls again add less than a fiftieth")
-def calls_vanish(run: Run) -> Iterator[Statement]:
-    for library in ON_CPU:
-        yield theory.of_calls(run, library, DOUBLED_CALLS, SOURCE).effect < 1.02
-
-
-@calls.claim(
-    "On one image merged calls save their share of PyTorch's iteration, within a fifth",
-    numbers=("merged_one", "predicted_merged_one"),
-)
-def merging_saves_calls(run: Run) -> Statement:
-    return results.merging(run, ONE_IMAGE).as_predicted
-
-
-@calls.claim("With a thousand images merged calls save what they save with one, within a fifth")
-def merging_keeps_its_gain(run: Run) -> Statement:
-    return results.merging(run, SMALL).as_predicted
-
-
-@calls.claim("At the source's size merged calls save less than a tenth", numbers=("merged_many",))
-def merging_vanishes(run: Run) -> Statement:
-    return results.merging(run, SOURCE).effect > 1 - MARGIN
+    for size in SOURCE, WIDE:
+        yield results.as_predicted(run, size, subject.DOUBLE)
 
 
 # -------------------------------------------------------------------------- figures and tables
 
-with_source.figure(key=True, height=2.6)(figures.curve)
+beside_source.figure(key=True, height=2.6)(figures.curve)
 gpu.figure(height=2.0)(figures.pace)
 
-_TIMES: Final = ("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)", "CPU A (ms)")
 
-
-@gpu.table()
-def sessions(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Tabulate both times and their ratio by session and library."""
-    names = ("main", "earlier")[: len(run.sessions) + 1]
-    for (session, name), (library, label) in product(enumerate(names), ON_GPU.items()):
-        yield {
-            "Session": name,
-            "Library": label,
-            "NumPy (ms)": run.spread(session, "numpy"),
-            "GPU (ms)": run.spread(session, library),
-            "Speed-up": results.gain(run, library, session=session),
-        }
-
-
-@study.table(wide=True, digits={"Work (GFLOP)": 2, **dict.fromkeys(_TIMES, 2)})
-def sizes(p: Paper) -> Iterator[Mapping[str, Content]]:
-    if not (run := p.gpu):
+@study.table()
+def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Tabulate both times and their ratio at the source's size, for each baseline and library."""
+    if not p.gpu:
         return
-    missing = absent("time", "s", "no other CPU ran")
+    for name, run in ("host", p.gpu), ("host, earlier", p.earlier):
+        for library, label in ON_GPU.items():
+            if run:
+                times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
+                yield _compared(name, label, *times, results.gain(run, library))
+    for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
+        if p.cpu:
+            name = "other CPU, one thread" if change == subject.NONE else f"– {change}"
+            slow = p.cpu.changed("time", SOURCE, change)
+            ratio = results.gain_over(p.cpu, p.gpu, change)
+            yield _compared(name, "CuPy", slow, p.gpu.time(SOURCE, "cupy"), ratio)
+    printed = (p.source.number("3", "time", side) for side in ("cpu", "gpu"))
+    yield _compared("the source's", "CuPy", *printed, p.source.value("total_speedup"))
+
+
+def _compared(
+    baseline: str, library: str, slow: Quantity, fast: Quantity, ratio: Quantity
+) -> Mapping[str, Content]:
+    return {
+        "NumPy on": baseline,
+        "GPU with": library,
+        "NumPy (ms)": to_digits(slow, 2),
+        "GPU (ms)": to_digits(fast, 2),
+        "Speed-up": ratio,
+    }
+
+
+@gpu.table(wide=True, digits=dict.fromkeys(("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)"), 2))
+def sizes(run: Run) -> Iterator[Mapping[str, Content]]:
     for size in run.sizes:
-        times = [run.time(size, library) for library in ("numpy", *ON_GPU)]
-        times.append(p.cpu.time(size, "numpy") if p.cpu else missing)
-        brief = [to_digits(time, 2) for time in times]
         yield {
             "Neurons": size.hidden,
             "Images": size.images,
             "Work (GFLOP)": to_digits(theory.work(size), 2),
-            **dict(zip(_TIMES, brief, strict=True)),
+            "NumPy (ms)": to_digits(run.time(size, "numpy"), 2),
+            **{
+                f"{label} (ms)": to_digits(run.time(size, library), 2)
+                for library, label in ON_GPU.items()
+            },
             "Page faults": run.page_faults(size),
         }
 
 
-@changed.table("changes", wide=True)
+@cpu.table("changes")
 def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
-    for change in subject.CHANGES[:-1]:  # a fused ReLU changes too little to test
-        row: dict[str, Content] = {"Change": change}
-        for name, size in ("narrow", SOURCE), ("wide", LESS_WIDE):
-            compared = theory.of_change(run, size, change)
-            row[f"Predicted, {name}"] = to_digits(compared.predicted_effect, 3)
-            row[f"Measured, {name}"] = compared.effect
-        yield {**row, "Both as predicted": verdict_of(all_of(*results.as_predicted(run, change)))}
+    for (name, size), change in product((("narrow", SOURCE), ("wide", WIDE)), subject.CHANGES):
+        yield {
+            "Network": name,
+            "Change": change,
+            "Predicted": to_digits(results.predicted_effect(run, size, change), 3),
+            "Measured": results.effect(run, size, change),
+        }
 
 
-@calls.table("calls", wide=True)
-def _by_calls(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the effect of other numbers of calls."""
-    numbers = (MERGED_CALLS, DIVIDED_CALLS, DOUBLED_CALLS, MANY_CALLS)
-    for library, number in product(ON_CPU, numbers):
-        if (library, number) == ("numpy", MERGED_CALLS):
-            continue
-        row: dict[str, Content] = {"Library": subject.NAMES[library], "Calls": number}
-        for name, size in ("1", ONE_IMAGE), ("1,000", SMALL), ("60,000", SOURCE):
-            compared = theory.of_calls(run, library, number, size)
-            predicted = to_digits(compared.predicted_effect, 3)
-            if (number, size) == (MANY_CALLS, ONE_IMAGE):
-                predicted = absent("predicted effect", "1", "the price of a call is fitted to it")
-            row[f"Predicted, {name}"] = predicted
-            row[f"Measured, {name}"] = compared.effect
-        yield row
-
-
-@beside_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2, "Ratio": 2})
+@beside_source.table("parts", digits={"Source (ms)": 3})
 def _by_part(both: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the source's times on its GPU beside CuPy's, in its order of operations first."""
+    """Tabulate times of parts on both GPUs, and the speed-ups."""
     run, source = both
-    for table, rows in (("4", OPERATIONS), ("3", PERFORMANCE)):
-        for quantity, part in rows.items():
-            printed = source.number(table, quantity, "gpu")
-            time = to_digits(run.measured(quantity, SOURCE, "cupy"), 2)
-            ratio = to_digits(printed / time, 2)
-            yield {"Part": part, "Source (ms)": printed, "CuPy (ms)": time, "Ratio": ratio}
+    rows = [("4", quantity, part) for quantity, part in OPERATIONS.items()]
+    for table, quantity, part in (*rows, ("3", "time", "Iteration")):
+        yield {
+            "Part": part.removesuffix(" activation"),
+            "Source (ms)": source.number(table, quantity, "gpu"),
+            "CuPy (ms)": to_digits(run.measured(quantity, SOURCE, "cupy"), 2),
+            "Source's gain": source.number(table, quantity, "speedup"),
+            "CuPy's": to_digits(results.gain(run, "cupy", quantity=quantity), 2),
+            "PyTorch's": to_digits(results.gain(run, "torch_cuda", quantity=quantity), 2),
+        }
 
 
 #: Rows omitted from the set-up table for its length; the records hold them.
@@ -474,5 +388,5 @@ _OMITTED_ROWS: Final = (
 def machines(p: Paper) -> Table:
     """Tabulate the runs of the sentences; the model names a GPU."""
     gpu = replace(p.gpu, label=_gpu_model(p.gpu)) if p.gpu else None
-    table = setup([run for run in (p.cpu, p.changed, p.calls, gpu) if run])
+    table = setup([run for run in (p.cpu, p.calls, gpu) if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED_ROWS))

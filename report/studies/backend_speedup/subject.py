@@ -15,20 +15,8 @@ CLASSES: Final = 10
 #: The source's width, and as many images as MNIST has, about the source's number.
 HIDDEN: Final = 10
 
-#: Kinds of operations as a reader calls them, with the calls that an iteration makes of each.
-CALLS: Final = {
-    "matrix_product": 5,
-    "bias": 2,
-    "relu": 1,
-    "softmax": 5,
-    "gradient": 10,
-    "update": 8,
-}
-#: Number of library calls of an iteration.
-ALL_CALLS: Final = sum(CALLS.values())
-#: The same with the division by m merged into the learning rate; with softmax, ReLU's gradient and
-#: the update as one call of PyTorch each, too; and with added calls on one element.
-DIVIDED_CALLS, MERGED_CALLS, DOUBLED_CALLS, MANY_CALLS = 27, 17, 62, 341
+#: Library calls of an iteration, and with PyTorch's own softmax, ReLU gradient and update.
+ALL_CALLS, MERGED_CALLS = 31, 17
 
 #: Single changes of NumPy's baseline on a CPU, as records name them.
 NONE: Final = "none"
@@ -45,9 +33,8 @@ NAMES: Final = {
     "torch_cuda": "PyTorch CUDA",
     "cupy": "CuPy",
 }
-#: Libraries that compute on a GPU, and those whose calls were changed on a CPU.
+#: Libraries that compute on a GPU.
 ON_GPU: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
-ON_CPU: Final = ("numpy", "torch")
 
 
 class Size(NamedTuple):
@@ -68,13 +55,13 @@ class Size(NamedTuple):
 
 #: The source's network on all of MNIST, and on a single image.
 SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
-#: The digits of scikit-learn that a training has, and a size of the later session.
-SHARED, MIDDLE = Size(HIDDEN, 1_438), Size(HIDDEN, 16_000)
+#: As many images as the digits of scikit-learn that a training has.
+SHARED_IMAGES: Final = 1_438
 #: A wide network of about the source's work.
-LESS_WIDE: Final = Size(512, 1_438)
+WIDE: Final = Size(512, SHARED_IMAGES)
 #: The most work at which CuPy's time hardly grows, chosen after the run.
-FLAT: Final = Size(2_048, 1_438)
-#: The least work, much work, and the most of all.
+FLAT: Final = Size(2_048, SHARED_IMAGES)
+#: The least work, and the two sizes with more work than ``FLAT``.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
 
 

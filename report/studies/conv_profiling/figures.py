@@ -1,6 +1,7 @@
 """Figures of conv_profiling."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -8,21 +9,27 @@ from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
 from report.quantity.evaluation import point
 from report.studies.conv_profiling.results import Paper, calls_of, over_theory
-from report.studies.conv_profiling.runs import ProfiledCall, Run
+from report.studies.conv_profiling.runs import Run
 from report.studies.conv_profiling.subject import (
     FEW_IMAGES,
     INPUTS,
     INSTRUCTIONS,
     OUTPUTS,
-    Dimensions,
     small,
 )
+from report.studies.conv_profiling.theory import in_blocks
 from report.theory.terms import COUNTED_WIDTH
-from report.theory.work import round_up
 
 _LINEAR: Final = partial(Scaling, x_scale="linear", y_scale="linear")
 #: Ends of both axes of counts over theory.
 _LEAST, _MOST = 0.9, 2.4
+
+
+#: Channels of a block → names of lines in the panel of work, with their places.
+_NAMES: Final = {
+    8: (("8 inputs", 18.0, 4.4), ("9 and 16", 18.0, 8.4), ("formula, 9", 18.5, 1.6)),
+    16: (("8 inputs", 18.0, 4.5), ("9 inputs", 18.0, 6.4), ("16 inputs", 18.0, 9.5)),
+}
 
 
 def diagonal(p: Paper) -> Iterator[Panel]:
@@ -52,55 +59,50 @@ def diagonal(p: Paper) -> Iterator[Panel]:
             yield _LINEAR(*axes, tuple(drawn), curves, title=device, y_bottom=_LEAST, y_top=_MOST)
 
 
-def is_drawn(call: ProfiledCall) -> bool:
-    """Return True if the figure of changed channels shows the call."""
-    inputs, outputs = call.shape.inputs, call.shape.outputs
-    return inputs < INPUTS[-1] and call.shape == small(inputs, outputs) and call.batch == FEW_IMAGES
-
-
-def changed_channels(p: Paper) -> Iterator[Panel]:
-    """Draw counted work by output channels, for eight and for nine input channels."""
+def work_by_outputs(p: Paper) -> Iterator[Panel]:
+    """Draw work by output channels in blocks of eight, with the counts, and in wider ones."""
     counted = {**p.changed, **calls_of("held_out", p.second_counts)}
-    outputs = range(OUTPUTS[0] - 1, OUTPUTS[-1] + 2)
-    for inputs in INPUTS[:-1]:
-        x, y = [], []
-        for call, work in sorted(counted.items()):
-            drawn = is_drawn(call) and call.shape.inputs == inputs
-            if drawn and not isinstance(work.measured, Missing):
-                x.append(float(call.shape.outputs))
-                y.append(work.measured.amount / 1e6)
-        steps = tuple(n + side for n in outputs for side in (-0.5, 0.5))
-        blocks = tuple(_millions(small(inputs, n), COUNTED_WIDTH) for n in outputs for _ in "<>")
-        formula = tuple(_millions(small(inputs, n), 1) for n in outputs)
-        lines = (
-            Curve("blocks", steps, blocks),
-            Curve("usual formula", tuple(map(float, outputs)), formula, part=True),
-        )
-        if x:
-            axes = "Output channels", "Multiply-adds (millions)"
-            title, drawn_points = f"{inputs} input channels", Points("counted", tuple(x), tuple(y))
-            yield _LINEAR(*axes, (drawn_points,), lines, y_from_zero=True, title=title,
-                          legend=inputs == INPUTS[0])  # fmt: skip
+    outputs = range(OUTPUTS[0], OUTPUTS[-1] + 2)
+    ends = tuple(n - side for n in outputs for side in (0.5, -0.5))
+    blocks = [p.changer.block(name) for name in INSTRUCTIONS] if p.changer and p.changed else []
+    for block in blocks:
+        points, curves = [], []
+        for colour, inputs in enumerate(INPUTS):
+            x, y = [], []
+            for call, work in sorted(counted.items()):
+                drawn = call.shape == small(inputs, call.shape.outputs) and call.batch == FEW_IMAGES
+                if drawn and block == COUNTED_WIDTH and not isinstance(work.measured, Missing):
+                    x.append(float(call.shape.outputs))
+                    y.append(work.measured.amount / 1e6)
+            points.append(_series(inputs, colour, x, y))
+            steps = [in_blocks(small(inputs, n), block).multiply_adds(FEW_IMAGES) for n in outputs]
+            heights = tuple(step / 1e6 for step in steps for _ in (0, 1))
+            curves.append(Curve(f"{inputs} inputs in blocks", ends, heights))
+        formula = tuple(small(9, n).multiply_adds(FEW_IMAGES) / 1e6 for n in outputs)
+        curves.append(Curve("formula, 9 inputs", tuple(map(float, outputs)), formula, part=True))
+        panel = _by_outputs("Multiply-adds (millions)", points, curves, f"Work, blocks of {block}")
+        yield replace(panel, regions=_NAMES.get(block, ()), legend=False)
 
 
 def times_by_outputs(run: Run) -> Iterator[Panel]:
     """Draw median times by output channels, with AVX2 at most and with all instructions."""
     for instructions in INSTRUCTIONS:
-        series = []
+        points = []
         for colour, inputs in enumerate(INPUTS):
             times = {n: point(run.time(small(inputs, n), instructions)) for n in OUTPUTS}
             known = {n: 1e6 * time for n, time in times.items() if not isinstance(time, Missing)}
-            x, y = tuple(map(float, known)), tuple(known.values())
-            hollow = inputs == INPUTS[-1]
-            series.append(Points(f"{inputs} inputs", x, y, series=colour, hollow=hollow))
-        if any(points.x for points in series):
+            points.append(_series(inputs, colour, map(float, known), known.values()))
+        if any(series.x for series in points):
             title = f"Time, blocks of {run.block(instructions)}"
-            yield _LINEAR("Output channels", "Time (µs)", tuple(series), x_ticks=(16.0, 20.0, 24.0),
-                          y_from_zero=True, title=title,
-                          legend=instructions == INSTRUCTIONS[0])  # fmt: skip
+            panel = _by_outputs("Time (µs)", points, [], title)
+            yield replace(panel, legend=instructions == INSTRUCTIONS[0])
 
 
-def _millions(shape: Dimensions, width: int) -> float:
-    """Multiply-adds of a drawn call with channels in whole blocks of ``width``, in millions."""
-    channels = (round_up(extent, width) for extent in (shape.inputs, shape.outputs))
-    return small(*channels).multiply_adds(FEW_IMAGES) / 1e6
+def _series(inputs: int, colour: int, x: Iterable[float], y: Iterable[float]) -> Points:
+    hollow = inputs == INPUTS[-1]
+    return Points(f"{inputs} inputs", tuple(x), tuple(y), series=colour, hollow=hollow)
+
+
+def _by_outputs(y_label: str, points: list[Points], curves: list[Curve], title: str) -> Scaling:
+    return _LINEAR("Output channels", y_label, tuple(points), tuple(curves), title=title,
+                   x_ticks=(16.0, 20.0, 24.0), y_from_zero=True)  # fmt: skip

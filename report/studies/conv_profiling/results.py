@@ -1,4 +1,4 @@
-"""Results of conv_profiling: records led back to theory term by term, and what they amount to."""
+"""Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -13,10 +13,9 @@ from report.quantity.expression import Quantity, Statement, absent, exact, recor
 from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
-from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, audit, operator_bytes
+from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
 from report.studies.conv_profiling.subject import (
     BASE,
-    FEW_IMAGES,
     INPUTS,
     INSTRUCTIONS,
     OUTPUTS,
@@ -37,8 +36,6 @@ from report.theory.terms import (
     tile_padding,
 )
 
-#: The call whose operations are shown term by term.
-SHOWN: Final = ProfiledCall(PADDED, FEW_IMAGES, "layer")
 #: lackey serialises all threads, so that the counted process has one.
 _COUNTED_THREADS: Final = 1
 #: Calls that were reconciled with theory.
@@ -54,38 +51,40 @@ class Paper:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
         runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
-        self.cpu, self.second, self.gpu = (runs.get(role) for role in ("cpu", "second", "gpu"))
+        self.cpu, self.second, self.gpu, self.newer, self.older = (
+            runs.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth")
+        )
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
         self.tf32 = next((r for r in self.runs if not r.seen(SHOWN_BATCH).missing), None)
         self.timed = next((r for r in self.runs if not r.time(BASE, "AVX2").missing), None)
-        self.counts, self.second_counts = (
+        self.counts, second_counts = (
             executed(run) if run else {} for run in (self.cpu, self.second)
         )
         #: Held-out shapes whose channels fill blocks or just do not, and the run that counted them.
         self.changer = self.second or self.cpu
-        self.changed = calls_of("changed", self.second_counts if self.second else self.counts)
+        self.second_counts = second_counts if self.second else self.counts
+        self.changed = calls_of("changed", self.second_counts)
         self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls in shapes that were chosen after the rule of tiles had been written.
         self.held_tiled = calls_of("held_out", tiled(inputs, self.tf32)) if self.tf32 else {}
 
-    def printed(self, name: str) -> Quantity:
-        """Return a size of the source's table (B): of the convolution, or of its ``workspace``."""
-        operator = WORKSPACE if name == "workspace" else CONVOLUTION
-        column = "self_allocation_size" if name == "workspace" else name
-        size = operator_bytes(self.reported, operator, column)
-        return exact(f"source: {name.replace('_', ' ')}", "B", size, self.file)
+    def printed(self, column: str, operator: str = CONVOLUTION) -> Quantity:
+        """Return a size of the source's operator table (B)."""
+        size = KIB * operator_cell(self.reported, operator, column)
+        return exact(f"source: {column.replace('_', ' ')}", "B", size, self.file)
+
+    def workspace(self) -> Quantity:
+        """Return the bytes that the source's convolution allocates beside its output."""
+        return self.printed("self_allocation_size", WORKSPACE)
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
-        return audit(self.reported)
+        return tuple(audit(self.reported))
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield all reconciliations of the paper."""
         for calls in (self.counts, self.second_counts, self.tiled, self.held_tiled):
             yield from calls.values()
-
-
-# -------------------------------------------------------------------------------- on a CPU
 
 
 def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
@@ -106,11 +105,8 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     return results
 
 
-# -------------------------------------------------------------------------------- on a GPU
-
-
 def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """The forward calls whose kernel names its tile."""
+    """The forward calls on a GPU whose kernel names its tile."""
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
@@ -140,9 +136,6 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
             ),
         )
     return results
-
-
-# -------------------------------------------------------------------------------- of all calls
 
 
 def calls_of(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
@@ -178,9 +171,6 @@ def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterat
         yield residual([item], item.unit, run.file).exactly(0)
 
 
-# -------------------------------------------------------------------------------- times
-
-
 def ratio_of_times(
     run: Run, over: Dimensions, under: Dimensions, instructions: str = "AVX2"
 ) -> Quantity:
@@ -188,19 +178,14 @@ def ratio_of_times(
     return run.time(over, instructions) / run.time(under, instructions)
 
 
-def ratio_on_gpu(run: Run, over: ProfiledCall, under: ProfiledCall) -> Quantity:
-    """Time of a call of the layer over that of another one."""
+def ratio_of_calls(run: Run, over: ProfiledCall, under: ProfiledCall) -> Quantity:
+    """Time of a call over that of another one, in a run that chose no instructions."""
     return run.series("time", over.factors()) / run.series("time", under.factors())
 
 
-def compared_inputs(over: int, under: int) -> Pairs:
+def inputs_pairs(over: int, under: int) -> Pairs:
     """Pair the timed calls with these input channels, by their output channels."""
     return tuple((small(over, n), small(under, n)) for n in OUTPUTS)
-
-
-def compared_outputs(over: int, under: int) -> Pairs:
-    """Pair the timed calls with these output channels, by their input channels."""
-    return tuple((small(n, over), small(n, under)) for n in INPUTS)
 
 
 def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
@@ -208,18 +193,16 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
+NINE_EIGHT: Final = inputs_pairs(9, 8)
+NINE_SIXTEEN: Final = inputs_pairs(9, 16)
+SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in INPUTS)
 #: Comparisons of times that the paper prints beside both predictions.
 COMPARED: Final[dict[str, Pairs]] = {
-    "inputs, 9 ÷ 8": compared_inputs(9, 8),
-    "inputs, 9 ÷ 16": compared_inputs(9, 16),
-    "outputs, 17 ÷ 16": compared_outputs(17, 16),
+    "inputs, 9 ÷ 8": NINE_EIGHT,
+    "inputs, 9 ÷ 16": NINE_SIXTEEN,
+    "outputs, 17 ÷ 16": SEVENTEEN_SIXTEEN,
     "33→65 ÷ 32→64": ((PADDED, BASE),),
 }
-
-
-def ninth_channel(run: Run) -> list[Quantity]:
-    """Times with nine input channels over those with eight, with AVX2."""
-    return [ratio_of_times(run, *pair) for pair in compared_inputs(9, 8)]
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:
@@ -235,9 +218,7 @@ def all_same_blocks(run: Run) -> list[Quantity]:
     return quotients
 
 
-def extreme(
-    ratios_of: Callable[[Run], list[Quantity]], choose: Callable[[list[float]], float], run: Run
-) -> Quantity:
+def extreme(choose: Callable[[list[float]], float], ratios: list[Quantity], run: Run) -> Quantity:
     """Return the least or the largest of several ratios, without their intervals."""
-    known = [value for ratio in ratios_of(run) if not isinstance(value := point(ratio), Missing)]
+    known = [value for ratio in ratios if not isinstance(value := point(ratio), Missing)]
     return recorded("ratio", "1", choose(known) if known else Missing("no ratio"), run.file)

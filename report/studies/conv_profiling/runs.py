@@ -15,7 +15,7 @@ from report.evidence.runs import CaseFactors
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, absent, exact, named, recorded
+from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import counted_in
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.subject import (
@@ -78,8 +78,6 @@ class Run(any_study.Run):
             sorted(calls, key=lambda call: (call.shape != BASE, SUBJECTS.index(call.subject)))
         )
 
-    # ------------------------------------------------------------------------------- on a CPU
-
     def block(self, instructions: str = NATIVE) -> int:
         """Channels that oneDNN keeps together on this processor, or with AVX2 at most."""
         native = conditions_of(self.stored.record.environment).block
@@ -106,8 +104,6 @@ class Run(any_study.Run):
         factors = shape.factors(FEW_IMAGES, subject=TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
-    # ------------------------------------------------------------------------------- on a GPU
-
     def counted(self, call: ProfiledCall) -> Quantity:
         """Operations of a forward call in float32 on CUDA cores."""
         return self.on_cuda_cores(call.factors())
@@ -118,12 +114,6 @@ class Run(any_study.Run):
         multiplies = self.repeated("ncu_fp32_multiplications", factors)
         fused = self.repeated("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
-
-    def fused(self, call: ProfiledCall) -> Quantity:
-        """Fused multiply-adds of the CUDA cores over theory's multiply-adds."""
-        counted = self.repeated("ncu_fp32_multiply_adds", call.factors())
-        expected = exact("theory", "MAC", call.shape.multiply_adds(call.batch))
-        return named("fused ÷ theory", counted_in("MAC", counted) / expected)
 
     def executed(self, call: ProfiledCall) -> Quantity:
         """The source's metric on CUDA cores, over theory."""
@@ -142,18 +132,6 @@ class Run(any_study.Run):
     def seen_share(self, batch: int) -> Quantity:
         """Divide the operations that the source's counters see by theory."""
         return self.seen(batch) / theory.work(batch)
-
-    def tf32(self, quantity: str, batch: int) -> Quantity:
-        """Count of a forward call with TF32 on."""
-        return self.repeated(quantity, tf32_factors(batch))
-
-    def peak(self, factors: CaseFactors) -> Quantity:
-        """Divide the peak of a forward call by the bytes that it leaves allocated."""
-        peak, left = (
-            recorded("bytes", "B", self.grown(name, factors, "allocated_before"), self.file)
-            for name in ("allocated_peak", "allocated_after")
-        )
-        return peak / left
 
 
 def tf32_factors(batch: int) -> CaseFactors:

@@ -93,8 +93,6 @@ BASE: Final = Dimensions(32, 64, 3, 28)
 #: Batch of the calls that sentences name and that are timed, and one that is shown term by term.
 FEW_IMAGES: Final = 8
 PADDED: Final = Dimensions(33, 65, 3, 28)
-#: Calls that run by Fourier transforms: kernel of five by five, one image.
-FOURIER: Final = {"layer": Dimensions(32, 64, 5, 28), "held_out": Dimensions(31, 50, 5, 25)}
 #: Kernel and image of the shape whose channels are changed, with those channels when timed.
 _SMALL: Final = 3, 21
 INPUTS: Final = (8, 9, 16)

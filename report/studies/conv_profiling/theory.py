@@ -1,9 +1,7 @@
 """Theory of the example's layer, as quantities over its extents."""
 
-import math
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from typing import Final
 
 from report.quantity.expression import Quantity, exact, named
@@ -17,24 +15,16 @@ C_IN = exact("C_in", "1", _LAYER.input_shape[1])
 C_OUT = exact("C_out", "1", _LAYER.output_shape[1])
 KERNEL = exact("k", "1", _LAYER.kernel[0])
 EXTENT = exact("H_in", "1", _LAYER.input_shape[2])
-OUT_EXTENT = named("H_out", EXTENT - KERNEL + 1)
+_OUT_EXTENT = named("H_out", EXTENT - KERNEL + 1)
 _ELEMENT = exact("s", "B", 4)
 
 WEIGHTS = named("weights", KERNEL * KERNEL * C_IN * C_OUT)
-PARAMETERS = named("parameters", WEIGHTS + C_OUT)
-INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
-OUTPUTS = named("output elements", OUT_EXTENT * OUT_EXTENT * C_OUT)
-MULTIPLY_ADDS = named("multiply-adds", counted_in("MAC", WEIGHTS * OUT_EXTENT * OUT_EXTENT))
-PARAMETER_BYTES = named("parameter bytes", _ELEMENT * PARAMETERS)
+_INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
+OUTPUTS = named("output elements", _OUT_EXTENT * _OUT_EXTENT * C_OUT)
+MULTIPLY_ADDS = named("multiply-adds", counted_in("MAC", WEIGHTS * _OUT_EXTENT * _OUT_EXTENT))
 OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
 #: Parameters and output: the source's memory of one image.
-IMAGE_BYTES = named("parameters and output", PARAMETER_BYTES + OUTPUT_BYTES)
-
-#: Side of the output squares in Winograd's algorithm that explains the size of the source's
-#: workspace; the largest side and the largest batch that were tried as other explanations.
-SQUARE: Final = 4
-LARGEST_SQUARE: Final = 8
-LARGEST_BATCH: Final = 1024
+_IMAGE_BYTES = named("parameters and output", _ELEMENT * (WEIGHTS + C_OUT) + OUTPUT_BYTES)
 
 
 @cache
@@ -50,32 +40,13 @@ def seen(batch: int) -> Quantity:
     multiplication, and the bias is a multiply-add an output.
     """
     images = exact("B", "1", batch)
-    count = images * INPUTS + WEIGHTS + 4 * images * OUTPUTS
+    count = images * _INPUTS + WEIGHTS + 4 * images * OUTPUTS
     return named("operations seen", counted_in("FLOP", count))
 
 
 def for_every_image(batch: int) -> Quantity:
     """The source's rule: the bytes of one image, parameters included, times the batch size."""
-    return named("parameters for every image", exact("B", "1", batch) * IMAGE_BYTES)
-
-
-def winograd(batch: int, side: int) -> tuple[int, int, int]:
-    """Bytes that Winograd's algorithm keeps between its steps: input, weights and output.
-
-    It computes squares of ``side`` × ``side`` outputs, each from (side + k − 1)² elements of every
-    channel (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016, section
-    4), which are transformed, multiplied and transformed back in kernels of their own.
-    """
-    (_, into, *_), (_, out, *extent) = _LAYER.input_shape, _LAYER.output_shape
-    bytes_each = 4 * (side + _LAYER.kernel[0] - 1) ** 2
-    squares = batch * math.prod(math.ceil(length / side) for length in extent)
-    return bytes_each * squares * into, bytes_each * into * out, bytes_each * squares * out
-
-
-def winograds_of(size: int) -> int:
-    """Count the tried pairs of square and batch that reproduce ``size`` within 1 KiB."""
-    choices = product(range(1, LARGEST_BATCH + 1), range(1, LARGEST_SQUARE + 1))
-    return sum(abs(sum(winograd(*choice)) - size) < 1024 for choice in choices)
+    return named("parameters for every image", exact("B", "1", batch) * _IMAGE_BYTES)
 
 
 def in_blocks(shape: Dimensions, block: int) -> Dimensions:
