@@ -314,8 +314,8 @@ def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
             slow = p.cpu.changed("time", SOURCE, change)
             ratio = results.gain_over(p.cpu, p.gpu, change)
             yield _compared(name, "CuPy", slow, p.gpu.time(SOURCE, "cupy"), ratio)
-    printed = (p.source.number("3", "time", side) for side in ("cpu", "gpu"))
-    yield _compared("the source's", "CuPy", *printed, p.source.value("total_speedup"))
+    slow, fast = (p.source.number("3", "time", side) for side in ("cpu", "gpu"))
+    yield _compared("the source's", "CuPy", slow, fast, p.source.value("total_speedup"))
 
 
 def _compared(
