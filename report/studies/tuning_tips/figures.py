@@ -46,6 +46,5 @@ def predictions(run: Run) -> Iterator[Scaling]:
         if points:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
-                x_ticks=_TICKS, title=title, legend=predict is Run.predicted,
-                y_bottom=ends[0], y_top=ends[1],
+                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=ends[1],
             )  # fmt: skip

@@ -156,4 +156,4 @@ earlier.table("earlier", wide=True)(results.speedup_rows)
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    return setup([run for run in (p.cpu, p.earlier) if run] or p.runs)
+    return setup(p.runs)
