@@ -17,12 +17,12 @@ from pytest import approx
 from experiments.conv_scaling import FREED, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as STUDY_RUN
 from experiments.harness import policies
-from report.core.records.record import Case, Ceiling, Policy, Record, Round
+from report.core.records.record import Case, Policy, Record, Round
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies import find_study
-from report.studies.conv_scaling.runs import Run
+from report.studies.conv_scaling.results import Run
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
@@ -37,11 +37,11 @@ INPUT_BYTES = 4 * 32 * 26 * 26
 PEAK, COPY, PAGE_S, CALL_S, IMAGE_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4
 #: By hand: two outputs and an input fill 93.125 pages an image, of which the reserve keeps 32, and
 #: the copy of the weights has 18; at 256 images the outputs exceed the 32 MiB that glibc's heap
-#: takes and the input does not, so that the outputs' 72 are mapped, and a header for each; at 1,024
+#: takes and the input does not, so that the outputs' 72 are mapped, and a header for each; at 512
 #: all three blocks are.
-PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 1024: 95_363}
+PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 512: 47_683}
 #: What the pages of a call take beside their price, and what unmapping takes inside it (s).
-EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 1024: 1.25}
+EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 512: 1.25}
 #: By hand: twice the whole pages of a freed tensor, less 128 KiB, over 381,440 B an image, and over
 #: 294,912 B, of which the next whole image exceeds it.
 LAST_AND_ALL = {1_000_000: (20, 27), 8_000_000: (167, 217)}
@@ -127,30 +127,20 @@ def disturbed() -> Case:
     return msgspec.structs.replace(plain, factors=factors, rounds=(quiet, loud))
 
 
-def page_price(moment: Any, seconds: float) -> Ceiling:
-    samples = tuple(factory.scattered(2**14 * seconds, 1e-4))
-    return Ceiling(
-        operation="page_mapping", moment=moment, dtype="float32", size="16384 pages of 4096 B",
-        work=2**14, work_unit="1", working_set=2**26, samples=samples,
-    )  # fmt: skip
-
-
 def record(
     slower: float = 1,
     key: str = "example-2t",
     cases: Any = None,
-    page_s: float = PAGE_S,
     left_behind: int = LEFT_BEHIND,
     **policies: float,
 ) -> Record:
     """A run on a CPU, ``slower`` where memory is kept; ``policies`` are as slow as they say."""
     speeds: Any = {"retained": slower, **SLOWER, **policies}
     made = [layer_case(batch, left_behind, speeds) for batch in PAGES] if cases is None else cases
-    peaks = factory.ceilings(PEAK, COPY), page_price("before", page_s), page_price("after", page_s)
     machine = factory.environment(key, name=f"CPU of {key}", memory_bytes=len(key) * 2**30)
     if cases is None:
         made += [trained(batch, slower) for batch in TRAINED]
-    return factory.record([*made, disturbed()], machine, peaks=(*peaks[0], *peaks[1:]))
+    return factory.record([*made, disturbed()], machine, peaks=factory.ceilings(PEAK, COPY))
 
 
 def gpu(more: int = 0) -> Record:
@@ -173,11 +163,11 @@ def gpu(more: int = 0) -> Record:
 
 def second(slower: float = 1.25) -> Record:
     """An earlier run on another CPU, since the newest of two has the first role."""
-    run = record(slower, key="other-4t", page_s=3e-6)
+    run = record(slower, key="other-4t")
     return msgspec.structs.replace(run, started="2026-01-01T10:00:00Z")
 
 
-DOUBLED = [16, 64, 256, 1024]
+DOUBLED = [16, 64, 256, 512]
 
 
 @cache
@@ -190,33 +180,23 @@ def gain(policy: Policy = "default", slower: float = 1) -> float:
     return math.prod(ratios) ** (1 / len(ratios))
 
 
-def priced(batch: int) -> float:
-    return PAGES[batch] * PAGE_S / added(batch)
-
-
-def second_priced(batch: int) -> float:
-    lost = time_of(batch, "default") - 1.25 * time_of(batch, "retained")
-    return PAGES[batch] * 3e-6 / lost
-
-
 VALUES: Mapping[str, float] = {
     "last_without_pages": 167, "start_freed": 168, "end_freed": 217, "network_to": 6,
     "second_trained_large": 2.1 / 1.25, "gpu_gain": 6e-5 / (8e-4 / 1024), "reserve_pages": 32,
     "macs": MACS, "parameters": 18_496, "outputs": OUTPUTS, "out_extent": 24, "adds": 1,
     "multiplies": 1, "memory_gap": PARAMETER_BYTES,
-    "first": 12, "smallest_compared": 16, "largest_compared": 1024, "gain": gain(),
+    "best": 512, "second_best": 512, "gpu_best": 1024, "gain": gain(),
     "second_gain": gain(slower=1.25), "second_jemalloc": gain("jemalloc", 1.25),
     "mmap_alone": gain("mmap_threshold"), "trim_alone": gain("trim_threshold"),
-    "both_raised": 1.06, "batch_gain": time_of(1, "retained") / (time_of(1024, "retained") / 1024),
+    "both_raised": 1.06, "batch_gain": 512 * time_of(1, "retained") / time_of(512, "retained"),
+    "second_kept": time_of(512, "retained") / time_of(16, "retained") / 32,
     "measurements": 6 * 7 * len(PAGES) + 2 * 14 + 2, "disturbed": 1,
-    "page_price": PAGE_S, "second_page_price": 3e-6, "threshold": 2 * LEFT_BEHIND,
+    "threshold": 2 * LEFT_BEHIND,
     "from": math.ceil((2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES + INPUT_BYTES)),
     "always": math.ceil((2 * LEFT_BEHIND - 2**17) / (2 * OUTPUT_BYTES)),
     # By hand: an image fills 72 pages of outputs and 21.125 of its copy, the reserve 32.
     "image_pages": 93.125, "start_outputs": 12_096, "start_copy": 3_549, "start_top": 15_677,
     "start_mapped": 15_613, "raised_pages": 15_626,
-    "priced": priced(64),
-    "second_priced": second_priced(64),
 }  # fmt: skip
 
 
@@ -248,6 +228,8 @@ def on(*records: Record, **source: float) -> Inputs:
 
 def other() -> dict[str, dict[str, Inputs]]:
     """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
+    speeds: Mapping[Policy, float] = {"retained": 1, **SLOWER, "default": 100}
+    fast = [layer_case(batch, LEFT_BEHIND, speeds) for batch in (4, 64)]
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
     return {
         "supported": {
@@ -264,6 +246,7 @@ def other() -> dict[str, dict[str, Inputs]]:
             "device-work-explained": on(record(), gpu(more=1)),
             "executed-exactly": on(strange),
             "both-slower": on(record(), second(slower=gain() / 1.09)),
+            "four-are-best": on(record(cases=fast)),
             "slower": on(record(slower=gain() / 1.09)),
             "one-threshold-fails": on(record(mmap_threshold=1.09)),
             "cliff-predicted": on(without(pages={4: 372})),
@@ -275,7 +258,6 @@ def other() -> dict[str, dict[str, Inputs]]:
 #: Claim about published records → role and factors of the cases that refute it, and their pages.
 AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     "start-predicted": ("third", 0, {"layer": "3x3", "threshold": 2, "batch": 6}),
-    "between-predictions": ("third", 33, {"layer": "3x3", "threshold": 2, "batch": 4}),
     "pages-announced": ("seventh", 33, {"batch": 167}),
     "small-blocks-join": ("seventh", 33, {"batch": 167, "small_blocks": SMALL_BLOCKS}),
     "small-network-gains": ("fourth", 33, {"network": "MNIST CNN", "freed": FREED}),
@@ -301,8 +283,9 @@ def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
 def test_starts_and_processes_are_counted() -> None:
     """Of 18 settings, by any, half and all of eight processes; 26 settings in 7 or 8 processes."""
     values = find_study(STUDY)(committed(STUDY)).values
-    names = ("starts", "exact_any", "exact_half", "exact_all", "start_least", "start_most")
-    assert [values[name].number for name in names] == [18, 17, 15, 6, 6, 591]
+    names = ("exact_any", "exact_half", "exact_all", "start_least", "start_most")
+    assert [values[name].number for name in names] == [17, 15, 6, 6, 591]
+    assert [values[name].number for name in ("best", "second_best", "gpu_best")] == [512, 16, 1024]
     assert values["process_calls"].number == 206
     assert values["mixed_least"].number == approx(394 / 227, abs=0.005)  # µs an image, at 22
 
@@ -333,13 +316,8 @@ def test_a_xeon_starts_beyond_its_predicted_end() -> None:
     assert [point(run.start()), point(run.end())] == [5, 7]
 
 
-def test_best_batches_and_training_on_a_xeon_are_as_the_text_says() -> None:
+def test_training_on_a_xeon_is_as_the_text_says() -> None:
     by_key = {item.record.environment.key: item for item in committed(STUDY).records}
-    for key, kept in (("amd-epyc-1t-cff32c", 512), ("amd-epyc-1t-1a97a6", 16)):
-        for policy, best in (("retained", kept), ("default", 4)):
-            run = Run(by_key[key], key).under(policy)
-            times = {size: point(run.image_time(size)) for size in run.powers}
-            assert min(times, key=times.__getitem__) == best
     xeon = Run(by_key["intel-xeon-1t-10bc99"], "Xeon")
     assert sum(point(xeon.trained(2**power)) < 1.25 for power in range(3, 11)) == 5
 

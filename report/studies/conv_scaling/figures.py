@@ -1,26 +1,25 @@
 """Figures of conv_scaling."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from figures.panels import Bars, BarSeries, Curve, Points, Scaling
+from report.core.missing import Missing
+from report.core.records.record import Policy
 from report.paper.plots import points
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.studies.conv_scaling import subject, theory
-from report.studies.conv_scaling.results import Calls, observed_starts
-from report.studies.conv_scaling.runs import Run
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.results import Calls, Run, observed_starts
 from report.theory import heap
 
 #: Name and number of the colour of a line → a quantity by batch size.
 Lines: TypeAlias = Mapping[tuple[str, int], Mapping[int, Quantity]]
-#: Factor → setting before calls; the first one that a case has names it.
-_SETTINGS: Final = {
-    "small_blocks": "Small blocks freed",
-    "freed": "Tensor freed",
-    "threshold": "Threshold set",
-    "subject": "Nothing set",
-}
+#: Policies of a CPU with the name and colour of their lines.
+_POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
+    "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
+}  # fmt: skip
 #: Blocks that a traced call of oneDNN allocates and frees.
 _EVENTS: Final = 8
 
@@ -30,32 +29,29 @@ def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scal
     drawn: tuple[Points, ...] = ()
     for (name, colour), over in lines.items():
         drawn += points(name, over, unit, series=colour, joined=True)
-    look = {"y_scale": "linear", "y_from_zero": True, "direct": True}
     axes = ("Batch size (images)", label)
-    return Scaling(*axes, drawn, x_ticks=ticks, **look)  # type: ignore[arg-type]
+    return Scaling(*axes, drawn, x_ticks=ticks, y_scale="linear", y_from_zero=True)
 
 
-def kept_and_returned(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw time of an image over pages that it maps, a column for each run."""
-
-    def lines(run: Run, of: Callable[[Run, int], Quantity]) -> Lines:
-        retained, returned = run.under("retained"), run.under("default")
-        return {
-            ("Memory kept", 0): {b: of(retained, b) / b for b in run.powers},
-            ("Memory returned", 1): {b: of(returned, b) / b for b in run.powers},
-        }
-
-    ticks = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
+    """Draw the throughput of each run over the batch size, with a ring around the best one."""
     for run in runs:
-        drawn = panel("Time of an image (µs)", "µs", lines(run, Run.time), ticks)
-        yield replace(drawn, title=run.short)
-    for run in runs:
-        yield panel("Pages an image", "1", lines(run, Run.faults), ticks)
+        lines: dict[tuple[str, int], dict[int, Quantity]] = {}
+        rings: tuple[Points, ...] = ()
+        for policy, line in ({run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES).items():
+            measured = run.under(policy)
+            lines[line] = {batch: measured.throughput(batch) for batch in measured.powers}
+            best = point(measured.best_batch())
+            if not isinstance(best, Missing):
+                highest = {int(best): measured.throughput(int(best))}
+                rings += points("", highest, "k1/s", series=line[1], hollow=True)
+        drawn = panel("Images a second (thousands)", "k1/s", lines, (1.0, 8.0, 64.0, 512.0))
+        yield replace(drawn, title=run.short, points=(*drawn.points, *rings))
 
 
 def heap_states(run: Run) -> Iterator[Bars]:
     """Draw the heap after the steps of a traced call, from its lowest address to its top (MB)."""
-    blocks = run.under("traced").processes("block_bytes", run.factors(subject.SHOWN_BATCH))
+    blocks = run.under("traced").processes("block_bytes", run.factors(theory.SHOWN_BATCH))
     if not blocks or len(blocks[0].samples) != _EVENTS:
         return
     copied, in_blocks, output = (blocks[0].samples[event] / 1e6 for event in (0, 2, 5))
@@ -94,7 +90,7 @@ def with_and_without_tensor(calls: Sequence[Calls]) -> Iterator[Scaling]:
             Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
             Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
         )
-        yield replace(drawn, curves=predicted, direct=False, legend=quantity == "time")
+        yield replace(drawn, curves=predicted, legend=quantity == "time")
 
 
 def predicted_and_observed(calls: Sequence[Calls]) -> Iterator[Scaling]:
@@ -109,7 +105,7 @@ def predicted_and_observed(calls: Sequence[Calls]) -> Iterator[Scaling]:
         drawn.append(Points(name, tuple(starts), low, low, high, number, hollow=True))
     if drawn:
         axes = ("Predicted start (images)", "Observed start (images)")
-        ticks = (8.0, 32.0, 128.0, 512.0)
+        ticks = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
         yield Scaling(*axes, tuple(drawn), (Curve("Equal", ends, ends),), x_ticks=ticks)
 
 
@@ -119,20 +115,13 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
         ("page_faults", "Pages an image", 1.0),
         ("time", "Time of an image (µs)", 1e-6),
     ):
-        places: dict[str, list[tuple[float, float]]] = {}
+        tops, values = list[float](), list[float]()
         for one in calls:
-            setting = next(name for factor, name in _SETTINGS.items() if factor in one.factors)
-            pairs = zip(one.medians("free_top"), one.medians(quantity), strict=False)
-            for top, value in pairs:
-                place = (top / one.threshold, value / unit / one.batch)
-                places.setdefault(setting, []).append(place)
-        drawn, highest = [], 0.0
-        for colour, name in enumerate(sorted(places)):
-            x, y = zip(*places[name], strict=True)
-            drawn.append(Points(name, x, y, series=colour, hollow=True))
-            highest = max(highest, *y)
-        if drawn:
-            limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
+            tops += [top / one.threshold for top in one.medians("free_top")]
+            values += [value / unit / one.batch for value in one.medians(quantity)]
+        if tops and len(tops) == len(values):
+            marks = Points("", tuple(tops), tuple(values), hollow=True)
+            limit = Curve("Threshold", (1.0, 1.0), (0.0, max(values)))
             axes = ("Free bytes at the top of the heap ÷ trimming threshold", label)
             look = {"x_scale": "linear", "y_scale": "linear", "y_from_zero": True}
-            yield Scaling(*axes, tuple(drawn), (limit,), legend=unit == 1.0, **look)  # type: ignore[arg-type]
+            yield Scaling(*axes, (marks,), (limit,), **look)  # type: ignore[arg-type]

@@ -1,23 +1,153 @@
-"""Results of conv_scaling: reconciled counts, and page mapping by default and under settings."""
+"""Results of conv_scaling: work, times and pages by default and under settings."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
 from operator import attrgetter
 
 from report.core.missing import Missing
-from report.core.records.record import PASSES, Policy
-from report.core.text.format import NO_BREAK
+from report.core.records.record import PASSES, Level, Pass, Policy
 from report.evidence import executed as evidence
+from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.paper.study import Content
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, absent, exact
-from report.studies.conv_scaling import subject, theory
-from report.studies.conv_scaling.runs import Run
-from report.studies.conv_scaling.subject import FEW_PAGES, MARGIN
+from report.quantity.expression import Quantity, Statement, absent, exact, named, recorded
+from report.quantity.intervals import Process
+from report.quantity.operations import geometric_mean
+from report.studies.conv_scaling import theory
 from report.theory.reconciliation import Reconciliation
 from report.theory.terms import theory_macs
 from report.theory.work import mnist_conv2
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    def factors(self, batch: int, pass_: Pass = "forward") -> dict[str, Level]:
+        """The factors of a case of the layer."""
+        return {"subject": "layer", "batch": batch, "pass": pass_, "layout": "contiguous"}
+
+    @cached_property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes of the run in ascending order, also of cases that failed."""
+        return tuple(map(int, self.levels("batch", subject="layer", layout="contiguous")))
+
+    @cached_property
+    def timed(self) -> tuple[int, ...]:
+        """The batch sizes whose forward calls were timed."""
+        return tuple(batch for batch in self.batches if not self.time(batch).missing)
+
+    @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """The timed batch sizes that are powers of two, which every run has."""
+        return tuple(batch for batch in self.timed if not batch & (batch - 1))
+
+    def time(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Duration of a call (s)."""
+        return self.series("time", self.factors(batch, pass_))
+
+    def throughput(self, batch: int) -> Quantity:
+        """Images per second of forward calls."""
+        return batch / self.time(batch)
+
+    def throughput_ratio(self, batch: int, base: int) -> Quantity:
+        """Divide the throughput at one batch size by that at another one."""
+        return self.throughput(batch) / self.throughput(base)
+
+    def best_batch(self) -> Quantity:
+        """The power of two with the highest throughput, by medians."""
+        rates = dict[int, float]()
+        for batch in self.powers:
+            rate = point(self.throughput(batch))
+            if not isinstance(rate, Missing):
+                rates[batch] = rate
+        if not rates:
+            return absent("best batch", "1", f"not timed on {self.label}")
+        return exact("best batch", "1", max(rates, key=rates.__getitem__), self.file)
+
+    def faults(self, batch: int) -> Quantity:
+        """Pages that a forward call maps anew."""
+        return self.series("page_faults", self.factors(batch))
+
+    def processes(self, quantity: str, factors: CaseFactors) -> Sequence[Process]:
+        """The processes that measured a quantity of a case; empty if none did."""
+        processes = self.by_process(quantity, factors)
+        return () if isinstance(processes, Missing) else processes
+
+    # ------------------------------------------------------------------------- returned memory
+
+    @property
+    def compares(self) -> bool:
+        """Tell if times were measured with memory kept and returned, and calls map pages."""
+        return {"retained", "default"} <= {*self.policies} and bool(self.compared)
+
+    @cached_property
+    def compared(self) -> tuple[int, ...]:
+        """Powers of two whose calls map pages, up to a size for which all processes had time."""
+        compared, returned = [], self.under("default")
+        for batch in self.powers:
+            pages = point(returned.faults(batch))
+            if not isinstance(pages, Missing) and pages > 0 and batch <= theory.LARGE_BATCH:
+                compared.append(batch)
+        return tuple(compared)
+
+    def gain(self, policy: Policy = "default") -> Quantity:
+        """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
+        if not self.compares:
+            return absent("slowdown", "1", f"not timed under two memory policies on {self.label}")
+        other = self.under(policy)
+        slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
+        return named("slowdown", geometric_mean(*slowdowns))
+
+    def excess_pages(self, batch: int) -> Quantity:
+        """Pages of the median call beyond those of its blocks.
+
+        A process either has the copy of the weights among the blocks at the top of its heap or
+        lower; its pages are left out.
+        """
+        rest = self.under("default").faults(batch) - theory.pages(batch)
+        size = float(point(rest))  # type: ignore[arg-type]  # pages of these batches were counted
+        weights = theory.WEIGHT_PAGES if size > theory.WEIGHT_PAGES / 2 else 0
+        return exact("median pages − pages of the blocks", "1", size - weights, self.file)
+
+    def trained(self, batch: int) -> Quantity:
+        """Slowdown of a forward and backward call where freed memory is returned."""
+        time = self.under("default").time(batch, "forward_backward")
+        return named("slowdown", time / self.time(batch, "forward_backward"))
+
+    def first_threshold(self) -> Quantity:
+        """Bytes that may be free at the top of the heap when a process arrives at its first call.
+
+        Calls of one image raise no threshold, so that theirs is the one which the process had.
+        """
+        mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
+        return named("trimming threshold", 2 * mapped)
+
+    def mapping_share(self, factors: CaseFactors, few: int = 0) -> Quantity:
+        """The share of the processes whose calls map more than a ``few`` pages by default."""
+        name = f"processes that map pages at {factors['batch']} images"
+        processes = self.under("default").by_process("page_faults", factors)
+        if isinstance(processes, Missing):
+            return recorded(name, "1", processes, self.file)
+        mapping = sum(process.median > few for process in processes)
+        return exact(name, "1", mapping / len(processes), self.file)
+
+    def _first_reaching(self, image_bytes: Quantity) -> Quantity:
+        """The first batch size that, with the reserve, reaches the threshold of the first call."""
+        images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
+        batch = images if isinstance(images, Missing) else ceil(images)
+        return recorded("first batch that reaches the threshold", "1", batch, self.file)
+
+    def start(self) -> Quantity:
+        """The predicted start: outputs, copy and reserve reach the threshold."""
+        return self._first_reaching(theory.freed_bytes(1))
+
+    def end(self) -> Quantity:
+        """The predicted end: outputs and reserve alone reach the threshold."""
+        return self._first_reaching(2 * theory.output_bytes(1))
+
 
 # ------------------------------------------------------------------------------------- counts
 
@@ -27,7 +157,7 @@ def executed(run: Run) -> Iterator[Reconciliation]:
     for pass_ in PASSES:
         cases = {batch: run.factors(batch, pass_) for batch in run.batches}
         for batch, count in evidence.counts(run, cases).items():
-            amount = subject.macs_of(batch, pass_)
+            amount = theory.counted_macs(batch, pass_)
             yield evidence.executed(
                 f"executed-{run.key}-{pass_}-{batch}",
                 f"Executed multiply-adds on {run.label} at batch {batch}",
@@ -43,7 +173,7 @@ def device_work(run: Run) -> Iterator[Reconciliation]:
             run,
             run.factors(batch),
             mnist_conv2(batch),
-            subject.macs_of(batch),
+            theory.counted_macs(batch),
             f"device-work-{run.key}-{batch}",
             f"Operations of the CUDA cores on {run.label} at batch {batch}",
         )
@@ -57,38 +187,6 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
         if not isinstance(item.measured, Missing):
             rest = exact("residual", item.unit, item.measured.amount - item.end, source)
             yield rest.exactly(0)
-
-
-# ------------------------------------------------------------------------------- default calls
-
-
-def cliff_predicted(run: Run) -> Iterator[Statement]:
-    """State that no process maps pages below the predicted start, and most do from its end on."""
-    low, high = point(run.start()), point(run.end())
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        yield run.start() > 0
-        return
-    for batch in run.timed:
-        share = run.mapping_share(run.factors(batch))
-        if batch < low:
-            yield share.exactly(0)
-        if batch >= high:
-            yield share > 0.5
-
-
-def pages_follow(run: Run) -> Iterator[Statement]:
-    """State for each batch size from 16 on that the median call maps the pages of its blocks.
-
-    A process either has the copy of the weights among the blocks at the top of its heap or lower.
-    """
-    for batch in run.compared:
-        if batch < subject.MANY_IMAGES:
-            continue
-        rest = run.under("default").faults(batch) - theory.pages(batch)
-        size = float(point(rest))  # type: ignore[arg-type]  # pages of these batches were counted
-        weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        excess = exact("median pages − pages of the blocks", "1", size - weights, run.file)
-        yield excess.near(0, within=1)
 
 
 # ----------------------------------------------------------------------- calls under a setting
@@ -114,7 +212,7 @@ class Calls:
     @property
     def threshold(self) -> int:
         """The trimming threshold (B)."""
-        return subject.trimming_threshold(self.factors)
+        return theory.trimming_threshold(self.factors)
 
     @property
     def start(self) -> int:
@@ -122,9 +220,30 @@ class Calls:
         return theory.mapping_start(self.name, self.threshold)
 
     @property
+    def end(self) -> int:
+        """Predicted end: the first batch size at which every process maps pages.
+
+        After small blocks were freed the copy of the input lies at the top in each process.
+        """
+        small_blocks = "small_blocks" in self.factors
+        return self.start if small_blocks else theory.mapping_end(self.name, self.threshold)
+
+    @property
     def share(self) -> Quantity:
         """The share of the processes that map pages."""
-        return self.run.mapping_share(self.factors, FEW_PAGES)
+        return self.run.mapping_share(self.factors, theory.FEW_PAGES)
+
+    def as_predicted(self, early: int = 0) -> Iterator[Statement]:
+        """State that no process maps pages below the start, some from there, all from the end on.
+
+        ``early`` is the number of images below the predicted start about which nothing is stated.
+        """
+        if self.batch < self.start - early:
+            yield self.share.exactly(0)
+        elif self.batch >= self.end:
+            yield self.share.exactly(1)
+        elif self.batch >= self.start:
+            yield self.share > 0
 
     def medians(self, quantity: str) -> list[float]:
         """The median of a quantity in each process; empty if it was not measured."""
@@ -146,40 +265,19 @@ class Calls:
         time_kept = self.by_default.series("time", policy) if policy else self.series("time")
         return self.by_default.series("time") / time_kept
 
-    def held(self) -> Quantity:
-        """Memory that the process holds between calls, less that by default (B)."""
-        return self.series("resident_before") - self.by_default.series("resident_before")
-
-    def pages_text(self) -> Content:
-        """Print the smallest and the largest median of the pages of a process."""
-        pages = sorted(self.medians("page_faults"))
-        if not pages:
-            return Missing("no pages were counted")
-        ends = dict.fromkeys((f"{pages[0]:,.0f}", f"{pages[-1]:,.0f}"))
-        return " to ".join(ends).replace(" ", NO_BREAK)
-
-    def row(self) -> Mapping[str, Content]:
-        """The row of a table of networks."""
-        return {
-            "Network": self.name,
-            "Mode": str(self.factors["mode"]),
-            "Pages before": self.by_default.pages_text(),
-            "Pages after": self.pages_text(),
-            "Tensor freed": self.gain(),
-            "Memory kept": self.gain("retained"),
-            "jemalloc": self.gain("jemalloc"),
-        }
-
 
 def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
     """Return the calls of a ``kind`` of subject in the first run that has some."""
     for run in runs:
-        if calls := [Calls(run, factors) for factors in run.cases_of(kind)]:
+        cases = run.stored.record.cases
+        calls = [Calls(run, case.factors) for case in cases if case.factors.get("subject") == kind]
+        if calls:
             return calls
     return []
 
 
-def _count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
+def count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
+    """A number about calls, from the record that holds them."""
     return exact(name, "1", number, calls[0].run.file)
 
 
@@ -199,35 +297,15 @@ def observed_starts(calls: Iterable[Calls], least: float = 0) -> dict[tuple[str,
     return starts
 
 
-def number_of_starts(calls: Sequence[Calls]) -> Quantity:
-    """Count the starts that were observed."""
-    return _count("starts", len(observed_starts(calls)), calls)
-
-
 def exact_starts(calls: Sequence[Calls], least: float) -> Quantity:
     """Count the starts that are as predicted, if at least this share of the processes must map."""
     number = sum(batch == start for (_, start), batch in observed_starts(calls, least).items())
-    return _count("starts as predicted", number, calls)
+    return count("starts as predicted", number, calls)
 
 
 def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:
     """Return the smallest or largest predicted start."""
-    return _count("predicted start", choose([one.start for one in calls]), calls)
-
-
-def start_predicted(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that each convolution begins at the predicted image or one before."""
-    for (_, start), batch in observed_starts(calls).items():
-        yield (2 * _count("expected − observed", start - batch, calls)).near(1, within=1)
-
-
-def between_predictions(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that no process maps more than an image below the start, and all from the end on."""
-    for one in calls:
-        if one.batch < one.start - 1:
-            yield one.share.exactly(0)
-        elif one.batch >= theory.mapping_end(one.name, one.threshold):
-            yield one.share.exactly(1)
+    return count("predicted start", choose([one.start for one in calls]), calls)
 
 
 # ---------------------------------------------------------------------------- single processes
@@ -244,20 +322,7 @@ def excess_pages(calls: Iterable[Calls]) -> list[float]:
 
 def number_of_processes(calls: Sequence[Calls]) -> Quantity:
     """Count the batch sizes and settings, each in each process."""
-    return _count("calls", len(excess_pages(calls)), calls)
-
-
-def pages_announced(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that each process maps, to within a page, what the top of its heap announces."""
-    for pages in excess_pages(calls):
-        yield _count("pages − announced pages", pages, calls).near(0, within=1)
-
-
-def small_blocks_join(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that after small blocks were freed every process maps from the start on, none below."""
-    for one in calls:
-        if "small_blocks" in one.factors:
-            yield one.share.exactly(int(one.batch >= one.start))
+    return count("calls", len(excess_pages(calls)), calls)
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:
@@ -269,57 +334,8 @@ def least_slowdown(calls: Sequence[Calls]) -> Quantity:
     for one in calls:
         by_kind = times.setdefault((one.threshold, one.batch), {})
         for pages, time in zip(one.medians("page_faults"), one.medians("time"), strict=False):
-            by_kind.setdefault(pages > FEW_PAGES, []).append(time)
+            by_kind.setdefault(pages > theory.FEW_PAGES, []).append(time)
     ratios = [min(both[True]) / max(both[False]) for both in times.values() if len(both) == 2]
     if not ratios:
         return absent("slowdown", "1", "no batch size has processes of both kinds")
-    return _count("slowdown", min(ratios), calls)
-
-
-# ------------------------------------------------------------------------------ a freed tensor
-
-
-def layer_keeps_memory(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State where the layer maps pages with and without the tensor, and that its calls gain."""
-    for one in calls:
-        if one.name != "layer":
-            continue
-        if "freed" not in one.factors:
-            if one.batch > subject.LAST_BY_DEFAULT:
-                yield one.share.exactly(1)
-        elif one.batch < one.start:
-            yield one.share.exactly(0)
-            if one.batch > subject.LAST_BY_DEFAULT:
-                yield one.gain() > 1 + MARGIN
-        elif one.batch >= theory.mapping_end(one.name, one.threshold):
-            yield one.share.exactly(1)
-
-
-def memory_held(calls: Sequence[Calls]) -> Quantity:
-    """Memory that the freed tensor makes the layer hold, at the largest batch without pages (B)."""
-    layer = [one for one in calls if one.name == "layer" and "freed" in one.factors]
-    without_pages = [one for one in layer if one.batch < one.start]
-    if not without_pages:
-        return absent("memory", "B", "the layer was not measured after a freed tensor")
-    return max(without_pages, key=attrgetter("batch")).held()
-
-
-def network_predicted(calls: Sequence[Calls]) -> Iterator[Statement]:
-    """State that ResNet-18 maps pages from the predicted batch on, after tensors were freed."""
-    for one in calls:
-        if one.name == subject.LARGE_NETWORK:
-            yield one.share.exactly(int("freed" not in one.factors or one.batch >= one.start))
-
-
-def small_network_gains(network: Calls) -> Iterator[Statement]:
-    """State that a network maps no pages after the tensor was freed, and gains."""
-    yield network.series("page_faults") < FEW_PAGES
-    yield network.gain() > 1 + MARGIN
-
-
-def large_network_does_not(network: Calls) -> Iterator[Statement]:
-    """State that a network gains from usual remedies, but not from a freed tensor."""
-    yield network.series("page_faults") > FEW_PAGES
-    yield network.gain().near(1, within=MARGIN)
-    for policy in subject.KEEPING:
-        yield network.gain(policy) > 1 + MARGIN
+    return count("slowdown", min(ratios), calls)

@@ -5,19 +5,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
+from report.quantity.evaluation import point
 from report.quantity.expression import Statement, exact
 from report.quantity.operations import largest, smallest
-from report.studies.conv_scaling import figures, results, subject, theory
-from report.studies.conv_scaling.results import Calls
-from report.studies.conv_scaling.runs import Run
+from report.studies.conv_scaling import figures, results, theory
+from report.studies.conv_scaling.results import Calls, Run
 from report.studies.conv_scaling.source import ITEMS, Source
-from report.studies.conv_scaling.subject import LARGE_BATCH, LARGEST_BATCH, MARGIN
+from report.studies.conv_scaling.theory import LARGE_BATCH, MARGIN
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
 
@@ -40,28 +41,18 @@ class Paper:
         #: The CPUs that measured what returned memory costs, the second one if both did.
         self.cpu = self.counted if self.counted and self.counted.compares else None
         self.second = other if self.cpu and other and other.compares else None
-        if self.cpu and self.second:
-            shared = tuple(b for b in self.cpu.compared if b in self.second.compared)
-            if shared:
-                self.cpu = replace(self.cpu, shared=shared)
-                self.second = replace(self.second, shared=shared)
         self.both = [run for run in (self.cpu, self.second) if run]
-        #: The GPU's times, of the run with most processes.
-        gpus = [run for run in self.runs if run.on_gpu]
-        self.timed_gpu = max(gpus, key=lambda run: len(run.timing(1)), default=None)
+        self.timed_gpu = by_role.get("fifth") or self.gpu
+        self.timed = [*self.both, *([self.timed_gpu] if self.timed_gpu else [])]
         with_thresholds = results.calls_of(self.runs, "cliff")
-        self.starts = [calls for calls in with_thresholds if calls.name in subject.LAYERS] or None
+        self.starts = [calls for calls in with_thresholds if calls.name in theory.LAYERS] or None
         self.processes = results.calls_of(self.runs, "top") or None
         self.sweep = results.calls_of(self.runs, "sweep") or None
         networks = results.calls_of(self.runs, "cure")
         self.networks = [calls for calls in networks if "freed" in calls.factors] or None
-        inference = {
-            calls.name: calls
-            for calls in self.networks or ()
-            if calls.factors["mode"] == "inference"
-        }
-        self.small = inference.get(subject.SMALL_NETWORK)
-        self.large = inference.get(subject.LARGE_NETWORK)
+        by_mode = {(calls.name, calls.factors["mode"]): calls for calls in self.networks or ()}
+        self.small = by_mode.get((theory.SMALL_NETWORK, "inference"))
+        self.large = by_mode.get((theory.LARGE_NETWORK, "inference"))
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield the reconciliations of lackey and of a GPU's counters."""
@@ -73,7 +64,7 @@ class Paper:
 
 study = Study(
     Paper,
-    subject.check_subject,
+    theory.check_subject,
     MachineComparison(Run, "Slowdown", Run.gain, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
@@ -83,8 +74,8 @@ counted: Part[Run] = study.part("counted", "cpu")
 gpu: Part[Run] = study.part("gpu")
 source: Part[Source] = study.part("source")
 second: Part[Run] = study.part("second", "pair")
-both: Part[list[Run]] = study.part("both", "cpu")
 pair: Part[list[Run]] = study.part("both", "pair")
+timed: Part[list[Run]] = study.part("timed", "cpu")
 third: Part[Run] = study.part("third", "cpu")
 starts: Part[list[Calls]] = study.part("starts", "cpu")
 processes: Part[list[Calls]] = study.part("processes", "cpu")
@@ -122,13 +113,13 @@ study.constants(
     kernel=theory.KERNEL,
     in_extent=theory.H_IN,
     out_extent=theory.H_OUT,
-    macs=theory.multiply_adds(1),
+    macs=theory.IMAGE_MACS,
     parameters=theory.PARAMETERS,
     outputs=theory.OUTPUTS,
     element=theory.ELEMENT,
     page=theory.PAGE,
     reserve_pages=theory.RESERVE / theory.PAGE,
-    raised_pages=theory.RAISED / theory.PAGE,
+    raised_pages=exact("raised threshold", "B", theory.TRIMMING) / theory.PAGE,
     image_pages=theory.freed_bytes(1) / theory.PAGE,
     start_outputs=2 * theory.output_bytes(_START) / theory.PAGE,
     start_copy=(theory.freed_bytes(_START) - 2 * theory.output_bytes(_START)) / theory.PAGE,
@@ -141,16 +132,16 @@ _CHOSEN: Final[Mapping[str, int]] = {
     "last_without_pages": _START - 1,
     "start_freed": _START,
     "end_freed": theory.END_AFTER_FREED,
-    "freed": 4 * subject.FREED // 10**6,
+    "freed": 4 * theory.FREED // 10**6,
+    "kept_at_most": theory.TRIMMING // 10**6,
     "reserve": heap.RESERVE >> 10,
-    "network_to": theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING) - 1,
-    "weight_pages": subject.WEIGHT_PAGES,
-    "many": subject.MANY_IMAGES,
-    "last_by_default": subject.LAST_BY_DEFAULT,
-    "all_by_default": subject.ALL_BY_DEFAULT,
-    "shown": subject.SHOWN_BATCH,
+    "network_to": theory.mapping_start(theory.LARGE_NETWORK, theory.TRIMMING) - 1,
+    "weight_pages": theory.WEIGHT_PAGES,
+    "many": theory.MANY_IMAGES,
+    "last_by_default": theory.LAST_BY_DEFAULT,
+    "all_by_default": theory.ALL_BY_DEFAULT,
+    "shown": theory.SHOWN_BATCH,
     "large": LARGE_BATCH,
-    "gpu_largest": LARGEST_BATCH,
 }
 for _id, _number in _CHOSEN.items():
     study.constants(**{_id: exact(_id.replace("_", " "), "1", _number)})
@@ -163,30 +154,25 @@ source.values(
 # ---------------------------------------------------------------------------------- measured
 
 cpu.values(
-    first=partial(Run.batch_at, sizes="mapping", place=0),
-    smallest_compared=partial(Run.batch_at, sizes="compared", place=0),
-    largest_compared=partial(Run.batch_at, sizes="compared", place=-1),
     gain=Run.gain,
-    batch_gain=Run.batch_gain,
+    batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
+    best=Run.best_batch,
     measurements=Run.measurements,
     disturbed=partial(Run.measurements, disturbed=True),
-    page_price=Run.page_price,
     threshold=Run.first_threshold,
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
     trim_alone=partial(Run.gain, policy="trim_threshold"),
     both_raised=partial(Run.gain, policy="thresholds"),
     **{"from": Run.start, "always": Run.end},
 )
-cpu.values("percent", priced=partial(Run.priced_share, batch=subject.SHOWN_BATCH))
-study.show("second", "gain", "page_price", "priced")
+study.show("second", "gain", "best")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
-    second_kept=partial(Run.image_time_ratio, batch=LARGE_BATCH, base=subject.MANY_IMAGES),
-    second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
+    second_kept=partial(Run.throughput_ratio, batch=theory.MANY_IMAGES, base=LARGE_BATCH),
+    second_trained=partial(Run.trained, batch=theory.ALL_BY_DEFAULT),
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
 starts.values(
-    starts=results.number_of_starts,
     exact_any=partial(results.exact_starts, least=0),
     exact_half=partial(results.exact_starts, least=0.5),
     exact_all=partial(results.exact_starts, least=1),
@@ -194,50 +180,105 @@ starts.values(
     start_most=partial(results.extreme_start, choose=max),
 )
 processes.values(process_calls=results.number_of_processes, mixed_least=results.least_slowdown)
-sweep.values(layer_held=results.memory_held)
-small.values(small_gain=Calls.gain, small_held=Calls.held)
+small.values(small_gain=Calls.gain)
 large.values(
     large_gain=Calls.gain,
     large_kept=partial(Calls.gain, policy="retained"),
     large_jemalloc=partial(Calls.gain, policy="jemalloc"),
 )
-timed_gpu.values(gpu_gain=partial(Run.batch_gain, largest=LARGEST_BATCH))
+timed_gpu.values(
+    gpu_best=Run.best_batch,
+    gpu_gain=partial(Run.throughput_ratio, batch=theory.LARGEST_BATCH, base=1),
+)
 
 # -------------------------------------------------------------------------------------- claims
 
-starts.claim(
-    "The cliff of three convolutions begins at the predicted image or one before",
+
+@cpu.claim(
+    "No process maps pages before the predicted start, and most do from the predicted end on"
+)
+def cliff_predicted(run: Run) -> Iterator[Statement]:
+    low, high = point(run.start()), point(run.end())
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        yield run.start() > 0
+        return
+    for batch in run.timed:
+        share = run.mapping_share(run.factors(batch))
+        if batch < low:
+            yield share.exactly(0)
+        if batch >= high:
+            yield share > 0.5
+
+
+@cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")
+def pages_follow(run: Run) -> Iterator[Statement]:
+    for batch in run.compared:
+        if batch >= theory.MANY_IMAGES:
+            yield run.excess_pages(batch).near(0, within=1)
+
+
+@starts.claim(
+    "No process of three convolutions maps pages more than an image before the predicted start, "
+    "some do from there on, and all from the predicted end on",
     numbers=("start_most", "start_least"),
-)(results.start_predicted)
-starts.claim(
-    "Processes map pages at most an image before the predicted start, and all from its end on"
-)(results.between_predictions)
-processes.claim(
+)
+def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
+    for calls in starts:
+        yield from calls.as_predicted(early=1)
+
+
+@processes.claim(
     "In each process a call maps the pages that the free top of its heap announces",
     numbers=("process_calls",),
-)(results.pages_announced)
-processes.claim(
+)
+def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
+    for pages in results.excess_pages(processes):
+        yield results.count("pages − announced pages", pages, processes).near(0, within=1)
+
+
+@processes.claim(
     "After small blocks were freed every process maps pages from the predicted image on"
-)(results.small_blocks_join)
-sweep.claim(
+)
+def small_blocks_join(processes: list[Calls]) -> Iterator[Statement]:
+    for calls in processes:
+        if "small_blocks" in calls.factors:
+            yield from calls.as_predicted()
+
+
+@sweep.claim(
     "One freed tensor ends the layer's pages up to the predicted batch, and speeds it up",
     numbers=("last_without_pages",),
-)(results.layer_keeps_memory)
-sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")(
-    results.network_predicted
 )
-small.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")(
-    results.small_network_gains
-)
-large.claim(
+def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
+    for calls in sweep:
+        if calls.name == "layer" and "freed" in calls.factors:
+            yield from calls.as_predicted()
+            if theory.LAST_BY_DEFAULT < calls.batch < calls.start:
+                yield calls.by_default.share.exactly(1)
+                yield calls.gain() > 1 + MARGIN
+
+
+@sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
+def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
+    for calls in sweep:
+        if calls.name == theory.LARGE_NETWORK and "freed" in calls.factors:
+            yield from calls.as_predicted()
+
+
+@small.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")
+def small_network_gains(network: Calls) -> Iterator[Statement]:
+    yield network.series("page_faults") < theory.FEW_PAGES
+    yield network.gain() > 1 + MARGIN
+
+
+@large.claim(
     "Kept memory and jemalloc speed up ResNet-18's inference, and one freed tensor does not"
-)(results.large_network_does_not)
-cpu.claim(
-    "No process maps pages before the predicted start, and most do from the predicted end on"
-)(results.cliff_predicted)
-cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")(
-    results.pages_follow
 )
+def large_network_does_not(network: Calls) -> Iterator[Statement]:
+    yield network.series("page_faults") > theory.FEW_PAGES
+    yield network.gain().near(1, within=MARGIN)
+    for policy in theory.KEEPING:
+        yield network.gain(policy) > 1 + MARGIN
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")
@@ -316,6 +357,13 @@ def slower(run: Run) -> Statement:
     return run.gain() > 1 + MARGIN
 
 
+@pair.claim("Where memory is returned, four images have a higher throughput than larger batches")
+def four_are_best(runs: list[Run]) -> Iterator[Statement]:
+    for run in runs:
+        for batch in run.compared:
+            yield run.under("default").throughput_ratio(theory.LAST_BY_DEFAULT, batch) > 1
+
+
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
 def one_threshold_fails(run: Run) -> Iterator[Statement]:
     for policy in ("mmap_threshold", "trim_threshold"):
@@ -324,7 +372,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 
 # ------------------------------------------------------------------------- figures and tables
 
-both.figure("cliff", height=3.4, rows=2, wide=True, same_axes=True)(figures.kept_and_returned)
+timed.figure("cliff", height=1.9, wide=True)(figures.throughput)
 sweep.figure("effect", key=True, height=3.3, rows=2)(figures.with_and_without_tensor)
 cpu.figure("heap", height=2.0)(figures.heap_states)
 starts.figure("starts", height=2.4)(figures.predicted_and_observed)
@@ -334,7 +382,15 @@ processes.figure("processes", height=3.3, rows=2)(figures.top_and_time)
 @networks.table("networks", wide=True)
 def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     for network in networks:
-        yield network.row()
+        yield {
+            "Network": network.name,
+            "Mode": str(network.factors["mode"]),
+            "Pages before": network.by_default.series("page_faults"),
+            "Pages after": network.series("page_faults"),
+            "Tensor freed": network.gain(),
+            "Memory kept": network.gain("retained"),
+            "jemalloc": network.gain("jemalloc"),
+        }
 
 
 @study.table("items")

@@ -1,19 +1,79 @@
-"""Theory of conv_scaling as quantities: work, bytes, pages, and where page mapping begins."""
+"""Theory of conv_scaling: its cases, and the work, bytes and pages that follow from shapes."""
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
+from report.core.records.layers import Convolution
+from report.core.records.record import PASSES, Level, Pass, Policy
+from report.core.records.store import Stored
+from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_scaling.subject import (
-    FIRST_OF_RESNET,
-    FREED,
-    IMAGE,
-    LARGE_NETWORK,
-    LAYERS,
-)
 from report.theory import heap, work
-from report.theory.work import mnist_conv2
+from report.theory.work import mnist_conv2, square_convolution
+
+# -------------------------------------------------------------------------------------- cases
+
+#: Subject of a case → its required factors.  ``cliff``: layers at batch sizes around the predicted
+#: start of page mapping; ``cure``: networks before and after one large tensor was freed; ``sweep``:
+#: the same over batch sizes; ``top``: the layer around a start, with the bytes at the top of the
+#: heap.  Older records have further subjects.
+_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
+    "layer": {"batch": int, "pass": PASSES, "layout": ("contiguous", "channels_last")},
+    "cliff": {"layer": str, "batch": int},
+    "sweep": {"network": str, "batch": int},
+    "cure": {"network": str, "mode": str, "batch": int},
+    "top": {"layer": str, "batch": int},
+}
+
+#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
+MARGIN: Final = 0.1
+#: The batch size whose call the prose describes.
+SHOWN_BATCH: Final = 64
+#: A batch size whose call no longer fits the cache, and the largest one of a GPU.
+LARGE_BATCH: Final = 512
+LARGEST_BATCH: Final = 1024
+#: Images of a call from which on the copy of the input lies at the top of the heap.
+MANY_IMAGES: Final = 16
+#: Images up to which no process maps pages if no tensor was freed, and from which all do.
+LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
+#: Pages of the copy of the weights.
+WEIGHT_PAGES: Final = 18
+#: A call that maps no more pages returns no memory: a forked child copies some.
+FEW_PAGES: Final = heap.RESERVE // heap.PAGE
+#: Elements of the freed tensor.
+FREED: Final = 8_000_000
+#: The networks, and the policies that practitioners use to keep memory.
+SMALL_NETWORK: Final = "MNIST CNN"
+LARGE_NETWORK: Final = "ResNet-18"
+KEEPING: Final[tuple[Policy, ...]] = ("retained", "jemalloc")
+
+IMAGE: Final = mnist_conv2(1)
+#: Layers whose thresholds were set, on one image.
+LAYERS: Final = {
+    "layer": IMAGE,
+    "3x3": IMAGE,
+    "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
+    "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
+}
+#: The first convolution of ResNet-18 on one image.
+FIRST_OF_RESNET: Final = square_convolution(
+    "conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3
+)
+
+
+def _layer_of(factors: Mapping[str, Level]) -> Convolution:
+    return mnist_conv2(int(factors["batch"]))
+
+
+def check_subject(stored: Stored) -> None:
+    """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
+    check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
+    check_ran(stored, _layer_of, subject="layer")
+
+
+# ------------------------------------------------------------------------------- work and bytes
 
 C_IN = exact("C_in", "1", IMAGE.input_shape[1])
 C_OUT = exact("C_out", "1", IMAGE.output_shape[1])
@@ -26,7 +86,7 @@ WEIGHTS = named("weights", KERNEL * exact("K_w", "1", IMAGE.kernel[1]) * C_IN * 
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
-_IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
+IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
 
 
 def _images(batch: int) -> Quantity:
@@ -35,7 +95,12 @@ def _images(batch: int) -> Quantity:
 
 def multiply_adds(batch: int) -> Quantity:
     """Multiply-adds (MAC) of a forward call."""
-    return _IMAGE_MACS if batch == 1 else named("multiply-adds", _images(batch) * _IMAGE_MACS)
+    return named("multiply-adds", _images(batch) * IMAGE_MACS)
+
+
+def counted_macs(batch: int, pass_: Pass = "forward") -> work.Macs:
+    """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
+    return work.Macs(work.macs(mnist_conv2(batch)) * (1 if pass_ == "forward" else 3))
 
 
 def forward_work(batch: int) -> Quantity:
@@ -60,10 +125,14 @@ RESERVE = exact("reserve", "B", heap.RESERVE)
 PAGE = exact("page", "B", heap.PAGE)
 #: Trimming threshold (B) after the tensor was freed.
 TRIMMING: Final = heap.raised_trimming(FREED)
-RAISED = exact("raised threshold", "B", TRIMMING)
-#: Predicted start and end of page mapping after the tensor was freed (images).
-START_AFTER_FREED: Final = ceil(heap.mapping_start(IMAGE, TRIMMING))
-END_AFTER_FREED: Final = ceil(heap.mapping_end(IMAGE, TRIMMING))
+
+
+def trimming_threshold(factors: Mapping[str, Level]) -> int:
+    """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
+    if "freed" in factors or "threshold" in factors:
+        return heap.trimming_threshold(factors)
+    output = work.output_bytes(IMAGE) * int(factors["batch"])
+    return heap.raised_trimming(output // 4)
 
 
 def freed_bytes(batch: int) -> Quantity:
@@ -107,5 +176,12 @@ def mapping_start(name: str, trimming: int) -> int:
 
 
 def mapping_end(name: str, trimming: int) -> int:
-    """First batch size at which calls of a layer map pages in all processes."""
+    """First batch size at which all processes map pages; for ResNet-18 that is the start."""
+    if name == LARGE_NETWORK:
+        return mapping_start(name, trimming)
     return ceil(heap.mapping_end(LAYERS[name], trimming))
+
+
+#: Predicted start and end of page mapping after the tensor was freed (images).
+START_AFTER_FREED: Final = mapping_start("layer", TRIMMING)
+END_AFTER_FREED: Final = mapping_end("layer", TRIMMING)

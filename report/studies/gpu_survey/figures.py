@@ -1,26 +1,19 @@
-"""Drawings of the survey: predicted and measured gains, and prices."""
+"""Drawings of the survey: predicted and measured gains, prices, and errors of predictors."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.quantity.expression import Exact
-from report.studies.gpu_survey.results import Survey
-from report.studies.gpu_survey.subject import (
-    BACKBONES,
-    BY_LAYER,
-    CARDS,
-    CHANNELS_LAST,
-    GROUPED,
-    NEW,
-    ONE_GROUP,
-    PRICED,
-)
+from report.studies.gpu_survey import subject
+from report.studies.gpu_survey.results import PREDICTORS, Survey
 
 #: Families whose normalizations can be switched, by their labels.
 _SWITCHED: Final = {
-    "CNN, group norm": (GROUPED,), "CNN, layer or RMS norm": BY_LAYER, ONE_GROUP: (ONE_GROUP,),
-}  # fmt: skip
+    "CNN, group norm": (subject.GROUPED,),
+    "CNN, layer or RMS norm": subject.BY_LAYER,
+    subject.ONE_GROUP: (subject.ONE_GROUP,),
+}
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
 #: Distance of the markers of two series in a row of dots.
@@ -29,20 +22,21 @@ _SHIFT: Final = 0.15
 
 def gains(p: Survey) -> Iterator[Scaling]:
     """Draw measured against predicted gains of networks whose normalizations can be switched."""
-    pair = p.pairs["second"]
-    if pair.switched.empty:
+    switched = p.pairs["second"].switched
+    if switched.empty:
         return
     points = []
     for series, (label, families) in enumerate(_SWITCHED.items()):
-        rows = pair.switched[pair.switched["family"].isin(families)]
+        rows = switched[switched["family"].isin(families)]
         measured = tuple(rows["rate_after"] / rows["rate_before"])
         points.append(Points(label, tuple(rows["single"]), measured, series=series))
-        points.append(Points("", tuple(rows["half"]), measured, series=series, hollow=True))
+        hollow = "" if series else "Hollow: float16"
+        points.append(Points(hollow, tuple(rows["half"]), measured, series=series, hollow=True))
     yield Scaling(
         "Predicted gain",
         "Measured gain",
         tuple(points),
-        (Curve("equal", _GAINS, _GAINS),),
+        (Curve("Equal", _GAINS, _GAINS),),
         x_scale="linear",
         y_scale="linear",
         y_bottom=_GAINS[0],
@@ -53,12 +47,12 @@ def gains(p: Survey) -> Iterator[Scaling]:
 def prices(p: Survey) -> Iterator[Dots]:
     """Draw the bytes that group normalization costs, counted and by published times."""
     rows = {"Counted, float16": p.predicted_prices("half")}
-    for setting in PRICED:
-        if setting.device == NEW:
+    for setting in subject.PRICED:
+        if setting.device == subject.NEW:
             rows["Counted, float32"] = p.predicted_prices("single")
-        rows[CARDS[setting.device]] = p.prices(setting)
-    for setting in CHANNELS_LAST:
-        rows[f"{CARDS[setting.device]}, channels-last"] = p.prices(setting)
+        rows[subject.CARDS[setting.device]] = p.prices(setting)
+    for setting in subject.CHANNELS_LAST:
+        rows[f"{subject.CARDS[setting.device]}, channels-last"] = p.prices(setting)
     numbers = []
     for row in rows.values():
         numbers.append([float(leaf.value) if isinstance(leaf, Exact) else None for leaf in row])
@@ -66,8 +60,27 @@ def prices(p: Survey) -> Iterator[Dots]:
         return
     blank = (None,) * len(rows)
     series = []
-    for place, label in enumerate(BACKBONES):
+    for place, label in enumerate(subject.BACKBONES):
         dots = tuple(row[place] for row in numbers)
         shift = _SHIFT * (place - 1)
         series.append(DotSeries(label, dots, place, low=blank, high=blank, shift=shift))
     yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
+
+
+def leaderboard(p: Survey) -> Iterator[Dots]:
+    """Draw median errors with a line to the 90 % quantile, the least mean of pairs on top."""
+    if p.pairs["first"].known.empty:
+        return
+    pairs = subject.PAIRS_OF_CARDS
+    panels = {"Mean of pairs": (*pairs.values(),)} | {name: (pairs[name],) for name in pairs}
+    errors = {}
+    for label, way in PREDICTORS.items():
+        errors[label] = p.quantile(way, 50, panels["Mean of pairs"])
+    labels = sorted(errors, key=errors.__getitem__)
+    for title, steps in panels.items():
+        ends = []
+        for percent in (50, 90):
+            ends.append(tuple(p.quantile(PREDICTORS[label], percent, steps) for label in labels))
+        dots = DotSeries("", ends[0], low=ends[0], high=ends[1])
+        named = title == "Mean of pairs"
+        yield Dots(tuple(labels), (dots,), "Error (%)", title=title, log=True, named=named)

@@ -3,34 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from figures.panels import Dots, Scaling
+from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
+from report.evidence.ceilings import in_binary
 from report.paper.study import Content, Part, Study
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
-from report.studies.gpu_survey import figures
+from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import PREDICTORS, Survey
-from report.studies.gpu_survey.subject import (
-    BATCH,
-    BIT,
-    BY_LAYER,
-    CARDS,
-    CHANNELS_LAST,
-    EFFICIENT,
-    EVONORM,
-    EXAMPLE,
-    FAMILIES,
-    GROUPED,
-    HYBRIDS,
-    NO_BIT,
-    ONE_GROUP,
-    OTHERS,
-    PAIRS_OF_CARDS,
-    PRICED,
-    STEPS,
-    TRANSFORMERS,
-    is_cnn,
-)
+from report.studies.gpu_survey.subject import BATCH, BIT, BY_LAYER, GROUPED, NO_BIT, ONE_GROUP
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
 #: The largest error of a gain that counts as predicted, and the least one that does not.
@@ -38,6 +19,8 @@ PREDICTED: Final = 0.1
 MISSED: Final = 0.5
 #: A price agrees with the bytes if it exceeds them by no more than a sixth.
 AGREES: Final = 1 / 6
+#: Steps to the card with the same bandwidth and twice the peak.
+TO_PRO: Final = subject.PAIRS_OF_CARDS["5090 to PRO 6000"]
 #: Comparisons of a card's two layouts.
 _LAYOUTS: Final = "old_layout", "layout"
 _PRECISIONS: Final[tuple[Precision, ...]] = ("half", "single")
@@ -56,7 +39,9 @@ def counts(p: Survey) -> dict[str, Quantity]:
     return {
         "tables": exact("tables", "1", len(p.tables)),
         "published": exact("published tables", "1", len(p.inputs.imported)),
-        "captured": exact("CNNs captured", "1", sum(is_cnn(n) is True for n in p.captured.index)),
+        "captured": exact(
+            "CNNs captured", "1", sum(map(bool, map(subject.is_cnn, p.captured.index)))
+        ),
         "common_count": p.pairs["first"].known_gain.count,
         "networks": second.all_gains.count,
         "slower": second.all_gains.below_one,
@@ -64,12 +49,11 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "slower_any_batch": any_batch.all_gains.below_one,
         "slower_compiled": p.pairs["compiled"].all_gains.below_one,
         "grouped": second.gain_in(GROUPED).count,
-        "grouped_rows": any_batch.gain_at_sizes(GROUPED).count,
+        "grouped_rows": any_batch.gain_in(GROUPED, all_sizes=True).count,
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
-        "transformers": p.pairs["from_pro"].gain_in(OTHERS).named(TRANSFORMERS).count,
+        "layout_count": p.pairs["layout"].gain.count,
         "bit": second.gain_in(GROUPED).named(BIT).count,
-        "hybrids": second.gain_in(HYBRIDS).count,
-        "efficient": second.gain_in(EFFICIENT).count,
+        "hybrids": second.gain_in(subject.HYBRIDS).count,
         "layer": second.precision_error(BY_LAYER, "single").count,
         "layer_nearer": second.nearer_to_single(BY_LAYER),
         "one_group": second.precision_error([ONE_GROUP], "single").count,
@@ -81,12 +65,10 @@ def counts(p: Survey) -> dict[str, Quantity]:
 def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain
-    at_sizes = p.pairs["any_batch"].gain_at_sizes(GROUPED)
-    pro, rival, bit = p.pairs["from_pro"], p.pairs["rival"], second.gain_in(GROUPED).named(BIT)
+    at_sizes = p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)
+    rival, bit = p.pairs["rival"], second.gain_in(GROUPED).named(BIT)
     layouts = [p.pairs[id].gain_in(GROUPED).named(BIT) for id in _LAYOUTS]
     return {
-        "from_pro_usual": pro.gain_in(BATCH).middle,
-        "from_pro_transformers": pro.gain_in(OTHERS).named(TRANSFORMERS).middle,
         "bit_least": bit.smallest,
         "bit_most": bit.largest,
         "rival_usual": rival.gain_in(BATCH).middle,
@@ -97,17 +79,15 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "bit_layout_most": largest(*[gain.largest for gain in layouts]),
         "pro_gain": p.pairs["pro"].known_gain.median,
         "usual_gain": second.gain_in(BATCH).median,
-        "example_gain": second.all_gains.of(EXAMPLE),
-        "example_grouped": second.all_gains.of(f"{EXAMPLE}_gn"),
-        "example_predicted": second.predicted_gain(f"{EXAMPLE}_gn", "single"),
-        "evonorm": second.all_gains.of(EVONORM),
+        "example_gain": second.all_gains.of(subject.EXAMPLE),
+        "example_grouped": second.all_gains.of(f"{subject.EXAMPLE}_gn"),
+        "example_predicted": second.predicted_gain(f"{subject.EXAMPLE}_gn", "single"),
+        "evonorm": second.all_gains.of(subject.EVONORM),
         "grouped_least": at_sizes.smallest,
         "grouped_most": at_sizes.largest,
         "usual_q5": second.gain_in(BATCH).quantile(5),
         "usual_q95": second.gain_in(BATCH).quantile(95),
-        "efficient_most": second.gain_in(EFFICIENT).largest,
-        "efficient_workstation": p.pairs["workstation"].gain_in(EFFICIENT).largest,
-        "efficient_compiled": p.pairs["compiled"].gain_in(EFFICIENT).smallest,
+        "layout_gain": p.pairs["layout"].gain.median,
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
         "pro_peak": p.growth("pro", "peak"),
@@ -121,9 +101,9 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def prices(p: Survey) -> dict[str, Quantity]:
     """Bytes that a normalized element moves more than with batch normalization."""
     values: dict[str, Quantity] = {}
-    others = [price for setting in PRICED[:-1] for price in p.prices(setting)]
-    layouts = [price for setting in CHANNELS_LAST for price in p.prices(setting)]
-    groups = {"new": p.prices(PRICED[-1]), "others": others, "layout": layouts}
+    others = [price for setting in subject.PRICED[:-1] for price in p.prices(setting)]
+    layouts = [price for setting in subject.CHANNELS_LAST for price in p.prices(setting)]
+    groups = {"new": p.prices(subject.PRICED[-1]), "others": others, "layout": layouts}
     for precision in _PRECISIONS:
         groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
@@ -141,9 +121,8 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
             f"{precision}_layer": second.precision_error(BY_LAYER, precision).middle,
             f"{precision}_one_group": second.precision_error([ONE_GROUP], precision).middle,
         }
-    for way in ("operators", "smaller", "constant"):
+    for way in ("operators", "cached", "smaller", "constant"):
         values[f"mean_{way}"] = p.mean(way)
-        values[f"pro_{way}"] = largest(*(p.error(id, way).median for id in PAIRS_OF_CARDS[-1]))
     single = second.precision_error([GROUPED], "single")
     pro = p.pairs["from_pro"]
     return values | {
@@ -171,9 +150,9 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
     """None is slower compiled, on another card of its generation, or with evonorm."""
     second = p.pairs["second"]
     yield second.gain_in(BATCH).median > 4 / 3
-    yield second.all_gains.of(EVONORM) > 4 / 3
-    yield p.pairs["any_batch"].gain_at_sizes(GROUPED).largest < 1
-    for family in GROUPED, HYBRIDS:
+    yield second.all_gains.of(subject.EVONORM) > 4 / 3
+    yield p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True).largest < 1
+    for family in GROUPED, subject.HYBRIDS:
         yield second.gain_in(family).largest < 1
         for id in ("compiled", "workstation"):
             yield p.pairs[id].gain_in(family).smallest > 1
@@ -197,10 +176,10 @@ def float32_predicts(p: Survey) -> Iterator[Statement]:
 )
 def price_is_of_float32(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
-    for new, single in zip(p.prices(PRICED[-1]), counted, strict=True):
+    for new, single in zip(p.prices(subject.PRICED[-1]), counted, strict=True):
         yield new / single > 1
         yield new / single < 1 + AGREES
-    for setting in PRICED[:-1]:
+    for setting in subject.PRICED[:-1]:
         yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
 
 
@@ -210,7 +189,7 @@ def price_is_of_float32(p: Survey) -> Iterator[Statement]:
 )
 def layout_spares_bit(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
-    for setting in CHANNELS_LAST:
+    for setting in subject.CHANNELS_LAST:
         yield smallest(*p.prices(setting)) / largest(*counted) > 4 / 5
     for id in _LAYOUTS:
         yield p.pairs[id].gain_in(GROUPED).named(BIT).smallest > 1 - PREDICTED
@@ -234,33 +213,22 @@ def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
     "Averaged over three pairs of cards, the roofline of operators errs less than every rule of "
     "the data sheet, and from the RTX 5090 to the PRO 6000 Max-Q over twice as much as the "
     "smaller growth",
+    numbers=("mean_operators", "mean_smaller"),
 )
 def operators_err_least(p: Survey) -> Iterator[Statement]:
     operators = p.mean("operators")
     for way in PREDICTORS.values():
-        if way != "operators":
+        if way not in ("operators", "cached"):
             yield operators / p.mean(way) < 1
-    for id in PAIRS_OF_CARDS[-1]:
+    for id in TO_PRO:
         yield p.error(id, "operators").median / p.error(id, "smaller").median > 2
 
 
-# ------------------------------------------------------------------------------------- figures
+# ------------------------------------------------------------------------- figures and tables
 
-
-@survey.figure(key=True, height=2.9)
-def predicted(p: Survey) -> Iterator[Scaling]:
-    """Draw measured and predicted gains of networks whose normalizations can be switched."""
-    yield from figures.gains(p)
-
-
-@survey.figure(height=2.4)
-def price(p: Survey) -> Iterator[Dots]:
-    """Draw the bytes that group normalization costs on each card, and those that are counted."""
-    yield from figures.prices(p)
-
-
-# -------------------------------------------------------------------------------------- tables
-
+survey.figure("predicted", key=True, height=2.9)(figures.gains)
+survey.figure("price", height=2.4)(figures.prices)
+survey.figure("leaderboard", height=2.1, wide=True, same_axes=True)(figures.leaderboard)
 
 _MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
 
@@ -280,32 +248,21 @@ def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
 def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
     for card in p.cards.values():
         yield {
-            "Card": CARDS[card.device],
+            "Card": subject.CARDS[card.device],
             "Peak (TFLOP/s)": card.quantity("peak"),
             "Bandwidth (GB/s)": card.quantity("bandwidth"),
+            "L2 cache": in_binary(int(card.cache)) if card.cache else Missing("not listed"),
         }
 
 
-_BRIEF: Final = {f"{step.brief} (%)": id for id, step in STEPS.items()}
-
-
-@survey.table(wide=True, digits=dict.fromkeys(_BRIEF, 3))
-def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Median errors of all predictors in all steps."""
-    for label, way in () if p.pairs["first"].known.empty else PREDICTORS.items():
-        errors = {head: p.error(id, way).quantile(50) for head, id in _BRIEF.items()}
-        yield {"Predictor": label, **errors, "Mean of pairs (%)": p.mean(way)}
-
-
 _GAINS: Final = ("Least", "Median", "Compiled", "PRO")
-_FAMILY_STEPS: Final = ("second", "compiled", "workstation")
 
 
 @survey.table(digits=dict.fromkeys(_GAINS, 3))
 def families(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Gains by family of networks."""
-    pairs = [p.pairs[id] for id in _FAMILY_STEPS]
-    for family in () if pairs[0].gain.absent else FAMILIES:
+    pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
+    for family in () if pairs[0].gain.absent else subject.FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
         cells = eager.smallest, eager.middle, compiled.middle, workstation.middle
         yield {

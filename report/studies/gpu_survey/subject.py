@@ -1,14 +1,82 @@
-"""Cards and steps between their published tables, and the kinds of networks, by name."""
+"""Published tables of rates, steps between their cards, and kinds of networks by name."""
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from report.studies.gpu_survey.source import Setting
+import pandas as pd
+
+from report.core.errors import StudyError
+from report.core.records.store import StoredImport
+
+
+class Setting(NamedTuple):
+    """Conditions under which all rates of a published table were measured."""
+
+    device: str
+    torch: str
+    layout: str = "nchw"
+    compiler: str = "none"
+    precision: str = "amp"
+    direction: str = "inference"
+
+    @property
+    def compiled(self) -> "Setting":
+        """The same setting with ``torch.compile``."""
+        return self._replace(compiler="dynamo")
+
+
+#: Rates are in images/s; parameters are as printed.
+_TYPES: Final = {
+    "network": str, "image": int, "batch": int, "parameters": float, "rate": float,
+}  # fmt: skip
+_FACTORS: Final = [*_TYPES][:3]
+_CONDITIONS: Final = Setting._fields[2:]
+
+
+class Published(NamedTuple):
+    """The record of one published table, and its rows that have a rate."""
+
+    file: str = ""
+    rows: pd.DataFrame = pd.DataFrame(columns=list(_TYPES)).astype(_TYPES)
+
+
+def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
+    """Read the tables by setting; raise ``StudyError`` for one without conditions or levels."""
+    tables = {}
+    for stored in imports:
+        machine, conditions = stored.record.environment, stored.record.conditions
+        for name in _CONDITIONS:
+            if name not in conditions:
+                raise StudyError(
+                    f"data/{stored.file}: conditions.{name}: not found; import the file again with "
+                    f"--set {name}=…."
+                )
+        version = (machine.framework or "").removeprefix("PyTorch ")
+        setting = Setting(machine.model, version, *(str(conditions[n]) for n in _CONDITIONS))
+        rows = pd.DataFrame(_rows(stored), columns=list(_TYPES)).astype(_TYPES)
+        tables[setting] = Published(stored.file, rows)
+    return tables
+
+
+def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
+    for index, case in enumerate(stored.record.cases):
+        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
+        if case.status != "ok" or len(rate) != 1 or not rate[0]:
+            continue
+        network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
+        if not (isinstance(network, str) and all(isinstance(n, int) and n > 0 for n in sizes)):
+            raise StudyError(
+                f"data/{stored.file}: cases[{index}].factors: found {levels}, "
+                "expected a network, an image size and a batch size; import the file again."
+            )
+        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate))
+        yield *levels, *printed
 
 
 class SettingChange(NamedTuple):
-    """A change from one setting to another; figures and tables call it ``name``.
+    """A change from one setting to another.
 
     Rates at unequal batch sizes are compared only in a comparison of ``any_batch``, whose tables
     have hardly a batch in common.
@@ -18,11 +86,6 @@ class SettingChange(NamedTuple):
     before: Setting
     after: Setting
     any_batch: bool = False
-
-    @property
-    def brief(self) -> str:
-        """The name without the line of the workstation's card and ``eager``, for legends."""
-        return self.name.replace(" 6000 Max-Q", "").replace(" to ", "–").replace(", eager", "")
 
 
 OLD, MIDDLE, NEW = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
@@ -37,19 +100,23 @@ PRICED: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
 #: The same older cards with the channels of a pixel side by side.
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
-#: Steps from one card to another, by the id in the names of their values.  A * marks unequal
-#: batches.  The PRO 6000 has the 5090's generation and bandwidth, and twice its peak.
+#: Steps from one card to another, by the id in the names of their values.  The PRO 6000 has the
+#: 5090's generation and bandwidth, and twice its peak.
 STEPS: Final = {
     "first": SettingChange("3090 to 4090, eager", _OLD_24, _MID_24),
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
-    "pro_eager": SettingChange("5090 to PRO 6000 Max-Q, eager*", _NEW_29, _PRO_29, any_batch=True),
+    "pro_eager": SettingChange("5090 to PRO 6000 Max-Q, eager", _NEW_29, _PRO_29, any_batch=True),
     "pro": SettingChange(
-        "5090 to PRO 6000 Max-Q, compiled*", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
+        "5090 to PRO 6000 Max-Q, compiled", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
     ),
 }
 #: Steps by the pair of cards that they compare.
-PAIRS_OF_CARDS: Final = (("first",), ("second", "compiled"), ("pro_eager", "pro"))
+PAIRS_OF_CARDS: Final = {
+    "3090 to 4090": ("first",),
+    "4090 to 5090": ("second", "compiled"),
+    "5090 to PRO 6000": ("pro_eager", "pro"),
+}
 COMPARISONS: Final = {
     **STEPS,
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
@@ -72,11 +139,9 @@ BACKBONES: Final = {
 #: A CNN with evonorm, which takes the variance of groups by operators that no switch moves.
 EVONORM: Final = "resnetv2_50d_evos"
 
-#: CNNs with group normalization that the layout does not slow down and others, and transformers
-#: with layer normalization, by patterns of their names.
+#: CNNs with group normalization that the layout does not slow down, and others, by their names.
 BIT: Final = "_bit$"
 NO_BIT: Final = "(?<!_bit)$"
-TRANSFORMERS: Final = "^(vit_|deit)"
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.

@@ -9,7 +9,7 @@ operator lacks in arithmetic another cannot make up for.
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,48 +25,33 @@ ELEMENT: Final = 2
 GROUP_NORM: Final = "native_group_norm"
 NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: Rooflines that predict a time: of each operator, or of the whole network.
-ByteModel: TypeAlias = Literal["operators", "network"]
+#: Rooflines that predict a time: of each operator, of each with the last cache, or of the network.
+ByteModel: TypeAlias = Literal["operators", "cached", "network"]
 #: Precisions of a normalization under autocast to float16.
 Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 Batches: TypeAlias = Sequence[int] | Vector
-Time = TypeVar("Time", float, "pd.Series[float]")
 
 
-class MovedBytes(NamedTuple):
-    """Bytes that one element of a feature map moves in a step between two convolutions."""
-
-    batch_norm: int
-    group_norm_half: int
-    group_norm_single: int
-
-
-#: What an element moves under autocast to float16, in reads and writes of 2 or 4 bytes.
+#: What an element of a feature map moves (B) between two convolutions under autocast to float16, in
+#: reads and writes of 2 or 4 bytes: with batch normalization, and with group normalization in
+#: float16 and in float32.
 BETWEEN_CONVOLUTIONS: Final = {
-    "Cast to float32": MovedBytes(0, 0, 2 + 4),
-    "Statistics": MovedBytes(0, 2, 4),
-    "Normalization": MovedBytes(2 + 2, 2 + 2, 4 + 4),
-    "Activation, in place": MovedBytes(2 + 2, 2 + 2, 4 + 4),
-    "Cast for the convolution": MovedBytes(0, 0, 4 + 2),
+    "Cast to float32": (0, 0, 2 + 4),
+    "Statistics": (0, 2, 4),
+    "Normalization": (2 + 2, 2 + 2, 4 + 4),
+    "Activation, in place": (2 + 2, 2 + 2, 4 + 4),
+    "Cast for the convolution": (0, 0, 4 + 2),
 }
 
 
-def seconds_in_single(before: Time, usual_gain: float, more_bytes: Time, bandwidth: float) -> Time:
-    """Predict the time of an image on a newer card that normalizes in float32.
-
-    It is the time ``before`` over the gain of networks without such a normalization, and the time
-    of the bytes that float32 moves ``more`` at the newer card's bandwidth.
-    """
-    return before / usual_gain + more_bytes / bandwidth
-
-
 class Card(NamedTuple):
-    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s)."""
+    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 cache (B)."""
 
     device: str
     peak: float
     bandwidth: float
+    cache: float = 0.0
 
     def quantity(self, name: Literal["peak", "bandwidth"]) -> Leaf:
         """One number of the data sheet."""
@@ -81,7 +66,7 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
         device = devices.find(name)
         rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
         if "float16" in rates and "memory" in rates:
-            known[name] = Card(name, rates["float16"], rates["memory"])
+            known[name] = Card(name, rates["float16"], rates["memory"], rates.get("cache", 0.0))
     return known
 
 
@@ -96,7 +81,7 @@ class Networks:
         operators = [operator for network in networks for operator in network.operators]
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
-        self.reads = _frame([o.reads for o in operators], {"elements": float})
+        self.reads = _frame([o.reads for o in operators], {"elements": float, "distance": float})
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         fields = {"network": str, "side": int, **counts}
         captured = _frame([[network] for network in networks], fields)
@@ -110,13 +95,16 @@ class Networks:
         columns = {"side": "image", "parameters": "counted"}
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
-    def limits(self, batches: Batches, card: Card) -> tuple[Vector, Vector]:
+    def limits(self, batches: Batches, card: Card, cache: float) -> tuple[Vector, Vector]:
         """The time of each operator (s) by the peak of ``card``, and by its bandwidth.
 
-        An operator moves its weights once, and each tensor that it reads or writes.
+        An operator moves its weights once, and each tensor that it reads or writes, but for reads
+        of a tensor where all that was touched since its last use fits into the ``cache`` (B).
         """
-        operators, reads = self.operators, self.reads
+        operators = self.operators
         batch = np.array(batches, float)[operators.index]
+        distance = ELEMENT * batch[self.reads.index] * self.reads["distance"]
+        reads = self.reads[(distance < 0) | (distance > cache)]
         read = np.bincount(reads.index, reads["elements"], len(operators))
         moved = ELEMENT * (operators["weights"] + batch * (read + operators["writes"]))
         work = 2 * batch * operators["multiply_adds"]
@@ -124,7 +112,8 @@ class Networks:
 
     def seconds(self, batches: Batches, card: Card, way: ByteModel) -> Vector:
         """The time of one batch of each network (s) that the roofline of ``card`` allows."""
-        limits, count = self.limits(batches, card), len(self.captured)
+        limits = self.limits(batches, card, card.cache if way == "cached" else 0.0)
+        count = len(self.captured)
         if way == "network":
             return np.maximum(*(self._sums(limit, count) for limit in limits))
         return self._sums(np.maximum(*limits), count)
