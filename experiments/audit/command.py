@@ -102,7 +102,8 @@ def read_rows(
     Configurations of networks lie in ``folder``.  Numbers of one device are multiplied by the
     number of devices.
     """
-    positions = columns(table.headings, named_values("--column", named))
+    headings, *rows = table
+    positions = columns(headings, named_values("--column", named))
     constants = named_values("--given", given)
     words = dict(WORDS.values())
     for name, text in constants.items():
@@ -113,22 +114,22 @@ def read_rows(
             require_known(text.casefold(), f"--given {name}={text}", "value", words[name])
         elif QUANTITIES[name][0] != "text" and read_cell(name, text, "") is None:
             raise UsageError(f"--given {name}={text} is no number with its unit.")
-    headings = {name: table.headings[position] for name, position in positions.items()}
-    for row in table.rows:
+    heading_of = {name: headings[position] for name, position in positions.items()}
+    for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
         if (counted := _COUNTED.fullmatch(texts.get("device", ""))) and "devices" not in texts:
             texts["devices"], texts["device"] = counted.groups()
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
-        count = read_cell("devices", texts.get("devices", ""), headings.get("devices", ""))
+        count = read_cell("devices", texts.get("devices", ""), heading_of.get("devices", ""))
         devices = count.number.value if count else Fraction(1)
         cells = {}
         for name, text in texts.items():
-            if cell := read_cell(name, text, headings.get(name, ""), devices):
+            if cell := read_cell(name, text, heading_of.get(name, ""), devices):
                 cells[name] = cell
-        pairs = zip(table.headings, row, strict=True)
-        unread = {h: text for h, text in pairs if h not in headings.values()}
+        pairs = zip(headings, row, strict=True)
+        unread = {h: text for h, text in pairs if h not in heading_of.values()}
         yield audited_row(cells, texts, unread)
 
 
@@ -139,7 +140,7 @@ def _write_report(folder: Path, title: str, table: TextTable, results: Results) 
     text = _HEADINGS
     for row, check in results:
         claim, _, verdict = check.as_text().replace("\n  ", "; ").partition(": ")
-        cells = (str(row), table.rows[row - 1][0], claim, verdict)
+        cells = (str(row), table[row][0], claim, verdict)
         text += f"| {' | '.join(map(markdown, cells))} |\n"
     folder.mkdir(parents=True, exist_ok=True)
     page, source = folder.resolve() / "audit.html", folder.resolve() / "audit.typ"
@@ -160,7 +161,7 @@ def _write_source(study: str, table: TextTable) -> None:
         raise UsageError(f"{path} exists already; choose another name than {study}.")
     content = msgspec.json.decode((ROOT / "templates/study/reported.json.txt").read_bytes())
     reported, cells = [], []
-    for number, (heading, *texts) in enumerate(zip(table.headings, *table.rows, strict=True), 1):
+    for number, (heading, *texts) in enumerate(zip(*table, strict=True), 1):
         unit, decimals, numbers = _column(heading, texts)
         key = {"key": f"column_{number}", "name": heading}
         reported.append({**key, "unit": unit, "decimals": decimals})

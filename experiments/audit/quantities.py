@@ -16,13 +16,13 @@ QUANTITIES: Final[dict[str, tuple[str, str]]] = {
     "devices": ("count", "gpus, number of gpus, chips, accelerators"),
     "parameters": ("count", "params, model size, size"),
     "tokens": ("count", "tokens per step, tokens step"),
-    "batch": ("count", "batch size, global batch size"),
-    "sequence": ("count", "sequence length, seq length, context length"),
+    "batch": ("length", "batch size, global batch size"),
+    "sequence": ("length", "sequence length, seq length, context length"),
     "layers": ("count", "number of layers"),
     "hidden": ("count", "hidden size, model dimension"),
     "time": ("time", "step time, time per step, latency, iteration time"),
-    "rate": ("rate", "throughput, tokens s, tokens per second, images s, samples s"),
-    "flops": ("flops", "flop s, tflop s, tflops, gflops, throughput"),
+    "rate": ("rate", "throughput, tokens s, tokens sec, tokens per second, images s, samples s"),
+    "flops": ("flops", "flop s, tflop s, tflop sec, model tflop sec, tflops, gflops, throughput"),
     "operations": ("operations", "flops, tflops, gflops, macs, gmacs"),
     "bandwidth": ("bandwidth", "memory bandwidth, achieved bandwidth"),
     "memory": ("bytes", "peak memory, memory used"),
@@ -42,40 +42,43 @@ QUANTITIES: Final[dict[str, tuple[str, str]]] = {
     "base_clock": ("clock", ""),
     "boost_clock": ("clock", ""),
 }
-#: Kind → pattern of its units without prefix, and the factor of a number without a unit (None:
-#: such a number is not understood).
-UNITS: Final[dict[str, tuple[str, int | None]]] = {
-    "count": ("|params|parameters|tokens?|tok|GPUs?|chips?|samples|images", 1),
-    "time": ("s|sec|seconds", 1),
-    "rate": (r"(?:(?:tok|tokens?|samples?|images?|img|seqs?|it)(?:/| per )|)(?:s|sec|second)", 1),
-    "flops": (r"(?i:flops?(?:/s|/sec| per second)?)", None),
-    "operations": (r"(?i:flops?)|(?i:macs?)", None),
-    "bandwidth": (r"(?:B|bytes)(?:/s|ps| per second)", None),
-    "bytes": ("B|bytes?", None),
-    "power": ("W", 1),
-    "energy": ("J|Wh", 1),
-    "clock": ("Hz", None),
-    "share": ("(?!)", 1),
-    "text": ("(?!)", None),
+#: Kind → pattern of its units without prefix → their factor.
+UNITS: Final[dict[str, dict[str, int | Fraction]]] = {
+    "count": {"|params|parameters|tokens?|tok|GPUs?|chips?|samples|images": 1},
+    "length": {"|T|S|tokens?|samples?|images?": 1},
+    "time": {"s|secs?|seconds?": 1, "mins?|minutes?": 60, "h|hrs?|hours?": 3600},
+    "rate": {r"((T|S|(?i:tok|tokens?|samples?|images?|img|seqs?|it))(/| per ))?(s|sec|second)": 1},
+    "flops": {"(?i:flops?(/s|/sec| per second)?)": 1},
+    "operations": {"(?i:flops?)": 1, "(?i:macs?)": 2},
+    "bandwidth": {"(B|bytes)(/s|ps| per second)": 1},
+    "bytes": {"B|bytes?": 1},
+    "power": {"W": 1},
+    "energy": {"J": 1, "Wh": 3600},
+    "clock": {"Hz": 1},
+    "share": {"%": Fraction(1, 100), "x|×": 1},
+    "text": {},
 }
-#: Units that take no prefix, by kind.
-WHOLE_UNITS: Final[dict[str, dict[str, Fraction]]] = {
-    "share": {"%": Fraction(1, 100), "x": Fraction(1), "×": Fraction(1)},
-    "time": {"min": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600)},
-    "count": {"B": Fraction(10**9), "T": Fraction(10**12)},
-}
+#: Kinds of whole numbers.  T after a count is a trillion, but after a length it means tokens.
+COUNTS: Final = ("count", "length")
+#: Kinds of numbers that may stand without a unit, which then have the factor 1.
+UNITLESS: Final = (*COUNTS, "time", "rate", "power", "energy", "share")
 PREFIXES: Final = {
     "": Fraction(1),
     "k": Fraction(1000),
     **{prefix: Fraction(1000) ** power for power, prefix in enumerate("KMGTPE", start=1)},
     **{prefix + "i": Fraction(1024) ** power for power, prefix in enumerate("KMGTPE", start=1)},
 }
-#: Further prefixes of times, power and energy.
-SMALL_PREFIXES: Final = {"m": Fraction(1, 1000), "µ": Fraction(1, 10**6), "u": Fraction(1, 10**6)}
+_SMALL: Final = {"m": Fraction(1, 1000), "µ": Fraction(1, 10**6), "u": Fraction(1, 10**6)}
+#: Kind → further prefixes of its units.
+FURTHER_PREFIXES: Final = {
+    "count": {"B": Fraction(10**9)},
+    **dict.fromkeys(("time", "power", "energy"), _SMALL),
+}
 #: Precision as a table names it → type of the elements.
 PRECISIONS: Final = {
     "fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16", "half": "float16",
     "float32": "float32", "tfloat32": "tfloat32", "bfloat16": "bfloat16", "float16": "float16",
+    "amp_bf16": "bfloat16", "amp_fp16": "float16",
 }  # fmt: skip
 _ITEM_BYTES: Final = {**ITEM_BYTES, "tfloat32": 4}
 #: Quantity → column of words that say it, and the number that each word means.

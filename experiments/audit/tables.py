@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from experiments.audit.quantities import PREFIXES, QUANTITIES, SMALL_PREFIXES, UNITS, WHOLE_UNITS
+from experiments.audit import quantities
+from experiments.audit.quantities import QUANTITIES, UNITS
 from report.core.errors import UsageError
 from report.theory.rounding import Rounded
 
+#: Headings, and rows with a cell for each of them.
+TextTable: TypeAlias = list[tuple[str, ...]]
+_FLAGS: Final = re.MULTILINE | re.IGNORECASE
 #: A group in braces, of LaTeX, that holds at most one level of others.
 _GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
 #: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells.
@@ -74,13 +78,6 @@ _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accele
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
 
 
-class TextTable(NamedTuple):
-    """Headings, and rows that have a cell for each."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 class Cell(NamedTuple):
     """A number in units without prefix; ``scale`` is the printed unit in such units."""
 
@@ -91,59 +88,51 @@ class Cell(NamedTuple):
 
 def read_table(path: Path, number: int = 1) -> TextTable:
     """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
-    ending = {".htm": ".html"}.get(path.suffix.lower(), path.suffix.lower())
+    ending = ".html" if path.suffix.lower() == ".htm" else path.suffix.lower()
     if ending not in (".csv", *_MARKUP):
         raise UsageError(f"{path}: tables are read from .csv, {', '.join(_MARKUP)} files.")
     try:
-        text = path.read_text("utf-8-sig")
-        if ending == ".csv":
-            tables = [list(csv.reader(text.splitlines(), skipinitialspace=True))]
-        else:
-            tables = list(_marked_tables(text, *_MARKUP[ending]))
+        tables = [table for table in _tables(path.read_text("utf-8-sig"), ending) if len(table) > 1]
     except (ValueError, csv.Error) as error:  # also UnicodeDecodeError
         raise UsageError(f"{path}: no table of UTF-8 text can be read: {error}.") from None
-    tables = [table for table in map(_filled_rows, tables) if len(table) > 1]
     if number > len(tables):
         raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
-    headings, *rows = map(_in_one_line, tables[number - 1])
-    for place, row in enumerate(rows, start=1):
-        if len(row) != len(headings):
-            raise UsageError(
-                f"{path}: row {place} has {len(row)} cells and the heading {len(headings)}; "
-                "write out merged and missing cells."
-            )
-    return TextTable(headings, tuple(rows))
+    width = len(tables[number - 1][0])
+    for place, row in enumerate(tables[number - 1]):
+        if len(row) != width:
+            cells = f"row {place} has {len(row)} cells and the heading {width}"
+            raise UsageError(f"{path}: {cells}; write out merged and missing cells.")
+    return tables[number - 1]
 
 
-def _marked_tables(
-    text: str, table: str, ignored: str, between_rows: str, between_cells: str
-) -> Iterator[list[list[str]]]:
-    """Yield the rows of each table; raise ``ValueError`` for cells that are merged."""
-    text = re.sub(ignored, "", text, flags=re.MULTILINE)
-    for match in re.finditer(table, text, re.MULTILINE | re.IGNORECASE):
+def _tables(text: str, ending: str) -> Iterator[TextTable]:
+    """Yield each table without its empty rows; raise ``ValueError`` for merged cells."""
+    if ending == ".csv":
+        yield _filled_rows(csv.reader(text.splitlines(), skipinitialspace=True))
+        return
+    table, ignored, between_rows, between_cells = _MARKUP[ending]
+    for match in re.finditer(table, re.sub(ignored, "", text, flags=_FLAGS), _FLAGS):
         if _MERGED.search(match[0], 1):
             raise ValueError("cells are merged or nested; write them out")
-        rows = re.split(between_rows, match["body"], flags=re.IGNORECASE)
-        table_rows = []
-        for row in rows:
-            cells = re.split(between_cells, row, flags=re.IGNORECASE)
-            table_rows.append([_plain(cell) for cell in cells])
-        yield table_rows
+        rows = re.split(between_rows, match["body"], flags=_FLAGS)
+        yield _filled_rows(map(_plain, re.split(between_cells, row, flags=_FLAGS)) for row in rows)
 
 
-def _filled_rows(rows: Iterable[list[str]]) -> list[list[str]]:
-    return [row for row in rows if any(row)]
-
-
-def _in_one_line(row: Iterable[str]) -> tuple[str, ...]:
-    return tuple(" ".join(cell.split()) for cell in row)
+def _filled_rows(rows: Iterable[Iterable[str]]) -> TextTable:
+    """Return the rows that are not empty, with the text of each cell in one line."""
+    filled = []
+    for row in rows:
+        cells = tuple(" ".join(cell.split()) for cell in row)
+        if any(cells):
+            filled.append(cells)
+    return filled
 
 
 def _plain(text: str) -> str:
     """Return the text of a cell without the marks of its style."""
     for pattern, replacement in _STYLES:
         text = re.sub(pattern, replacement, text)
-    return html.unescape(text).strip()
+    return html.unescape(text)
 
 
 def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, int]:
@@ -180,8 +169,9 @@ def _meanings(heading: str) -> list[str]:
     bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
     names = []
-    for name, (_, headings) in QUANTITIES.items():
-        if words in (name.replace("_", " "), *headings.split(", ")):
+    for name, (kind, headings) in QUANTITIES.items():
+        named = words in (name.replace("_", " "), *headings.split(", "))
+        if named and not _names_unknown_unit(heading, kind):
             names.append(name)
     by_unit = [name for name in names if _scale_of_heading(heading, QUANTITIES[name][0])]
     return by_unit if len(by_unit) == 1 else names
@@ -203,22 +193,28 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
     if scale is None and kind == "rate":  # 26k is 26,000 of the heading's unit
         scale = _scale(unit, "count")
-    default = UNITS[kind][1]
-    if scale is None and not unit and default is not None:
-        in_per_cent = name in _PERCENTAGES and number.value > 2
-        scale = Fraction(default, 100 if in_per_cent else 1)
+    default = kind in quantities.UNITLESS and not unit and not _names_unknown_unit(heading, kind)
+    if scale is None and default:
+        scale = Fraction(1, 100 if name in _PERCENTAGES and number.value > 2 else 1)
     if scale is None or not number.value:
         return None
-    if kind == "count" and not unit and scale == 1 and number.value.denominator == 1:
+    if kind in quantities.COUNTS and not unit and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
     if _PER_DEVICE.search(heading + written):
         scale *= devices
     return Cell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
 
 
+def _names_unknown_unit(heading: str, kind: str) -> bool:
+    """Return whether a heading has words in brackets, but no unit of a kind that has units."""
+    words = re.findall(r"[(\[](.*?)[)\]]", _PER_DEVICE.sub("", heading))
+    measured = kind not in ("text", "share", *quantities.COUNTS)
+    return measured and any(map(str.strip, words)) and _scale_of_heading(heading, kind) is None
+
+
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
     """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
-    words = [] if kind == "count" else [heading, *heading.split()]
+    words = [] if kind in quantities.COUNTS else [heading, *heading.split()]
     for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
         scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
         if scale is not None:
@@ -228,12 +224,11 @@ def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
 
 def _scale(unit: str, kind: str) -> Fraction | None:
     """Return the scale of a unit in units without prefix; None for a unit of another kind."""
-    whole = WHOLE_UNITS.get(kind, {})
-    if not unit or unit in whole:
-        return whole.get(unit)
-    small = SMALL_PREFIXES if kind in ("time", "power", "energy") else {}
-    for prefix, factor in {**PREFIXES, **small}.items():
-        base = unit.removeprefix(prefix).strip()
-        if unit.startswith(prefix) and re.fullmatch(UNITS[kind][0], base):
-            return factor * {"mac": 2, "macs": 2, "wh": 3600}.get(base.casefold(), 1)
+    for prefix, factor in {
+        **quantities.PREFIXES,
+        **quantities.FURTHER_PREFIXES.get(kind, {}),
+    }.items():
+        for pattern, size in UNITS[kind].items():
+            if re.fullmatch(rf"{prefix}\s*({pattern})", unit):
+                return factor * size
     return None
