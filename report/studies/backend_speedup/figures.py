@@ -19,7 +19,7 @@ _LINES: Final = {
 }
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 #: Sizes at which both times grow, with their names as neurons × images and the places of the names.
-_KNEE: Final = {LARGE: ("128 × 60,000", 0.85, 0.3), WIDEST: ("2,048 × 16,000", 0.35, 2.65)}
+_KNEE: Final = {LARGE: ("128 × 60,000", 0.7, 0.05), WIDEST: ("2,048 × 16,000", 0.1, 2.65)}
 
 
 def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
@@ -74,7 +74,7 @@ def pace(run: Run) -> Iterator[Scaling]:
             diagonal = Curve("GPU busy throughout", ends, ends, part=True)
             axes = "Added to products (ms)", "Added to iteration (ms)"
             yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear",
-                          title=title, legend=sizes is not small,
+                          title=title, direct=sizes is not small, legend=False,
                           regions=() if sizes is small else tuple(_KNEE.values()))  # fmt: skip
 
 

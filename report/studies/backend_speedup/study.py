@@ -324,9 +324,9 @@ def _compared(
     return {
         "NumPy on": baseline,
         "GPU with": library,
+        "Speed-up": ratio,
         "NumPy (ms)": to_digits(slow, 2),
         "GPU (ms)": to_digits(fast, 2),
-        "Speed-up": ratio,
     }
 
 
@@ -386,7 +386,10 @@ _OMITTED_ROWS: Final = (
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    """Tabulate the runs of the sentences; the model names a GPU."""
-    gpu = replace(p.gpu, label=_gpu_model(p.gpu)) if p.gpu else None
-    table = setup([run for run in (p.cpu, p.calls, gpu) if run])
+    """Tabulate the runs of the sentences; a GPU's session names its run."""
+    sessions = {"main": p.gpu, "earlier": p.earlier}
+    on_gpu = [
+        replace(run, label=f"{_gpu_model(run)}, {name}") for name, run in sessions.items() if run
+    ]
+    table = setup([*(run for run in (p.cpu, p.calls) if run), *on_gpu])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED_ROWS))
