@@ -1,5 +1,6 @@
 """Results of inference_memory: rules compared under limits, and peaks compared by setting."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -63,6 +64,7 @@ class RuleComparison:
     """All rules under the limits of an inference, for the networks of others in a table."""
 
     def __init__(self, inputs: Inputs, tables: subject.TablesOfVectors) -> None:
+        """Apply every rule to every limit; ``answers`` holds limits and predicted batches."""
         self._tables = tables
         limits: Sequence[LimitOfNetwork] = inputs.table(tables.limits, LimitOfNetwork)
         baselines: Sequence[subject.Baseline] = inputs.table(tables.baselines, subject.Baseline)
@@ -70,47 +72,38 @@ class RuleComparison:
         self.lines: dict[str, list[OperatorLine]] = {}
         for row in inputs.table(tables.operators, OperatorLine):
             self.lines.setdefault(row.network, []).append(row)
-        self.limits = []
+        self.answers: dict[BatchRule, list[Answer]] = {rule: [] for rule in RULES}
         for limit in limits:
-            of_others = not limit.network.startswith(subject.OF_STUDIES)
-            if limit.mode == "inference" and of_others and limit.network in self.baselines:
-                self.limits.append(limit)
-
-    @cached_property
-    def _predicted(self) -> list[tuple[LimitOfNetwork, dict[BatchRule, int]]]:
-        """Apply every rule to every limit; bisection is right by construction."""
-        predicted = []
-        for row in self.limits:
-            lines = self.lines.get(row.network, ())
-            batches = theory.batches_by_rule(self.baselines[row.network], lines, row.limit)
-            predicted.append((row, {"count": row.predicted, "bisected": row.ran, **batches}))
-        return predicted
-
-    def answers(self, rule: BatchRule) -> list[Answer]:
-        """Return the limits under which a rule has an answer, with the predicted batch."""
-        return [(row, batches[rule]) for row, batches in self._predicted if rule in batches]
+            name, baseline = limit.network, self.baselines.get(limit.network)
+            if baseline and limit.mode == "inference" and not name.startswith(subject.OF_STUDIES):
+                # Bisection is right by construction.
+                batches: dict[BatchRule, int] = {"count": limit.predicted, "bisected": limit.ran}
+                batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), limit.limit)
+                for rule, batch in batches.items():
+                    self.answers[rule].append((limit, batch))
+        self.limits = [limit for limit, _ in self.answers["count"]]
 
     def ratios(self, rule: BatchRule) -> list[float]:
         """Sort the batches that a rule predicts over those that ran."""
-        return sorted(batch / row.ran for row, batch in self.answers(rule))
+        return sorted(batch / row.ran for row, batch in self.answers[rule])
 
     def runs_needed(self, rule: BatchRule) -> list[int]:
         """Sort the runs of a network that a rule needs under each limit."""
         return sorted(theory.runs_needed(rule, row.ran) for row in self.limits)
 
-    def _explained(self, answers: list[Answer]) -> tuple[list[Answer], list[Answer]]:
-        """Select answers whose operators have the peaks of 2 and 4 images exactly.
+    def _explained(self) -> Counter[tuple[bool, bool]]:
+        """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.
 
-        The second list is of those where another operator holds the peak at the batch that ran.
+        By two properties: too high a batch, and another operator that holds the peak at the batch
+        that ran.
         """
-        explained, changed = [], []
-        for row, batch in answers:
+        counts = Counter[tuple[bool, bool]]()
+        for row, batch in self.answers["line"]:
             lines, peaks = self.lines.get(row.network), self.baselines[row.network].peaks
             if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
-                explained.append((row, batch))
-                if theory.holder(lines, 2) is not theory.holder(lines, row.ran):
-                    changed.append((row, batch))
-        return explained, changed
+                is_other = theory.holder(lines, 2) is not theory.holder(lines, row.ran)
+                counts[batch > row.ran, is_other] += 1
+        return counts
 
     def _counts(self) -> Iterator[tuple[str, float]]:
         """Count limits and networks, and for every rule where it is right and where too high."""
@@ -121,12 +114,12 @@ class RuleComparison:
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             yield f"{rule}_most", max(ratios, default=0)
-        by_line = self.answers("line")
-        yield "line_doubled", len({row.network for row, batch in by_line if batch > 2 * row.ran})
-        explained, changed = self._explained(by_line)
-        for name, answers in (("explained", explained), ("changed", changed)):
-            yield f"{name}_over", sum(batch > row.ran for row, batch in answers)
-            yield f"{name}_right", sum(batch == row.ran for row, batch in answers)
+        doubled = {row.network for row, batch in self.answers["line"] if batch > 2 * row.ran}
+        yield "line_doubled", len(doubled)
+        explained = self._explained()
+        for name, is_over in (("over", True), ("right", False)):
+            yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
+            yield f"changed_{name}", explained[is_over, True]
         for verdict in ("fits", "undecided"):
             rows = [row for row in self.limits if row.verdict == verdict]
             yield verdict, len(rows)
@@ -147,7 +140,7 @@ class RuleComparison:
     @cached_property
     def failure(self) -> FailedLine | None:
         """The case in which the line through 2 and 4 images promises most."""
-        answers = [answer for answer in self.answers("line") if answer[0].network in self.lines]
+        answers = [answer for answer in self.answers["line"] if answer[0].network in self.lines]
         if not answers:
             return None
         row, batch = max(answers, key=lambda answer: answer[1] / answer[0].ran)
@@ -186,17 +179,14 @@ class OtherLimits:
 
     def numbers(self) -> dict[str, Quantity]:
         """Count limits, networks and right predictions, and the limits that were repeated."""
-        repeated = len(self._repeated)
-        same = _number("repeated", repeated, repeated > 0, subject.REPEATED_TABLE)
+        same = _number(
+            "repeated", len(self._repeated), bool(self._repeated), subject.REPEATED_TABLE
+        )
         numbers = {"repeated_same": same}
         for id, rows in self.rows.items():
-            shares = self.shares(id)
-            for name, value in (
-                ("limits", len(rows)),
-                ("networks", len({row.network for row in rows})),
-                ("right", shares.count(1)),
-                ("most", 1 / shares[0] if shares else 0),
-            ):
+            shares, networks = self.shares(id) or [1.0], {row.network for row in rows}
+            counts = {"limits": len(rows), "networks": len(networks), "right": shares.count(1)}
+            for name, value in {**counts, "most": 1 / shares[0]}.items():
                 numbers[f"{id}_{name}"] = _number(name, value, bool(rows), _TABLE_BY_ID[id])
         return numbers
 
@@ -207,12 +197,8 @@ class OtherLimits:
             rows, shares = self.rows[id], self.shares(id) or [0.0]
             free = [1 - row.peak / row.limit for row in rows] or [0.0]
             beyond = [(row.peak - row.least) / row.limit for row in rows] or [0.0]
-            for name, share in (
-                ("least", shares[0]),
-                ("median", median(shares)),
-                ("beyond", max(beyond)),
-                ("free", median(free)),
-            ):
+            sizes = {"least": shares[0], "median": median(shares)}
+            for name, share in {**sizes, "beyond": max(beyond), "free": median(free)}.items():
                 known, table = bool(rows), _TABLE_BY_ID[id]
                 numbers[f"{id}_{name}"] = _number(f"{name} share", share, known, table)
         return numbers

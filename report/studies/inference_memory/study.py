@@ -122,7 +122,7 @@ def _wide_numbers(comparison: RuleComparison) -> dict[str, Quantity]:
     numbers=("rule_count_right",),
 )
 def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
-    off = [row.ran - batch for row, batch in comparison.answers("count")]
+    off = [row.ran - batch for row, batch in comparison.answers["count"]]
     if off:
         yield exact("images less", "1", min(off)) > -2
         yield exact("images more", "1", max(off)) < 1
@@ -326,7 +326,7 @@ def tiles_save(run: Run) -> Statement:
 
 @allocated.mapping()
 def _ratios(a: Allocated) -> dict[str, Quantity]:
-    """Compare peaks by layout, by precision, and with the tensors alone."""
+    """Compare peaks by layout and by precision."""
     return {
         "last_1024": a.ratio(small(SHOWN, 1024, layout=COALESCED)),
         "last_vgg": a.ratio(small("VGG-16", 2, layout=COALESCED)),
