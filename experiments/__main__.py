@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Meta
 
 from experiments import registry
-from experiments.audit.command import EPILOG as QUANTITIES
 from experiments.audit.command import OPTIONS as AUDIT
-from experiments.audit.command import audit
+from experiments.audit.command import audit, epilog
 from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
 from experiments.commands.collect import collect
@@ -214,14 +213,17 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
 }
 
 
-def parser() -> Parser:
-    """Build the parser of the command line."""
+def parser(chosen: str = "") -> Parser:
+    """Build the parser of the command line, with the text below the help of a chosen command."""
     program = Parser(prog="python -m experiments")
     commands = program.add_subparsers(dest="command", required=True)
     for name, (meaning, _, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=meaning)
         command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
-        command.epilog = {"run": _EXAMPLES, "audit": QUANTITIES}.get(name)
+        if name == "audit" == chosen:
+            command.epilog = epilog()
+        elif name == "run":
+            command.epilog = _EXAMPLES
     return program
 
 
@@ -229,7 +231,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command; return the exit code."""
     options = Namespace()
     try:
-        parser().parse_args(arguments, options)
+        parser(*arguments[:1]).parse_args(arguments, options)
         code = _COMMANDS[options.command][1](options)
         check_output()
         return code

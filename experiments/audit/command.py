@@ -1,35 +1,34 @@
 """``python -m experiments audit FILE``: verdicts on a table's rows, in words, as JSON or a page."""
 
+import csv
+import io
 import re
 import subprocess
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from experiments.audit.checks import AuditedRow, ClaimCheck, audited_row, checks
-from experiments.audit.quantities import QUANTITIES, WORDS
-from experiments.audit.tables import TextTable, columns, read_cell, read_table, require_known
+from experiments.audit.tables import (
+    TextTable,
+    columns,
+    knowledge,
+    read_cell,
+    read_table,
+    require_known,
+)  # fmt: skip
 from experiments.commands.outcome import USELESS
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
 from report.core.system.commandline import named_values
 from report.core.system.programs import pandoc_path, run
-from report.core.text.escape import markdown
-
-#: Rows, counted from 1, with a check for each claim.
-Results: TypeAlias = Sequence[tuple[int, ClaimCheck]]
 
 _LIMIT_S: Final = 60.0
-#: Headings of the report; the dashes are the widths of the columns.
-_HEADINGS: Final = (
-    "| Row | | Claim | Verdict, and the formulas |\n|:-|:---|:---|:---------------|\n"
-)
 #: Digits of a number without exponent, and its unit.
 _PLAIN: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
 #: Number of devices before their name, as in ``8x A100``.
@@ -45,10 +44,11 @@ file  FILE  a table as CSV, Markdown, HTML or LaTeX
 --as-source  STUDY  write the table to data/reported/STUDY.json, for a study that repeats it
 --new  TITLE  with --as-source: begin this study, with a list of the claims to answer
 """
-#: Text below the help of the command.
-EPILOG: Final = f"""quantities: {", ".join(QUANTITIES)}
-guide: docs/auditing.md
-"""
+
+
+def epilog() -> str:
+    """Return the text below the help of the command."""
+    return f"quantities: {', '.join(knowledge().quantities)}\nguide: docs/auditing.md\n"
 
 
 def audit(options: Namespace) -> int:
@@ -60,18 +60,17 @@ def audit(options: Namespace) -> int:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
     table = read_table(options.file, options.table)
     results: list[tuple[int, ClaimCheck]] = []
-    objects: list[dict[str, Any]] = []
-    lines = []
+    objects, lines = [], []
     rows = read_rows(table, options.file.parent, options.column, options.given)
     for place, row in enumerate(rows, start=1):
-        counts, row_checks = row.operations_per_item(), checks(row)
-        for check in row_checks:
+        counts = row.operations_per_item()
+        for check in checks(row):
             results.append((place, check))
-            objects.append({"row": place, **check.as_json(), "operations_per_item": counts})
+            objects.append({"row": place, **check._asdict(), "operations_per_item": counts})
             lines.append(f"row {place}, {check.as_text()}")
-        if not row_checks:
-            unread = [n for n in row.texts if n not in row.cells and QUANTITIES[n][0] != "text"]
-            names = f" (not understood: {', '.join(sorted(unread))})" if unread else ""
+        if not results or results[-1][0] != place:
+            unread = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
+            names = f" (not understood: {', '.join(unread)})" if unread else ""
             lines.append(f"row {place}: not enough given, missing: a claim{names}")
         if "config" in row.texts:
             ways = ", ".join(f"{way} {number:.4g}" for way, number in counts.items())
@@ -79,8 +78,8 @@ def audit(options: Namespace) -> int:
     verdicts = Counter(check.verdict for _, check in results)
     total = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()) or "no claims"
     if options.json:
-        content = {"checks": objects, "verdicts": verdicts}
-        print(msgspec.json.format(msgspec.json.encode(content), indent=1).decode())
+        content = msgspec.json.encode({"checks": objects, "verdicts": verdicts})
+        print(msgspec.json.format(content, indent=1).decode())
     else:
         print(*lines, total, sep="\n")
     if options.report:
@@ -105,52 +104,50 @@ def read_rows(
     headings, *rows = table
     positions = columns(headings, named_values("--column", named))
     constants = named_values("--given", given)
-    words = dict(WORDS.values())
     for name, text in constants.items():
-        require_known(name, f"--given {name}", "quantity", QUANTITIES)
+        require_known(name, f"--given {name}", "quantity", knowledge().quantities)
+        quantity = knowledge().quantities[name]
         if name in positions:
             raise UsageError(f"--given {name}: the table has it.")
-        if name in words:
-            require_known(text.casefold(), f"--given {name}={text}", "value", words[name])
-        elif QUANTITIES[name][0] != "text" and read_cell(name, text, "") is None:
+        if quantity.words:
+            require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
+        elif quantity.kind != "text" and read_cell(name, text, "") is None:
             raise UsageError(f"--given {name}={text} is no number with its unit.")
-    heading_of = {name: headings[position] for name, position in positions.items()}
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
-        if (counted := _COUNTED.fullmatch(texts.get("device", ""))) and "devices" not in texts:
+        counted = _COUNTED.fullmatch(texts.get("device", ""))
+        if counted and "devices" not in texts:
             texts["devices"], texts["device"] = counted.groups()
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
-        count = read_cell("devices", texts.get("devices", ""), heading_of.get("devices", ""))
-        devices = count.number.value if count else Fraction(1)
-        cells = {}
-        for name, text in texts.items():
-            if cell := read_cell(name, text, heading_of.get(name, ""), devices):
-                cells[name] = cell
-        pairs = zip(headings, row, strict=True)
-        unread = {h: text for h, text in pairs if h not in heading_of.values()}
-        yield audited_row(cells, texts, unread)
+        cells = dict(zip(headings, row, strict=True))
+        yield audited_row(texts, {name: headings[p] for name, p in positions.items()}, cells)
 
 
-def _write_report(folder: Path, title: str, table: TextTable, results: Results) -> None:
+def _write_report(
+    folder: Path, title: str, table: TextTable, results: list[tuple[int, ClaimCheck]]
+) -> None:
     """Write ``audit.html`` and ``audit.pdf`` with a line for each claim of a row."""
     import typst
 
-    text = _HEADINGS
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("Row", table[0][0], "Claim", "Verdict, and the formulas"))
     for row, check in results:
         claim, _, verdict = check.as_text().replace("\n  ", "; ").partition(": ")
-        cells = (str(row), table[row][0], claim, verdict)
-        text += f"| {' | '.join(map(markdown, cells))} |\n"
+        writer.writerow((row, table[row][0], claim, verdict))
     folder.mkdir(parents=True, exist_ok=True)
-    page, source = folder.resolve() / "audit.html", folder.resolve() / "audit.typ"
-    for path in (page, source):
-        options = ("--standalone", f"--metadata=title:{title}", f"--output={path}")
-        finished = run([pandoc_path(), *options], folder, _LIMIT_S, stdin=text)
+    pages: dict[str, Any] = {}
+    for form in ("html", "typst"):
+        options = ("--from=csv", f"--to={form}", "--standalone", f"--metadata=title:{title}")
+        finished = run([pandoc_path(), *options], folder, _LIMIT_S, stdin=text.getvalue())
         if finished.returncode:
-            raise RidgepointError(f"{path}: pandoc failed: {finished.stderr.strip()}")
-    typst.compile(source, output=folder / "audit.pdf", font_paths=[ROOT / "templates" / "fonts"])
-    source.unlink()
+            raise RidgepointError(f"{folder}: pandoc failed: {finished.stderr.strip()}")
+        pages[form] = finished.stdout.encode()
+    (folder / "audit.html").write_bytes(pages["html"])
+    fonts = [ROOT / "templates" / "fonts"]
+    typst.compile(pages["typst"], output=folder / "audit.pdf", font_paths=fonts)
     print(f"Wrote audit.html and audit.pdf to {folder}", file=sys.stderr)
 
 
@@ -161,7 +158,7 @@ def _write_source(study: str, table: TextTable) -> None:
         raise UsageError(f"{path} exists already; choose another name than {study}.")
     content = msgspec.json.decode((ROOT / "templates/study/reported.json.txt").read_bytes())
     reported, cells = [], []
-    for number, (heading, *texts) in enumerate(zip(*table, strict=True), 1):
+    for number, (heading, *texts) in enumerate(zip(*table, strict=True), start=1):
         unit, decimals, numbers = _column(heading, texts)
         key = {"key": f"column_{number}", "name": heading}
         reported.append({**key, "unit": unit, "decimals": decimals})
@@ -189,7 +186,7 @@ def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, lis
     return unit, decimals, [parse(number) if number else missing for number in digits]
 
 
-def _begin_study(study: str, title: str, results: Results) -> None:
+def _begin_study(study: str, title: str, results: list[tuple[int, ClaimCheck]]) -> None:
     """Write the files of a study, whose code lists the claims of the source to answer."""
     command = [sys.executable, str(ROOT / "build.py"), "--new", study, title]
     if subprocess.run(command, check=False).returncode:

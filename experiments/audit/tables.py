@@ -6,12 +6,16 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from experiments.audit import quantities
-from experiments.audit.quantities import QUANTITIES, UNITS
+from msgspec import field
+
+from experiments.machine.code import ROOT
 from report.core.errors import UsageError
+from report.core.records.reported import ReportedPart
+from report.core.records.strict import read_strictly
 from report.theory.rounding import Rounded
 
 #: Headings, and rows with a cell for each of them.
@@ -78,12 +82,54 @@ _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accele
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
 
 
+class Quantity(ReportedPart, frozen=True):
+    """A quantity that a table may have; the comments of ``data/audit.yaml`` describe its fields."""
+
+    kind: str
+    headings: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
+    limit: str = ""
+    input: bool = False
+    determines: str = ""
+    words: dict[str, int] = field(default_factory=dict)
+    example: str = "NUMBER"
+
+
+class Change(ReportedPart, frozen=True):
+    """A single change that may explain a difference."""
+
+    text: str
+    formula: str
+    quantity: str = ""
+    claims: tuple[str, ...] = ()
+    of_other_devices: bool = False
+
+
+class Knowledge(ReportedPart, frozen=True):
+    """The content of ``data/audit.yaml``; a factor is a number or a quotient."""
+
+    quantities: dict[str, Quantity]
+    precisions: dict[str, str]
+    units: dict[str, dict[str, int | str]]
+    counts: tuple[str, ...]
+    unitless: tuple[str, ...]
+    prefixes: dict[str, dict[str, int | str]]
+    changes: tuple[Change, ...]
+
+
+@cache
+def knowledge() -> Knowledge:
+    """Read ``data/audit.yaml``; raises ``RecordError``."""
+    path = ROOT / "data" / "audit.yaml"
+    return read_strictly(path, Knowledge, "fix it, or restore it with git", path.parent)
+
+
 class Cell(NamedTuple):
     """A number in units without prefix; ``scale`` is the printed unit in such units."""
 
     number: Rounded
-    scale: Fraction
-    text: str
+    scale: Fraction = Fraction(1)
+    text: str = ""
 
 
 def read_table(path: Path, number: int = 1) -> TextTable:
@@ -141,7 +187,7 @@ def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, in
     Raises ``UsageError`` for a heading with two meanings, or two headings with one.
     """
     for name, heading in named.items():
-        require_known(name, f"--column {name}", "quantity", QUANTITIES)
+        require_known(name, f"--column {name}", "quantity", knowledge().quantities)
         require_known(heading, f"--column {name}", "heading", headings)
     positions = {name: headings.index(heading) for name, heading in named.items()}
     for position, heading in enumerate(headings):
@@ -169,11 +215,13 @@ def _meanings(heading: str) -> list[str]:
     bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
     names = []
-    for name, (kind, headings) in QUANTITIES.items():
-        named = words in (name.replace("_", " "), *headings.split(", "))
-        if named and not _names_unknown_unit(heading, kind):
+    for name, quantity in knowledge().quantities.items():
+        named = words in (name.replace("_", " "), *quantity.headings)
+        if named and not _names_unknown_unit(heading, quantity.kind):
             names.append(name)
-    by_unit = [name for name in names if _scale_of_heading(heading, QUANTITIES[name][0])]
+    by_unit = [
+        name for name in names if _scale_of_heading(heading, knowledge().quantities[name].kind)
+    ]
     return by_unit if len(by_unit) == 1 else names
 
 
@@ -183,7 +231,7 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     A number per device is multiplied by the number of ``devices``.
     """
     model = _MODEL.fullmatch(text.strip()) if name == "parameters" else None
-    kind = QUANTITIES[name][0]
+    kind = knowledge().quantities[name].kind
     match = _NUMBER.fullmatch(model[1] if model else text.strip())
     if match is None or kind == "text":
         return None
@@ -193,12 +241,12 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
     if scale is None and kind == "rate":  # 26k is 26,000 of the heading's unit
         scale = _scale(unit, "count")
-    default = kind in quantities.UNITLESS and not unit and not _names_unknown_unit(heading, kind)
+    default = kind in knowledge().unitless and not unit and not _names_unknown_unit(heading, kind)
     if scale is None and default:
         scale = Fraction(1, 100 if name in _PERCENTAGES and number.value > 2 else 1)
     if scale is None or not number.value:
         return None
-    if kind in quantities.COUNTS and not unit and scale == 1 and number.value.denominator == 1:
+    if kind in knowledge().counts and not unit and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
     if _PER_DEVICE.search(heading + written):
         scale *= devices
@@ -208,13 +256,13 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 def _names_unknown_unit(heading: str, kind: str) -> bool:
     """Return whether a heading has words in brackets, but no unit of a kind that has units."""
     words = re.findall(r"[(\[](.*?)[)\]]", _PER_DEVICE.sub("", heading))
-    measured = kind not in ("text", "share", *quantities.COUNTS)
+    measured = kind not in ("text", "share", *knowledge().counts)
     return measured and any(map(str.strip, words)) and _scale_of_heading(heading, kind) is None
 
 
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
     """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
-    words = [] if kind in quantities.COUNTS else [heading, *heading.split()]
+    words = [] if kind in knowledge().counts else [heading, *heading.split()]
     for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
         scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
         if scale is not None:
@@ -224,11 +272,9 @@ def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
 
 def _scale(unit: str, kind: str) -> Fraction | None:
     """Return the scale of a unit in units without prefix; None for a unit of another kind."""
-    for prefix, factor in {
-        **quantities.PREFIXES,
-        **quantities.FURTHER_PREFIXES.get(kind, {}),
-    }.items():
-        for pattern, size in UNITS[kind].items():
+    prefixes = knowledge().prefixes
+    for prefix, factor in {"": 1, **prefixes["all"], **prefixes.get(kind, {})}.items():
+        for pattern, size in knowledge().units[kind].items():
             if re.fullmatch(rf"{prefix}\s*({pattern})", unit):
-                return factor * size
+                return Fraction(factor) * Fraction(size)
     return None

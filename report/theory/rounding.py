@@ -64,13 +64,17 @@ class Rounded:
         quotient = Interval(left.low / right.high, left.high / right.low)
         return Rounded(self.value / other.value, quotient)
 
+    def meets(self, other: "Rounded") -> bool:
+        """Return whether rounding leaves the two numbers a value in common."""
+        return self.interval.meets(other.interval)
+
     def scaled(self, factor: int | float | Fraction) -> "Rounded":
         """Return the number times an exact factor."""
         return self * Rounded.exact(factor)
 
 
 def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
-    """Compute sums of products and quotients, such as ``2 * macs * rate / peak + 1``.
+    """Compute sums of products and quotients, such as ``2 * macs * rate / peak + -1``.
 
     ``value_of`` returns the number of a name.  A name that occurs twice counts as two numbers,
     which widens the interval; so a formula has each name once.
@@ -79,7 +83,7 @@ def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
     for term in formula.split(" + "):
         product, words = Rounded.exact(1), ["*", *term.split()]
         for sign, name in zip(words[::2], words[1::2], strict=True):
-            value = Rounded.exact(int(name)) if name.isdigit() else value_of(name)
+            value = Rounded.exact(int(name)) if name.lstrip("-").isdigit() else value_of(name)
             product = product * value if sign == "*" else product / value
         total += product
     return total

@@ -12,9 +12,10 @@ import pytest
 from experiments.__main__ import main
 from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
-from experiments.audit.tables import columns, read_cell, read_table
+from experiments.audit.tables import columns, knowledge, read_cell, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
+from report.core.records.operations import ITEM_BYTES
 from report.core.records.reported import Unreported, read_devices, read_reported
 from report.theory.rounding import Rounded
 from report.theory.transformers import read_transformer
@@ -52,8 +53,7 @@ def test_the_correct_explanation_of_public_cases_ranks_high(tmp_path: Path) -> N
     assert len(ranks) == 14 and sum(rank == 0 for rank in ranks.values()) >= 10, ranks
     assert statistics.median(numbers) <= 3
     share = checked(tmp_path, "mfu", CASES[4]["row"], "precision=bf16").recomputed
-    assert share is not None
-    assert float(share.value) == pytest.approx(0.3276, abs=1e-4)
+    assert share == pytest.approx(0.3276, abs=1e-4)
 
 
 DEVICES = ROOT / "data" / "devices.yaml"
@@ -150,6 +150,13 @@ def test_claims_and_their_verdicts(
     assert check.verdict == verdict
     reasons = check.missing if verdict == "not enough given" else check.explanations
     assert reading in reasons if reading else not check.explanations
+
+
+def test_every_known_precision_has_a_size_and_a_type() -> None:
+    words = knowledge().quantities["precision"].words
+    assert words.keys() == knowledge().precisions.keys()
+    for word, name in knowledge().precisions.items():
+        assert words[word] == ITEM_BYTES.get(name, 4)  # tfloat32 is stored as float32
 
 
 def test_a_configuration_counts_matrices_and_attention(tmp_path: Path) -> None:
