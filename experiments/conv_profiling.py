@@ -1,4 +1,4 @@
-"""One convolution through the profilers: the operations it executes, the bytes it allocates.
+"""One convolution through the profilers: the operations it executes, the time and bytes it takes.
 
 The layer is the second convolution of PyTorch's MNIST example and the same in other shapes,
 float32, with random weights and inputs from a fixed seed.  Factors:
@@ -9,15 +9,12 @@ float32, with random weights and inputs from a fixed seed.  Factors:
 - ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the
   extent of the network's images, of which the first convolution leaves two less.
 - ``batch``: images a call.
-- ``pass``: ``forward`` is one call under ``torch.no_grad()``; ``forward_backward``, of the
-  example's shape alone, one call with gradients on and ``backward`` of a fixed random gradient, the
-  input requiring its gradient too, as it does inside the network.
+- ``pass``: always ``forward``, a call under ``torch.no_grad()``.
 - ``precision``: ``tfloat32`` lets cuDNN compute the example's shape in that mode of NVIDIA's tensor
   cores, on a GPU alone; a case that names none computes in float32.
 
-The trace of torch's profiler of a warm call of the example's layer, forward and backward at batch
-64, is stored beside the record, and on a CPU the implementations that oneDNN chooses natively,
-natively with AVX2 at most, and under valgrind, which counts the operations.
+On a CPU the implementations that oneDNN chooses natively, natively with AVX2 at most, and under
+valgrind, which counts the operations, are stored beside the record.
 
 Only ``timed`` calls are timed, which ``--set subject=timed`` selects: eight images, channels below,
 at and above the edges of blocks, with the ``instructions`` that oneDNN chooses (``native``) and
@@ -38,21 +35,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
 
 from experiments.harness.measure import build_workload, measure_memory
-from experiments.harness.memory import CALL
 from experiments.harness.study import (
     FULL,
     QUICK,
     CaseFile,
-    Device,
     Experiment,
     Factor,
     Levels,
@@ -63,7 +57,6 @@ from experiments.harness.study import (
 )
 from experiments.harness.timing import Workload, sample_times
 from report.core.errors import MeasurementError
-from report.core.records.files import gzipped
 from report.core.records.record import Factors, SeriesByQuantity
 
 #: Channels in and out, kernel, extent of the images.
@@ -108,42 +101,36 @@ TIMED: Final[tuple[CallShape, ...]] = (
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
 )
 SHAPES: Final = {"layer": KNOWN, "held_out": HELD_OUT, "changed": CHANGED}
-#: The batch sizes of all shapes but the example's, that of timed calls, and that of a trace.
+#: The batch sizes of all shapes but the example's, and that of timed calls.
 OTHER_BATCHES: Final = (1, 8)
 TIMED_BATCH: Final = 8
-TRACED_BATCH: Final = 64
-#: Entries of a trace that are stored; the host's name, the file's path and a random number are not.
-_STORED: Final = (
-    "schemaVersion", "deviceProperties", "cuda_runtime_version", "cuda_driver_version",
-    "profile_memory", "record_shapes", "displayTimeUnit", "baseTimeNanoseconds", "traceEvents",
-)  # fmt: skip
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List all shapes forward, and the example's shape at every batch and backward too."""
+    """List all shapes, the example's at every batch, and timed calls where they are asked for."""
     listed: list[Factors] = []
     for subject, shapes in SHAPES.items():
-        if subject not in levels["subject"]:
-            continue
-        for shape, direction, batch in product(shapes, levels["pass"], levels["batch"]):
-            if shape != KNOWN[0] and (direction != "forward" or batch not in OTHER_BATCHES):
-                continue
-            case: Factors = {"subject": subject}
-            case |= zip(("channels", "kernel", "input"), shape, strict=True)
-            case |= {"batch": batch, "pass": direction, "layout": "contiguous"}
-            listed.append(case)
+        if subject in levels["subject"]:
+            for shape, batch in product(shapes, levels["batch"]):
+                if shape == KNOWN[0] or batch in OTHER_BATCHES:
+                    listed.append(_case(subject, shape, int(batch)))
     if "timed" in levels["subject"]:
-        listed += timed_cases(levels)
+        for shape, instructions in product(TIMED, levels["instructions"]):
+            listed.append(_case("timed", shape, TIMED_BATCH) | {"instructions": instructions})
     return tuple(listed)
 
 
-def timed_cases(levels: Levels) -> Iterator[Factors]:
-    """List the timed calls, each with oneDNN's native instructions and with AVX2 at most."""
-    for shape, instructions in product(TIMED, levels["instructions"]):
-        case: Factors = {"subject": "timed"}
-        case |= zip(("channels", "kernel", "input"), shape, strict=True)
-        case |= {"batch": TIMED_BATCH, "pass": "forward", "layout": "contiguous"}
-        yield {**case, "instructions": instructions}
+def _case(subject: str, shape: CallShape, batch: int) -> Factors:
+    channels, kernel, extent = shape
+    return {
+        "subject": subject,
+        "channels": channels,
+        "kernel": kernel,
+        "input": extent,
+        "batch": batch,
+        "pass": "forward",
+        "layout": "contiguous",
+    }
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
@@ -170,7 +157,6 @@ def subject(factors: Factors) -> Subject:
     return Subject(
         torch.nn.Conv2d(into, out, kernel, 1),
         torch.randn(int(factors["batch"]), into, extent - 2, extent - 2),
-        mode=factors["pass"],  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
         name="conv2",
     )
@@ -229,13 +215,9 @@ def timed_under(factors: Factors) -> Policies:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return a trace for one case, and for another oneDNN's implementation of every call."""
-    shape, batch = _shape(factors), factors["batch"]
-    plain = shape == KNOWN[0] and "precision" not in factors
-    if plain and (batch, factors["pass"]) == (TRACED_BATCH, "forward_backward"):
-        return (_trace(factors, session),)
+    """Return oneDNN's implementation of every call, for one case of a full run."""
     full = session.device == "cpu" and session.protocol.plan == "full"
-    named = full and (shape, batch) == (CHANGED[0], OTHER_BATCHES[0])
+    named = full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
     return _implementations() if named and shutil.which("valgrind") else ()
 
 
@@ -293,61 +275,17 @@ def call_all() -> None:
     import torch
 
     torch.set_num_threads(1)
-    levels = {**STUDY.levels(quick=False), "pass": ("forward",), "batch": OTHER_BATCHES}
+    levels = {**STUDY.levels(quick=False), "batch": OTHER_BATCHES}
     for factors in cases(levels):
         build_workload(STUDY, factors, "cpu").call()
 
 
-def _trace(factors: Factors, session: Session) -> CaseFile:
-    """Return a warm call of the case as a Chrome trace, for Perfetto and ``chrome://tracing``.
-
-    It contains every operator with its shapes, every event of the allocator and, on CUDA, every
-    kernel; the call itself is the event named ``experiments.harness.memory.CALL``.
-    Raises ``MeasurementError`` if it is empty.
-    """
-    workload = build_workload(STUDY, factors, session.device)
-    workload.once()
-    _traced(workload, session.device)  # the first profile of a process is slow
-    trace = msgspec.json.decode(_traced(workload, session.device))
-    if not trace.get("traceEvents"):
-        raise MeasurementError("torch's profiler wrote no event; run the case by itself to see why")
-    content = msgspec.json.encode({name: trace[name] for name in _STORED if name in trace})
-    meaning = (
-        f"a Chrome trace of one warm call of the layer, forward and backward, at batch "
-        f"{TRACED_BATCH}, which Perfetto and chrome://tracing open"
-    )
-    return CaseFile(f"trace.layer-{TRACED_BATCH}.json.gz", meaning, gzipped(content))
-
-
-def _traced(workload: Workload, device: Device) -> bytes:
-    """Trace one call; torch can write a trace to a file only."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
-
-    activities = [ProfilerActivity.CPU]
-    activities += [ProfilerActivity.CUDA] if device == "cuda" else []
-    workload.reset()
-    with profile(activities=activities, profile_memory=True, record_shapes=True) as run:
-        with record_function(CALL):
-            result = workload.call()
-        if device == "cuda":  # so that the profile holds the kernels
-            torch.cuda.synchronize()
-    del result
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-trace-") as folder:
-        path = Path(folder) / "trace.json"
-        run.export_chrome_trace(str(path))
-        return path.read_bytes()
-
-
-_FACTORS: Final = (
-    Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True),
-    Factor("pass", levels=("forward", "forward_backward")),
-)
+_BATCH: Final = Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True)
 _ON_CPU: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=tuple(SHAPES), on_request=("timed",)),
-        *_FACTORS,
+        _BATCH,
         Factor("instructions", levels=("native", "AVX2")),
     ),
     cases=cases,
@@ -368,10 +306,10 @@ _ON_GPU: Final = replace(
     _ON_CPU,
     factors=(
         Factor("subject", levels=tuple(SHAPES)),
-        *_FACTORS,
+        _BATCH,
         Factor("precision", levels=("float32", "tfloat32")),
     ),
     cases=cases_on_gpu,
-    plan=Plan(ceilings="none", timed_under="none", files=files),
+    plan=Plan(ceilings="none", timed_under="none"),
 )
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)
