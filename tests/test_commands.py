@@ -213,7 +213,7 @@ def test_the_first_line_of_a_report_is_printed_without_a_build(
     (record,) = (data / "conv_scaling").glob("*-amd-epyc-1t-cff32c-02a9bf49.json")
     assert build.main(["conv_scaling", "--list", "--replicate", str(record)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert " claims about a CPU have the paper's verdict on " in line
+    assert " claims about a CPU: same verdict as the paper on " in line
 
 
 def test_every_other_verdict_and_every_new_failure_is_told() -> None:

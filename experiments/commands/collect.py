@@ -2,8 +2,9 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,8 @@ from report.core.records.store import (
     write_attachments,
     write_files,
 )
-from report.instruments.gates import fingerprints
+from report.instruments.gates import CopyDetector
 
-_SITE: Final = "site.yaml"
 #: Written into a new folder of records, for the teacher to fill in.
 _SITE_TEXT: Final = """\
 # Texts for the course's site and reports; see docs/publishing.md.
@@ -35,8 +35,8 @@ _SITE_TEXT: Final = """\
 # url: https://example.org/courses/perf/
 """
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
-#: Columns of the table with their widths; the remark has no end.
-_COLUMNS: Final = {"who": 16, "machine": 26, "study": 16, "usable for": 13}
+#: A line of the table, with its columns cut to their widths.
+_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 
 @dataclass
@@ -45,53 +45,51 @@ class Submission:
 
     path: Path
     who: str
+    fault: str = ""
     checks: list[RecordCheck] = field(default_factory=list)
     stored: Stored | None = None
-    fault: str = ""
 
     def line(self) -> str:
         """One line of the table: who, machine, study, use, and the error or first note."""
         machine = study = "–"
-        use = "nothing" if self.fault else "report"
         if self.stored:
-            record = self.stored.record
-            machine, study = record.environment.label, record.study
-            if not self.fault and record.protocol.plan == "full":
-                use = "paper, report"
+            machine, study = self.stored.record.environment.label, self.stored.record.study
+        use = "nothing"
+        if self.stored and not self.fault:
+            use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         remark = f"{self.path.name}: {self.fault}" if self.fault else (notes or [""])[0]
-        return _row((self.who, machine, study, use), " ".join(remark.split()))
-
-
-def _row(cells: Iterable[str], remark: str) -> str:
-    texts = []
-    for cell, width in zip(cells, _COLUMNS.values(), strict=True):
-        texts.append(f"{cell if len(cell) <= width else cell[: width - 1] + '…':<{width}}")
-    return "  ".join((*texts, remark)).rstrip()
+        return _LINE.format(self.who, machine, study, use, " ".join(remark.split())).rstrip()
 
 
 def collect(options: Namespace) -> int:
     """Print a table with a line per file; return the exit code, 1 if a file cannot be used."""
-    files = [file for folder in options.folders for file in _files(folder)]
+    files = [*chain.from_iterable(map(_files, options.folders))]
     if not files:
         raise RecordError(f"{options.folders[0]}: holds no file; name the folder handed in.")
     _refuse_links(options.into)
+    copies, machines = CopyDetector(), dict[tuple[str, str], Submission]()
     for file in files:
-        _check(file)
-    _compare(files)
-    for file in files:
-        if not file.fault:
-            _copy(file, options.into)
-    files.sort(key=lambda file: bool(file.fault))
-    print(_row(_COLUMNS, "what to know or do"))
-    for file in files:
+        file.fault = _fault_of_file(file)
+        if file.stored and not file.fault:
+            record = file.stored.record
+            file.fault = _fault_of_study(file.path.parent.name, record)
+            name = f"{file.path.name} ({file.who})"
+            if copied := "" if file.fault else copies.reason(name, record):
+                file.fault = f"{copied}; measure on your own machine"
+            file.fault = file.fault or _fault_in_copying(file, file.stored, options.into)
+            key = (record.study, record.environment.key)
+            if not file.fault and (first := machines.setdefault(key, file)) is not file:
+                text = f"the machine of {first.who} again; its runs are pooled or the newest counts"
+                file.checks.insert(0, RecordCheck("machine", text, "note"))
+    print(_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
+    for file in sorted(files, key=lambda file: bool(file.fault)):
         print(file.line())
-    bad = sum(bool(file.fault) for file in files)
+    bad, site = sum(bool(file.fault) for file in files), options.into / "site.yaml"
     print(f"{len(files)} files: {len(files) - bad} usable, {bad} not; records in {options.into}.")
     if options.notes:
         _write_notes(files, options.notes)
-    site = options.into / _SITE
-    if not os.path.lexists(site) and bad < len(files):
+    if bad < len(files) and not os.path.lexists(site):
         site.write_text(_SITE_TEXT, "utf-8")
         print(f"Wrote {site}: name the course and its teacher there.")
     return int(bad > 0)
@@ -113,71 +111,42 @@ def _files(path: Path) -> Iterator[Submission]:
                 yield Submission(file, parts[0] if parts[1:] else file.stem)
 
 
-def _check(file: Submission) -> None:
+def _fault_of_file(file: Submission) -> str:
     """Read and check one file; whatever it holds, the others are read too."""
-    path = file.path
-    if path.is_symlink():
-        file.fault = "is a link, which is not followed; hand in the file itself"
-    elif path.suffix in _ARCHIVES:
-        file.fault = "is packed; unpack it into the folder and collect again"
-    else:
-        file.stored, file.checks = check_file(path)
-        problems = [check.text for check in file.checks if check.level == "problem"]
-        if problems or not file.stored:
-            file.fault = problems[0]
-        else:
-            file.fault = _fault_of_study(path.parent.name, file.stored.record)
+    if file.path.is_symlink():
+        return "is a link, which is not followed; hand in the file itself"
+    if file.path.suffix in _ARCHIVES:
+        return "is packed; unpack it into the folder and collect again"
+    file.stored, file.checks = check_file(file.path)
+    return next((check.text for check in file.checks if check.level == "problem"), "")
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
     """Explain a record with the folder or cases of another study; empty for a correct record."""
-    study = record.study
+    study, fitting = record.study, list[str]()
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
-    fitting = [name for name in registry.STUDIES if _fits(record, name)]
+    for name in registry.STUDIES:
+        factors = {factor.name: factor.possible for factor in registry.load(name).factors}
+        subjects = factors.get("subject", (None,))  # None: a study without this factor
+        for case in record.cases:
+            if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:
+                fitting.append(name)
+                break
     if study not in registry.STUDIES or not fitting or study in fitting:
         return ""  # an older record has factors that no study varies today
-    others = " or ".join(fitting)
-    return f"its cases are not of {study}, but of {others}; hand in the original file"
+    return f"its cases are not of {study}, but of {' or '.join(fitting)}; hand in the original file"
 
 
-def _fits(record: Record, study: str) -> bool:
-    """Return True if a case of the record has only factors and subjects of the study."""
-    factors = {factor.name: factor.possible for factor in registry.load(study).factors}
-    subjects = factors.get("subject", (None,))  # None: a study without this factor
-    for case in record.cases:
-        if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:
-            return True
-    return False
+def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
+    """Copy a record with its attachments; return why it cannot be copied, empty if it was.
 
-
-def _compare(files: Sequence[Submission]) -> None:
-    """Refuse copies of one measurement, and note several records of one machine."""
-    seen: dict[tuple[str, bytes], Submission] = {}
-    machines: dict[tuple[str, str], Submission] = {}
-    for file in files:
-        if file.fault or not file.stored:
-            continue
-        record = file.stored.record
-        earlier = machines.setdefault((record.study, record.environment.key), file)
-        if earlier is not file:
-            text = f"the machine of {earlier.who} again; its runs are pooled or the newest counts"
-            file.checks.insert(0, RecordCheck("machine", text, "note"))
-        for kind, mark in fingerprints([record]):
-            first = seen.setdefault((kind, mark), file)
-            copied = first is not file and (kind == "samples" or earlier is file)
-            if copied and not file.fault:
-                file.fault = f"has the {kind} of {first.path.name} ({first.who}); measure"
-
-
-def _copy(file: Submission, into: Path) -> None:
-    """Copy a record with its attachments, never over another record and never through a link."""
-    assert file.stored
-    folder, name = file.path.parent.resolve(), file.path.name
-    target = into / file.stored.record.study / name
+    No other record is replaced, and nothing is written through a link.
+    """
+    target = into / stored.record.study / file.path.name
     try:
         _refuse_links(into, target.parent, target, attachments_folder(target))
-        attachments = read_attachments(file.stored, ("*",), folder)
+        attachments = read_attachments(stored, ("*",), file.path.parent.resolve())
         contents = {n: content for n, content in attachments.items() if isinstance(content, bytes)}
         text = file.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
@@ -185,7 +154,8 @@ def _copy(file: Submission, into: Path) -> None:
         else:
             write_files(target, text, contents)
     except (OSError, RecordError) as error:
-        file.fault = str(error)
+        return str(error)
+    return ""
 
 
 def _refuse_links(*paths: Path) -> None:

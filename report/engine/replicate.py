@@ -1,13 +1,12 @@
 """Compute a paper, or the replication report of a study."""
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
@@ -16,13 +15,10 @@ from report.engine.gather import Chosen, Folder, choose, compute_usable, read_fo
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
-from report.paper.replicas import Replica, compare, without_copies
+from report.paper.replicas import Replica, compare, summary, without_copies
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
-
-#: Claims that are the title and the abstract of a paper, in its template.
-_HEADLINE: Final = re.compile(r"^headline: *\[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
@@ -42,29 +38,29 @@ def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Cho
     """
     study = study_of(name)
     chosen = choose_for_report(study, data, requested)
-    original = read_original(study)
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and requested:
         raise RidgepointError(next(iter(refused.values())))
     unique, copies = without_copies(replicas)
-    listing, notices, left_out = [*chosen.listing], chosen.notices, list[str]()
-    if requested:
-        used = {file for replica in replicas for file in replica.files}
-        listing = [record for record in listing if record["file"] in used]
-        notices = tuple(notice for notice in notices if any(map(notice.__contains__, used)))
-    else:
-        left_out = [record["why"] for record in listing if record.get("left_out")]
-        left_out += refused.values()
+    used = {file for replica in replicas for file in replica.files}
     copied = {f: copies[r.label] for r in replicas if r.label in copies for f in r.files}
-    for number, record in enumerate(listing):
-        if why := copied.get(str(record["file"])):
-            listing[number] = {**record, "used": False, "why": f"not counted: {why}"}
-    records = tuple(replica.stored for replica in unique)
-    inputs = replace(chosen.inputs, records=records, imported=())
+    listing, left_out = list[Mapping[str, Any]](), [*refused.values()]
+    for record in chosen.listing:
+        file = str(record["file"])
+        if record.get("left_out") and not requested:
+            left_out.append(record["why"])
+        if file in copied:
+            listing.append({**record, "used": False, "why": f"not counted: it {copied[file]}"})
+        elif file in used or not requested:
+            listing.append(record)
+    if requested:
+        notices = [notice for notice in chosen.notices if any(map(notice.__contains__, used))]
+        chosen = replace(chosen, notices=tuple(notices))
+    inputs = replace(chosen.inputs, records=tuple(r.stored for r in unique), imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     origin["devices"] = [replica.label for replica in unique]
-    reported = replace(chosen, inputs=inputs, origin=origin, notices=notices, listing=listing)
-    return reported, report(original, unique, left_out, copies)
+    chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing)
+    return chosen, report(read_original(study), unique, left_out, copies)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
@@ -77,25 +73,16 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     except RidgepointError:
         return {}  # without a usable record
     replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
+    replicas = [replica for replica in replicas if replica.claims]
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
-    others = [r for r in replicas if r.stored.record.environment.key not in in_paper and r.claims]
-    rows = compare(others, findings).values()
-    letters = Counter(row.outcome for row in rows)
-    counts = {
-        "the same as in the paper": letters["A"],
-        "the same in part": letters["P"],
-        "contrary": letters["C"],
-        "undecided": letters["U"] + letters["D"],
-        "not measured": letters["N"],
-    }
-    parts = ", ".join(f"{count:,} {words}" for words, count in counts.items())
-    line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. Verdicts on "
-    line += f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {parts}."
-    labels = [replica.label for replica in replicas if replica.claims]
+    others = [r for r in replicas if r.stored.record.environment.key not in in_paper]
+    line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. "
+    line += f"{summary(compare(others, findings).values(), others)}."
     claims = []
     for row in compare(replicas, findings).values():
-        by_machine = [row.letters.get(label, "") for label in labels]
-        claims.append({"title": row.paper.title, "letters": by_machine})
+        letters = [row.letters.get(replica.label, "") for replica in replicas]
+        claims.append({"title": row.paper.title, "letters": letters})
+    labels = [replica.label for replica in replicas]
     return {"machines": labels, "claims": claims, "line": line if others else ""}
 
 
@@ -107,26 +94,22 @@ def choose_for_report(
     Without a ``folder`` of data, that of the study in ``data`` is read.
     """
     folder, others = folder or read_folder(study, data), dict[str, str]()
-    if requested:
-        files = (item.file for item in folder.measured)
-        others = {file: "not asked for" for file in files if file not in requested}
+    for item in folder.measured if requested else ():
+        if item.file not in requested:
+            others[item.file] = "not asked for"
     return choose(study, data, requested, others, editions={}, folder=folder)
 
 
 def read_original(study: str) -> Original:
-    """Compute the paper of the project's own records, with its machine of each kind."""
-    declared = _declared(study)
-    chosen, _ = compute_usable(study, PROJECT)
-    findings = declared.findings(chosen.inputs)
-    replicas, _ = replicas_of(study, chosen.inputs.in_roles())
-    measured = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
-    machines = {replica.about: replica for replica in reversed(replicas)}
+    """Compute the paper of the project's own records, with its machines in their roles."""
+    chosen, findings = compute_usable(study, PROJECT)
+    machines, _ = replicas_of(study, chosen.inputs.in_roles())
+    records = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
     template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
-    headline = _HEADLINE.search(template)
-    ids = [
-        id for id in re.findall(r"[\w-]+", headline[1] if headline else "") if id in findings.claims
-    ]
-    return Original(findings, ids, machines, replicas, declared.compared, measured)
+    headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template))
+    return Original(
+        findings, re.findall(r"[\w-]+", headline), machines, _declared(study).compared, records
+    )
 
 
 def replicas_of(

@@ -3,7 +3,7 @@
 One rule for the end of a run, for ``check`` and for papers; pure.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -27,6 +27,10 @@ APART: Final = 1.25
 MANY: Final = 100
 #: Runs whose medians are further apart are not one population.
 AGREE: Final = 1.2
+#: Copied times are equal or scaled: in most series, at least so many, the ratio of two medians is
+#: the same within this share.
+_FEWEST_SERIES: Final = 5
+_SAME_RATIO: Final = 1e-4
 #: Working sets of this many last-level caches are in memory; smaller ones are partly cached.
 BEYOND_CACHES: Final = 4
 #: A case may be this many times faster than the measured peak, since peaks scatter too.
@@ -128,15 +132,68 @@ def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
     return (sum(monitored), len(monitored)) if monitored else None
 
 
-def fingerprints(records: Iterable[Record]) -> Iterator[tuple[str, bytes]]:
-    """Yield what no two machines share: the times of all cases, ceilings, and the end of a run."""
-    for record in records:
-        all_series = (series for case in record.cases for series in case.all_series)
-        if times := [series["time"] for series in all_series if "time" in series]:
-            yield "samples", msgspec.json.encode(times)
-        if record.ceilings:
-            yield "ceilings", msgspec.json.encode([c.samples for c in record.ceilings])
-        yield "end time", record.finished.encode()
+# --------------------------------------------------------------------------------------- copies
+
+
+class CopyDetector:
+    """Detects copied and made-up records among those that it has seen.
+
+    Two machines share no samples, ceilings or end of a run, and their times are not proportional.
+    Runs of one machine may share ceilings.  No program has a hash of zeros.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a record."""
+        self._seen: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
+
+    def reason(self, name: str, record: Record) -> str:
+        """Explain why a record cannot be a measurement of its own; empty if it can."""
+        hashes = (record.code.commit, record.code.measuring_code)
+        if any(hash and not hash.strip("0") for hash in hashes):
+            return "has a commit or code hash of zeros, which no program has"
+        marks, times = _marks(record), _median_times(record)
+        for earlier, other, other_marks, other_times in self._seen:
+            same = dict({*marks.items()} & {*other_marks.items()}).keys()
+            if record.environment.key == other.environment.key:
+                same &= {"samples"}
+            if "samples" not in same and _proportional(times, other_times):
+                same |= {"times but for one factor"}
+            if same:
+                return f"has the same {' and '.join(sorted(same))} as {earlier}"
+        self._seen.append((name, record, marks, times))
+        return ""
+
+
+def _marks(record: Record) -> dict[str, bytes]:
+    """Return what no two machines share: the times of all cases, ceilings, the end of a run."""
+    marks = {"end time": record.finished.encode()}
+    all_series = (series for case in record.cases for series in case.all_series)
+    if times := [series["time"] for series in all_series if "time" in series]:
+        marks["samples"] = msgspec.json.encode(times)
+    if record.ceilings:
+        marks["ceilings"] = msgspec.json.encode([c.samples for c in record.ceilings])
+    return marks
+
+
+def _median_times(record: Record) -> dict[object, float]:
+    """Return the median of each series of times, by case and process."""
+    times: dict[object, float] = {}
+    for case in record.cases:
+        factors = frozenset(case.factors.items())
+        for number, series in enumerate(case.all_series):
+            if middle := median(series.get("time") or (0,)):
+                times[factors, number] = middle
+    return times
+
+
+def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
+    """True if most medians of both records have one ratio."""
+    ratios = [other[key] / time for key, time in one.items() if key in other]
+    if len(ratios) < _FEWEST_SERIES:
+        return False
+    middle = median(ratios)
+    same = sum(abs(ratio - middle) <= _SAME_RATIO * middle for ratio in ratios)
+    return 2 * same > len(ratios)
 
 
 # ------------------------------------------------------------------------------------- ceilings

@@ -17,9 +17,10 @@ from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, sca
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, number, point
-from report.quantity.expression import SUBTRACT, Derived, Quantity, Sampled, Statement
+from report.quantity.expression import Quantity, Sampled, Statement
+from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
-from report.quantity.verdicts import Several, Verdict, is_disturbed, verdict_of
+from report.quantity.verdicts import Several, is_disturbed, verdict_of
 
 #: Up to this many comparisons of a claim are printed; more are counted.
 _FEW: Final = 3
@@ -32,20 +33,21 @@ _FORMULA: Final = 70
 #: More processes than this decide nothing in practice.
 _MOST_PROCESSES: Final = 1000
 _ROUNDING: Final = 1e-6
+#: Begins the verdict of a comparison without a number, before its reason.
+_NOT_MEASURED: Final = "not measured: "
 #: Separators of the operands and the factors in a formula.
 _BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
 def judge(id: str, statement: Statement | Several) -> Claim:
     """Judge the claim ``id``, with the numbers and the reasons of all its comparisons."""
-    verdict = verdict_of(statement)
-    comparisons = tuple(_comparisons(statement))
+    comparisons = tuple(comparisons_of(statement))
     quantities = [comparison.quantity for comparison in comparisons]
     one = quantities[0] if len(quantities) == 1 else None
     every = not isinstance(statement, Several) or statement.every
     return Claim(
         id,
-        verdict,
+        verdict_of(statement),
         "; ".join((_numbers(statement), *_undecided(statement))),
         compared=tuple((number(c.quantity), c.range.low, c.range.high) for c in comparisons),
         files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
@@ -53,19 +55,20 @@ def judge(id: str, statement: Statement | Several) -> Claim:
         unit="1" if one is None else str(one.unit),
         measured=_measured(comparisons),
         expected=_expected(comparisons, every=every),
-        reasons=tuple(_reasons(comparisons, verdict, every=every)),
+        reasons=tuple(_reasons(statement)),
         formulas=tuple(quantity.formula for quantity in quantities),
         known=sum(quantity.missing is None for quantity in quantities),
+        statement=statement,
     )
 
 
-def _comparisons(statement: Statement | Several) -> Iterator[Statement]:
+def comparisons_of(statement: Statement | Several) -> Iterator[Statement]:
     """All comparisons of a claim in their order."""
     if isinstance(statement, Statement):
         yield statement
         return
     for part in statement.statements:
-        yield from _comparisons(part)
+        yield from comparisons_of(part)
 
 
 def _numbers(statement: Statement | Several) -> str:
@@ -136,27 +139,69 @@ def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
     return f"{texts[0]} in {several}" if len(texts) == 1 else several
 
 
-def _reasons(comparisons: tuple[Statement, ...], verdict: Verdict, *, every: bool) -> list[str]:
+def _reasons(statement: Statement | Several) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
-    if verdict == "supported":
-        return []
+    groups: dict[str, list[str]] = {}
+    for name, value, expected, _, verdict in map(dict.values, open_comparisons(statement)):
+        if verdict.startswith(_NOT_MEASURED):
+            groups.setdefault(verdict.removeprefix(_NOT_MEASURED), [])
+        else:
+            groups.setdefault(verdict, []).append(f"{name}: {value}, expected {expected}")
+    reasons = []
+    for reason, texts in groups.items():
+        reasons.append(f"{reason} ({'; '.join(first_few(texts))})" if texts else reason)
+    return reasons
+
+
+def open_comparisons(statement: Statement | Several) -> Iterator[dict[str, str]]:
+    """Describe each comparison of a claim that is not supported, in the cells of a table."""
+    comparisons = [*comparisons_of(statement)]
     names = comparison_names([comparison.quantity.formula for comparison in comparisons])
-    failing: dict[str, None] = {}
-    named: dict[str, dict[str, None]] = {}
     for name, comparison in zip(names, comparisons, strict=True):
-        result = verdict_of(comparison)
-        if result == "not measured":
-            assert comparison.quantity.missing
-            failing[comparison.quantity.missing.reason] = None
-        elif result == "undecided":
-            text = f"{name}: {_number(comparison.quantity)}"
-            if comparison.alone:  # an interval would be taken for one over processes
-                text = text.partition(f"{NO_BREAK}[")[0]
-            named.setdefault(undecided_reason(comparison)[1], {})[text] = None
-        elif result == "refuted" and every:
-            failing[f"{name}{_failure(comparison)}"] = None
-    undecided = [f"{why} ({'; '.join(first_few([*group]))})" for why, group in named.items()]
-    return [*failing, *undecided]
+        verdict, range, value = verdict_of(comparison), comparison.range, point(comparison.quantity)
+        if verdict == "supported":
+            continue
+        text, inside, reason = _number(comparison.quantity), False, ""
+        if verdict == "undecided":
+            reason = f": {undecided_reason(comparison)[1]}"
+        if isinstance(value, Missing):
+            reason = f": {value.reason}"
+        else:
+            inside = range.low <= value <= range.high
+        if comparison.alone:  # an interval would be taken for one over processes
+            text = text.partition(f"{NO_BREAK}[")[0]
+        yield {
+            "Comparison": name,
+            "This machine": text,
+            "Expected": _expected_text(range),
+            "Inside": "yes" if inside else "no",
+            "Verdict": f"{verdict}{reason}",
+        }
+
+
+def cases_of(claim: Claim) -> str:
+    """Name the cases of the means that a claim compares; empty without means."""
+    comparisons = comparisons_of(claim.statement) if claim.statement else ()
+    texts = dict.fromkeys(range_of_terms(comparison.quantity) for comparison in comparisons)
+    return "; ".join(filter(None, texts))
+
+
+def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
+    """Judge one claim about several runs by means over the cases that all runs have."""
+    statements = [claim.statement for claim in claims if claim.statement and cases_of(claim)]
+    by_run = [[*comparisons_of(statement)] for statement in statements]
+    if len(statements) < len(claims) or len({*map(len, by_run)}) > 1:
+        return [*claims]
+    for comparisons in zip(*by_run, strict=True):
+        means = over_common_terms([comparison.quantity for comparison in comparisons])
+        for own, comparison, mean in zip(by_run, comparisons, means, strict=True):
+            own[own.index(comparison)] = replace(comparison, quantity=mean)
+    judged = []
+    for claim, statement, own in zip(claims, statements, by_run, strict=True):
+        every = not isinstance(statement, Several) or statement.every
+        again = judge(claim.id, own[0] if own[1:] == [] else Several(tuple(own), every))
+        judged.append(replace(again, title=claim.title, about=claim.about, numbers=claim.numbers))
+    return judged
 
 
 def comparison_names(formulas: Sequence[str]) -> list[str]:
@@ -182,24 +227,6 @@ def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
     return [*texts[:most], *more]
 
 
-def _failure(statement: Statement) -> str:
-    """The number of a comparison that fails, the range, and its distance from the range."""
-    range, quantity, expected = statement.range, statement.quantity, _expected_text(statement.range)
-    value = point(quantity)
-    assert not isinstance(value, Missing)
-    if isinstance(quantity, Derived) and quantity.operation is SUBTRACT:
-        other = quantity.operands[1].symbol
-        subtracted = "predicted" if other.startswith("predicted") else other
-        sign = "+" if value > 0 else ""
-        return f": measured minus {subtracted}: {sign}{_number(quantity)}, expected {expected}"
-    text = f" is {_number(quantity)}, expected {expected}"
-    distance = max(range.low - value, value - range.high)
-    if distance <= 0:
-        return text
-    miss = quantity_text(float(f"{distance:.2e}"), str(quantity.unit))
-    return f"{text} ({miss} too {'low' if value < range.low else 'high'})"
-
-
 def undecided_reason(statement: Statement) -> tuple[str, str]:
     """Explain an undecided comparison: briefly, and with a measurement that would decide it."""
     if is_disturbed(statement):
@@ -215,7 +242,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         return "processes in two groups", groups
     series = [leaf for leaf in statement.quantity.leaves if isinstance(leaf, Sampled)]
     count = min((len(leaf.processes) for leaf in series), default=1)
-    units = f"{count} {'pairs' if series[1:] else 'processes'}"
+    units = f"{count} {'pairs of processes' if series[1:] else 'processes'}"
     needed = processes_to_decide(result, statement.range, count)
     many = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
     deciding = f"at this scatter {many} would decide"

@@ -146,6 +146,12 @@ class MachineComparison(Generic[AnyRun]):
     measure: Callable[[AnyRun], Quantity] | None = None
     reference: float | None = None
 
+    @property
+    def meaning(self) -> str:
+        """The first line of the measure's docstring, as the definition of the heading."""
+        line = (self.measure.__doc__ or "" if self.measure else "").partition("\n")[0].rstrip(".")
+        return line[:1].lower() + line[1:]
+
 
 class MeasuredMachine(NamedTuple):
     """A machine: its record, its cells by heading, and the measure that is compared."""

@@ -5,81 +5,46 @@ One template prints the reports of all studies; no study writes a sentence for i
 
 import re
 import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
-from report.core.missing import Missing
 from report.core.records.record import Record
-from report.core.statistics.estimates import CONFIDENCE, Estimate
-from report.core.statistics.prediction import next_effect
-from report.core.text.format import plain
-from report.evidence.runs import Run
+from report.core.statistics.estimates import CONFIDENCE
+from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
+from report.core.text.format import plain, quantity_text
+from report.evidence.runs import Run, machine_id
 from report.instruments import gates
-from report.paper.claims import first_few, formula_parts, with_interval
+from report.paper.claims import first_few, formula_parts, open_comparisons
 from report.paper.findings import Claim, Figure, Findings
-from report.paper.machines import (
-    MachineComparison,
-    MeasuredMachine,
-    drawing_of,
-    in_order,
-    measure,
-    properties,
-    setup,
-)
-from report.paper.replicas import AGREEMENTS, Replica, Row, compare, main_claims, spread, summary
+from report.paper.machines import MachineComparison, drawing_of, in_order, measure, setup
+from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
 from report.paper.tables import Content, Table, table_of
-from report.paper.values import Value
-from report.quantity.evaluation import number
+from report.quantity.operations import over_common_terms, range_of_terms
 
-#: Machines of the paper that the table of one machine describes.
-_IN_TABLE: Final = 3
-#: Characters of a machine's name in pictures, and of a line of a command.
-_NAME, _LINE = 26, 66
-#: Share of disturbed measurements that an abstract names.
-_MANY_DISTURBED: Final = 0.2
-#: Stands for the blanks of a quoted word, at which its command must not be broken.
-_BLANK: Final = "\x00"
-#: Properties of a run that say nothing about its machine.
-_OF_RUN: Final = ("Disturbed", "Measured", "Samples a case", "Processes planned")
+#: The most comparisons of one claim that a table lists.
+_MOST: Final = 24
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-_INSTALL: Final = 'python -m pip install -e ".[experiments]" -c constraints.txt'
-#: Begins the ids of the study's tables, so that none has the id of a table of the report.
-_OF_PAPER: Final = "tbl-paper-"
-#: Tables, figures by id, claims and facts of a report.
-_Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Claim], dict[str, Any]]
+#: Tables, drawings by id, and facts of a report.
+_Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
+_Cells: TypeAlias = dict[str, Content]
 
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: its findings, the claims of its headline, its machines and its records by file.
-
-    ``machines`` has the first machine of each kind, ``all_machines`` also the others.
-    """
+    """The paper: its findings, the claims of its headline, its machines and its records by file."""
 
     findings: Findings
     headline: Sequence[str]
-    machines: Mapping[str, Replica]
-    all_machines: Sequence[Replica]
+    machines: Sequence[Replica]
     compared: MachineComparison[Any]
     records: Mapping[str, Record]
-
-    def cited(self, about: str, files: Iterable[str]) -> dict[str, Replica]:
-        """Name the paper's machines of a kind P1, P2 …: the first one, then those of ``files``."""
-        used, first = {*files}, self.machines.get(about)
-        cited = [first] if first else []
-        seen = {*first.files} if first else set[str]()
-        for machine in self.all_machines:
-            if used & {*machine.files} and not seen & {*machine.files}:
-                cited.append(machine)
-        return {f"P{number}": machine for number, machine in enumerate(cited, start=1)}
 
 
 def report(
@@ -89,452 +54,352 @@ def report(
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> Findings:
     """Compute what the report of these machines prints; ``copies`` are explained by label."""
-    paper, single = original.findings, len(replicas) == 1
-    rows = compare(replicas, paper)
-    if single:
-        tables, figures, claims, facts = _report_of_one(original, replicas[0], rows)
+    rows = compare(replicas, original.findings)
+    if len(replicas) == 1:
+        tables, figures, facts = _of_one(original, replicas[0], rows)
     else:
-        tables, figures, claims, facts = _report_of_many(original, replicas, rows)
-    others: dict[str, list[str]] = {}
-    for id, claim in paper.claims.items():
-        if id not in rows:
-            others.setdefault(claim.about, []).append(claim.title)
-    copied: dict[str, list[str]] = {}
-    for label, why in copies.items():
-        copied.setdefault(why, []).append(label)
-    published, days = list[str](), list[str]()
-    for replica in replicas:
+        tables, figures, facts = _of_many(original, replicas, rows)
+    newest = max(original.records.values(), key=attrgetter("started"))
+    independent, days = list[str](), list[str]()
+    for replica in sorted(replicas, key=attrgetter("stored.record.started")):
         days.append(replica.stored.record.started[:10])
-        if {*replica.files} & original.records.keys():
-            published.append(replica.label)
-    days.sort()
+        if not replica.files & original.records.keys():
+            independent.append(replica.label)
     facts |= {
-        **main_claims(rows, paper, original.headline),
-        "summary": summary(replicas, paper),
-        "single": single,
-        "copies": [f"{'; '.join(labels)}: {why}" for why, labels in copied.items()],
-        "copied": str(len(copies)),
-        "published": first_few(published),
-        "of_paper": str(len(published)),
-        "own": len(published) == len(replicas) > 0,
+        "summary": summary(rows.values(), replicas),
+        "single": len(replicas) == 1,
+        "records": str(len(replicas) or ""),
+        "of_paper": str((len(replicas) - len(independent)) or ""),
+        "independent": first_few(independent),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
-        "others": others,
-        "reasons": [*_reasons(rows, "CU")],
-        "unmeasured": [*_reasons(rows, "N")],
+        "commit": (newest.code.commit or "unknown")[:12],
+        "claims": sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason")),
+        "copies": [f"{label}: {why}" for label, why in copies.items()],
         "missing": [*_missing_parts(replicas)],
         "left_out": list(left_out),
-        "install": _INSTALL,
     }
     return Findings(
         values={},
         tables={table.id: table for table in tables if table.rows},
         figures={id: Figure(id, drawing) for id, drawing in figures.items()},
-        claims=claims,
+        claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
         key_figure=next(reversed(figures), ""),  # the map is too wide for a list
     )
 
 
-def _report_of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
-    """Set the claims, the key figure and the tables of one machine beside the paper's."""
-    files = chain(*(row.paper.files for row in rows.values()))
-    cited = original.cited(one.about, files)
-    runs = [Run(one.stored, f"This machine: {one.label}")]
-    for name, machine in [*cited.items()][:_IN_TABLE]:
-        if machine.stored.file != one.stored.file:
-            runs.append(Run(machine.stored, f"{name}: {machine.label}"))
-    machines, differing = setup(runs), []
-    for fact, own, *others in machines.rows:
-        if others and own != others[0] and fact not in _OF_RUN:
-            differing.append(str(fact))
-    own_tables, names = list[Table](), dict[str, str]()
-    for id, table in one.findings.tables.items():
-        name = id.removeprefix("tbl-")
-        own_tables.append(replace(table, id=f"{_OF_PAPER}{name}"))
-        names[f"{_OF_PAPER}{name}"] = name.replace("-", " ")
-    numbers, number_facts = _numbers(one, original)
-    figures, figure_facts = _beside(one, original.machines.get(one.about))
-    disturbed = gates.disturbed(run.record for run in one.stored.runs)
-    bimodal = sum(any(gates.bimodal_times(case)) for case in one.stored.record.cases)
-    facts = {
-        "where": one.label,
-        "disturbed": "{} of {}".format(*disturbed) if disturbed and _is_large(*disturbed) else "",
-        "bimodal": str(bimodal) if bimodal else "",
-        "differing": differing,
-        "described": len(runs) > 1,
-        "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
-        "parts": names,
-        **number_facts,
-        **figure_facts,
-        **_commands(original, one, rows),
-    }
-    tables = [_claims_of_one(rows, cited), numbers, machines, _records([one])]
-    return [*tables, *own_tables], figures, one.claims, facts
-
-
-def _is_large(disturbed: int, measured: int) -> bool:
-    """Tell whether so many measurements were disturbed that a reader should know at once."""
-    return disturbed > _MANY_DISTURBED * measured
-
-
-def _report_of_many(
+def _claims(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
-) -> _Contents:
-    """Count the claims of many machines, or of none."""
-    compared = original.compared
-    measured = in_order(measure(replica.stored, replica.label, compared) for replica in replicas)
-    names = _short_names(replicas, original.records)
-    figures, facts = _map_and_effects(compared, measured, names, rows)
-    newest = max(original.records.values(), key=attrgetter("started"), default=None)
-    facts |= {
-        "where": _count(replicas),
-        "commit": newest.code.commit[:12] if newest and newest.code.commit else "",
-    }
-    environments = {r.stored.file: r.stored.record.environment for r in replicas}
-    cells: list[dict[str, Content]] = []
-    for machine in measured:
-        library = properties(environments[machine.file])["C library"]
-        cells.append({**machine.cells, "C library": library})
-    machines = table_of("tbl-machines", cells, wide=True)
-    claims = {id: row.over_all for id, row in rows.items()}
-    verdicts = _claims_of_many(replicas, rows)
-    facts["predicts"] = any(column.name == "Next machine" for column in verdicts.columns)
-    return [verdicts, machines, _records(replicas)], figures, claims, facts
+) -> Iterator[dict[str, Any]]:
+    """Describe each claim of the paper; ``outcome`` is empty if no such machine can test it.
+
+    A claim about several runs may begin with the title of a claim about one machine, its
+    ``single`` form.
+    """
+    for id, claim in original.findings.claims.items():
+        row = rows.get(id)
+        forms = []
+        for other in () if row else rows.values():
+            if other.deciding and claim.title.startswith(other.paper.title):
+                forms.append(f"“{other.paper.title}” ({AGREEMENTS[other.outcome]})")
+        yield {
+            "title": claim.title,
+            "about": claim.about,
+            "main": id in original.headline,
+            "outcome": row.outcome if row else "",
+            "reason": _reason(replicas, row) if row else "",
+            "because": claim.because,
+            "here": row.over_all.verdict if row else "",
+            "single": "; ".join(forms),
+        }
 
 
-def _count(replicas: Sequence[Replica]) -> str:
-    """Count machines, and their records if a machine has several."""
-    machines = len({replica.stored.record.environment.key for replica in replicas})
-    records = f", {len(replicas)} records" if len(replicas) > machines else ""
-    return f"{machines} machine{'s' if machines > 1 else ''}{records}" if replicas else "no machine"
-
-
-# ---------------------------------------------------------------------------------------- reasons
-
-
-def _reasons(rows: Mapping[str, Row], letters: str) -> Iterator[dict[str, Any]]:
-    """Say why verdicts have these letters; claims with the same reasons are one group."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for row in rows.values():
-        count = len(row.claims)
-        if letters == "N" != row.outcome:
-            continue  # another machine measured it
-        labels: dict[str, list[str]] = {}
-        for label, claim in row.claims.items():
-            if (letter := row.letters[label]) in letters:
-                reasons = [*claim.reasons] or ["the expected range holds here"]
-                if letter == "U" and count == 1:
-                    reasons.append(row.estimates)
-                text = f"{AGREEMENTS[letter].capitalize()}: {'; '.join(first_few(reasons))}"
-                labels.setdefault(text, []).append(label)
-        texts = []
-        for text, where in labels.items():
-            on_some = f" (on {len(where)} of {count}: {'; '.join(first_few(where))})"
-            texts.append(text + on_some if len(where) < count else text)
-        if texts:
-            groups.setdefault(tuple(texts), []).append(row.paper.title)
-    for shared, titles in groups.items():
-        yield {"titles": titles, "texts": shared}
-
-
-def _other_cases(paper: Sequence[str], own: Sequence[str]) -> str:
-    """Describe by formulas how the compared cases differ from the paper's; empty if they agree."""
-    own_parts = dict.fromkeys(chain.from_iterable(map(formula_parts, own)))
-    paper_parts = dict.fromkeys(chain.from_iterable(map(formula_parts, paper)))
+def _reason(replicas: Sequence[Replica], row: Row) -> str:
+    """Say on which machines a claim is contrary or undecided, and why, or why none measured it."""
+    labels: dict[str, list[str]] = {}
+    for replica in replicas:
+        letter = row.letters.get(replica.label, "")
+        if letter in ("C", "U") or letter == row.outcome == "N":
+            reasons = first_few(replica.reasons(row.claims[replica.label]))
+            labels.setdefault("; ".join(reasons) or "supported", []).append(replica.label)
     texts = []
-    for where, parts, others in (
-        ("here", own_parts, paper_parts),
-        ("there", paper_parts, own_parts),
-    ):
-        if different := [part for part in parts if part not in others]:
-            texts.append(f"{', '.join(first_few(different))} {where}")
+    for text, where in labels.items():
+        on_all = len(where) == len(row.claims)
+        texts.append(text if on_all else f"{text} (on {'; '.join(first_few(where))})")
     return "; ".join(texts)
 
 
-# ----------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------ one machine
 
 
-def _claims_of_one(rows: Mapping[str, Row], cited: Mapping[str, Replica]) -> Table:
+def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
+    """Set the claims, the key figure and the tables of one machine beside the paper's."""
+    measured = [row for row in rows.values() if "N" not in row.letters.values()]
+    cited = _cited(original, one, measured)
+    runs = [Run(one.stored, f"This machine: {one.label}")]
+    runs += [Run(machine.stored, f"{name}: {machine.label}") for name, machine in cited.items()]
+    of_paper, names = list[Table](), dict[str, str]()
+    for id, table in one.findings.tables.items():
+        name = id.removeprefix("tbl-")
+        of_paper.append(replace(table, id=f"tbl-paper-{name}"))  # reports have tables of this name
+        names[f"tbl-paper-{name}"] = name.replace("-", " ")
+    figures, figure_facts = _beside(original, one)
+    disturbed = gates.disturbed(run.record for run in one.stored.runs)
+    facts = {
+        "where": one.label,
+        "disturbed": "{} of {}".format(*disturbed) if disturbed else "",
+        "bimodal": str(sum(any(gates.bimodal_times(c)) for c in one.stored.record.cases) or ""),
+        "described": bool(cited),
+        "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
+        "tables_of_paper": names,
+        **figure_facts,
+        **_commands(original, one, rows),
+    }
+    tables = [_claims_of_one(one, measured, cited), _open_claims(measured), setup(runs)]
+    return [*tables, _records([one]), *of_paper], figures, facts
+
+
+def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, Replica]:
+    """Name the machines P1, P2 … on which the paper decides claims, except this machine."""
+    used = {file for row in rows for file in row.paper.files} - one.files
+    cited: dict[str, Replica] = {}
+    for machine in original.machines:
+        if machine.files & used:
+            used -= machine.files
+            cited[f"P{len(cited) + 1}"] = machine
+    return cited
+
+
+def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replica]) -> Table:
     """List the claims that this machine measured, beside the paper's numbers and machines."""
-    cells: list[dict[str, Content]] = []
-    labels = dict[str, str]()
-    for row in rows.values():
-        claim, paper, (letter,) = row.claim, row.paper, row.letters.values()
-        if letter == "N":
-            continue
-        agreement, expected = AGREEMENTS[letter], claim.expected or paper.expected
-        if claim.known < paper.known:
-            agreement += f": {claim.known} of the paper's {paper.known} comparisons"
-        elif claim.known > paper.known:
-            agreement += f", by {claim.known} comparisons (paper: {paper.known})"
-        elif cases := _other_cases(paper.formulas, claim.formulas):
-            agreement += f", by partly other cases ({cases})"
-        names = []
-        for name, machine in cited.items():
-            if {*machine.files} & {*paper.files}:
-                names.append(name)
-                labels[name] = machine.label
+    cells: list[_Cells] = []
+    for row in rows:
+        (claim,), paper, expected = row.claims.values(), row.paper, row.paper.expected
+        names = [name for name, machine in cited.items() if machine.files & {*paper.files}]
+        if one.files & {*paper.files}:
+            names.append("this machine")
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
-            "Agreement": agreement,
+            "Agreement": AGREEMENTS[row.letters[one.label]] + _difference(row, claim),
             "This machine": _verdict(claim),
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
-    legend = "; ".join(f"{name}: {label}" for name, label in sorted(labels.items()))
+    legend = "; ".join(f"{name}: {machine.label}" for name, machine in cited.items())
     notes = (f"Machines of the paper: {legend}.",) if legend else ()
     return replace(table_of("tbl-claims", cells, wide=True), notes=notes)
 
 
 def _verdict(claim: Claim) -> str:
-    text = f"{claim.verdict}: {claim.measured}".removeprefix("not measured: ")
-    return re.sub(r"^undecided: (\d+ of \d+ undecided)", r"\1", text)
+    repeated = claim.verdict in claim.measured
+    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}"
 
 
-def _claims_of_many(replicas: Iterable[Replica], rows: Mapping[str, Row]) -> Table:
-    """Count machines by agreement; give the range of the effect and the next one's interval."""
-    table: list[dict[str, Content]] = []
-    unlike = _unlike(replicas)
+def _difference(row: Row, claim: Claim) -> str:
+    """Describe how the compared cases differ from the paper's, and the cases of means."""
+    paper = row.paper
+    if claim.known < paper.known:
+        return f": {claim.known} of the paper's {paper.known} comparisons"
+    if claim.known > paper.known:
+        return f", by {claim.known} comparisons (paper: {paper.known})"
+    if row.cases:
+        printed = "" if row.cases == row.cases_of_paper else f"; the paper: {row.cases_of_paper}"
+        return f" (means of both over {row.cases}{printed})"
+    parts = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
+    of_paper = dict.fromkeys(chain.from_iterable(map(formula_parts, paper.formulas)))
+    texts = []
+    for where, own, other in (("here", parts, of_paper), ("in the paper", of_paper, parts)):
+        if different := [part for part in own if part not in other]:
+            texts.append(f"{', '.join(first_few(different))} {where}")
+    return f", by partly other cases ({'; '.join(texts)})" if texts else ""
+
+
+def _open_claims(rows: Iterable[Row]) -> Table:
+    """List the comparisons by which claims are contrary or undecided on one machine."""
+    cells: list[_Cells] = []
+    for row in rows:
+        (claim,), (letter,) = row.claims.values(), row.letters.values()
+        comparisons = open_comparisons(claim.statement) if claim.statement else ()
+        for n, comparison in enumerate(islice(comparisons, _MOST if letter in "CU" else 0)):
+            cells.append({"Claim": "" if n else claim.title, **comparison})
+    return table_of("tbl-open", cells, wide=True)
+
+
+def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[str, Any]]:
+    """Draw the study's key figure row by row: this machine at the left, the paper's beside it."""
+    figure = one.findings.shown_figure
+    if figure is None:
+        return {}, {}
+    titled = [[replace(panel, title=one.label) for panel in figure.drawing.panels]]  # type: ignore[type-var]
+    name, label = figure.name.replace("-", " "), ""
+    paper = next((machine for machine in original.machines if machine.about == one.about), one)
+    published = paper.findings.figures.get(figure.id)
+    if published and paper.stored.file != one.stored.file:
+        other = published.drawing.panels
+        if len(other) == len(figure.drawing.panels):
+            label = f"{paper.label}, paper"
+            titled.append([replace(panel, title=label) for panel in other])  # type: ignore[type-var]
+    panels = [*chain.from_iterable(zip(*titled, strict=True))]
+    drawing = replace(
+        figure.drawing,
+        panels=tuple(panels),
+        rows=len(titled[0]),
+        wide=True,
+        height=len(titled[0]) * figure.drawing.height / figure.drawing.rows,
+        same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
+    )
+    return {"fig-beside": drawing}, {"beside": {"name": name, "paper": label}}
+
+
+def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict[str, Any]:
+    """List commands with the paper's program: those of this record, then of unmeasured claims."""
+    again = dict.fromkeys(_command(run.record) for run in one.stored.runs)
+    further = dict[str, None]()
+    for row in rows.values():
+        for record in filter(None, map(original.records.get, row.paper.files)):
+            if row.outcome == "N" and _command(record) not in again:
+                further[_command(record)] = None
+    own = (one.stored.record.code.commit or "unknown")[:12]
+    return {"own_commit": own, "again": [*again], "further": [*further]}
+
+
+def _command(record: Record) -> str:
+    """Write the minutes and the command of a record, in lines that a shell joins again."""
+    words = [*record.command]
+    if not any(word.startswith("--threads") for word in words):
+        words += ["--threads", str(record.environment.threads)]
+    lines = [""]
+    for word in words:
+        quoted = shlex.quote(word)
+        if quoted != word and not re.search(r"""["$`\\!]""", word):
+            quoted = f'"{word}"'  # since PDFs curve single quotes
+        if len(lines[-1]) + len(quoted) > 66:  # characters that fit into a line
+            lines.append("  ")
+        lines[-1] += f"{quoted} "
+    return f"# {record.minutes} min:\n" + "\\\n".join(lines).rstrip()
+
+
+# ---------------------------------------------------------------------------------- many machines
+
+
+def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]) -> _Contents:
+    """Count the claims of many machines, or of none."""
+    compared, machines = original.compared, []
+    names = dict[str, str]()
+    for replica in replicas:
+        star = " *" if replica.files & original.records.keys() else ""
+        names[replica.label] = f"{replica.label}{star}"
+        machine = measure(replica.stored, replica.label, compared)
+        machine.cells["C library"] = _library(replica) or "not recorded"
+        machines.append(machine)
+    known = [machine for machine in machines if not machine.measured.missing]
+    means = over_common_terms([machine.measured for machine in known])
+    for machine, mean in zip(known, means, strict=True):
+        machine.cells[compared.heading] = mean
+        machines[machines.index(machine)] = machine._replace(measured=mean)
+    machines = in_order(machines)
+    figures: dict[str, Drawing] = {}
+    if rows:
+        numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
+        letters = []
+        for label in names:
+            letters.append(tuple(row.letters.get(label, "") for row in rows.values()))
+        grid = Grid(tuple(names.values()), numbers, tuple(letters), "".join(AGREEMENTS), "Claim")
+        figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
+    if compared.heading and len(known) > 1:
+        drawn = [m._replace(name=names[m.name]) for m in machines if not m.measured.missing]
+        figures["fig-effects"] = replace(drawing_of(drawn, (), compared), wide=True)
+    claims, no_interval = _claims_of_many(replicas, rows)
+    outcomes = Counter(row.outcome for row in rows.values())
+    facts = {
+        "where": _count(replicas),
+        "no_interval": no_interval,
+        "counts": {letter: str(outcomes[letter]) for letter in AGREEMENTS},
+        "compared": compared.heading,
+        "meaning": compared.meaning,
+        "cases": range_of_terms(means[0]) if means else "",
+    }
+    table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
+    return [claims, table, _records(replicas)], figures, facts
+
+
+def _count(replicas: Sequence[Replica]) -> str:
+    """Count machines, and their records if a machine has several."""
+    count = len({machine_id(replica.stored.record.environment) for replica in replicas})
+    machines = f"{count or 'no'} machine{'s' if count > 1 else ''}"
+    return f"{len(replicas)} records of {machines}" if len(replicas) > count else machines
+
+
+def _claims_of_many(replicas: Sequence[Replica], rows: Mapping[str, Row]) -> tuple[Table, str]:
+    """Count machines by agreement; predict the next effect, or return why that is not possible."""
+    effects = [row.effects for row in rows.values()]
+    no_interval = _not_alike(replicas)
+    if max(map(len, effects), default=0) < FEWEST_MACHINES:
+        no_interval = f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
+    table, notes = list[_Cells](), list[str]()
     for n, row in enumerate(rows.values(), start=1):
         counts, unit = Counter(row.letters.values()), row.paper.unit
-        cells: dict[str, Content] = {"No.": str(n), "Claim": row.paper.title}
-        cells["Paper"] = _verdict(row.paper)
+        cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
         for letter in "APCUN":
             cells[letter] = counts[letter]
-        if any(other.effects for other in rows.values()):
-            cells["Range"] = spread(row.effects, unit) if row.effects else ""
-        interval = None if unlike or not row.effects else next_effect(row.effects)
-        ends = f"[{', '.join(plain(end, 3) for end in interval)}]" if interval else ""
-        cells["Next machine"] = f"{ends} {unit}".strip() if ends and unit != "1" else ends
+        if any(effects):
+            ends = [quantity_text(float(f"{end:.3g}"), unit) for end in sorted(row.effects)]
+            cells["Range"] = " to ".join(dict.fromkeys((*ends[:1], *ends[-1:])))
+        if not no_interval:
+            interval = next_effect(row.effects) if row.effects else None
+            bounds = ", ".join(plain(end, 3) for end in interval or ())
+            cells["Next machine"] = f"[{bounds}] {unit}".removesuffix(" 1") if bounds else ""
+        if row.cases:
+            notes.append(f"No. {n}: means over {row.cases}.")
         table.append(cells)
-    if not any(cells["Next machine"] for cells in table):
-        for cells in table:
-            del cells["Next machine"]
-    notes = (f"No interval for the next machine: {unlike}.",) if unlike else ()
-    return replace(table_of("tbl-claims", table, wide=True), notes=notes)
+    return replace(table_of("tbl-claims", table, wide=True), notes=tuple(notes)), no_interval
 
 
-def _unlike(replicas: Iterable[Replica]) -> str:
+def _not_alike(replicas: Sequence[Replica]) -> str:
     """Say why machines are no sample of one population; empty if they may be."""
-    libraries, allocators = set[object](), set[object]()
+    if _count(replicas).startswith(f"{len(replicas)} records"):
+        return "several records are of one machine"
+    libraries: dict[str, str] = {}
+    allocators: set[object] = set()
     for replica in replicas:
         environment = replica.stored.record.environment
-        libraries.add(environment.host and environment.host.c_library)
-        allocator = []
-        for name, value in sorted(environment.variables.items()):
-            if "MALLOC" in name or name == "LD_PRELOAD":
-                allocator.append((name, value))
-        allocators.add(tuple(allocator))
-    if None in libraries:
-        return "the C library of a machine is not recorded"
-    differing = []
-    if len(libraries) > 1:
-        differing.append("C library")
-    if len(allocators) > 1:
-        differing.append("allocator")
-    return f"the machines differ in their {' and '.join(differing)}" if differing else ""
+        libraries.setdefault(_library(replica), replica.label)
+        variables = sorted(environment.variables.items())
+        allocators.add(tuple(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
+    if "" in libraries:
+        return f"the C library of {libraries['']} is not recorded"
+    differing = {"C library": libraries, "allocator": allocators}
+    names = [name for name, values in differing.items() if len(values) > 1]
+    return f"the machines differ in their {' and '.join(names)}" if names else ""
 
 
-def _numbers(one: Replica, original: Original) -> tuple[Table, dict[str, Any]]:
-    """List the measured numbers whose intervals do not overlap the paper's, and count the others.
-
-    Numbers that the paper computes from other cases are not compared.
-    """
-    rows: list[tuple[float, dict[str, Content]]] = []
-    overlapping, reversed_numbers = 0, list[str]()
-    for id, value in one.findings.values.items():
-        published = original.findings.values.get(id)
-        own, other = value.number, published and published.number
-        if not (published and isinstance(own, Estimate) and isinstance(other, Estimate)):
-            continue
-        if not value.sources or _other_cases([published.formula], [value.formula]):
-            continue
-        if own.low <= other.high and other.low <= own.high:
-            overlapping += 1
-            continue
-        name = _number_name(value)
-        certain = min(own.confidence, other.confidence) > CONFIDENCE - 0.005
-        apart = own.high < 1 < other.low or other.high < 1 < own.low
-        if value.unit == "1" and certain and apart:
-            reversed_numbers.append(
-                f"{name} ({value.interval_plain} here, {published.interval_plain} in the paper)"
-            )
-        in_groups = own.bimodal or other.bimodal  # no sample lies near their medians
-        ratio = own.value / other.value if other.value and not in_groups else 0.0
-        cells: dict[str, Content] = {
-            "Number": name,
-            "This machine": value.interval_plain,
-            "Paper": published.interval_plain,
-            "Ratio": plain(ratio, 3) if ratio else "",
-        }
-        rows.append((max(ratio, 1 / ratio) if ratio > 0 else 0.0, cells))
-    rows.sort(key=itemgetter(0), reverse=True)
-    facts = {"overlapping": str(overlapping), "different": str(len(rows))}
-    table = table_of("tbl-numbers", [cells for _, cells in rows], wide=True)
-    return table, {**facts, "reversed": reversed_numbers}
+def _library(replica: Replica) -> str:
+    host = replica.stored.record.environment.host
+    return (host and host.c_library) or ""
 
 
-def _number_name(value: Value) -> str:
-    """Name a number, with the first line of its function's documentation."""
-    meaning = re.sub(r"^return (?=the )| \(\S+\)$", "", value.description)
-    known = not meaning or meaning.lower() in value.name.lower()
-    return value.name if known else f"{value.name}: {meaning}"
+# ---------------------------------------------------------------------------------------- records
 
 
 def _records(replicas: Sequence[Replica]) -> Table:
     """List the records, what was disturbed and not measured, and the code that measured them."""
-    rows = []
+    rows: list[_Cells] = []
     for replica in replicas:
         for shard in replica.shards:
             record, disturbed = shard.record, gates.disturbed([shard.record])
             measured = sum(case.status == "ok" for case in record.cases)
             changed = "" if record.code.tree_clean else ", changed"
-            machine: dict[str, Content] = {}
-            if len(replicas) > 1:
-                threads = record.environment.threads_text
-                machine["Machine"] = replica.label.replace(threads, "", 1)
-            row: dict[str, Content] = {
-                **machine,
-                "Record": _file_name(shard.file, short=len(replicas) > 1),
+            rows.append({
+                "Machine": replica.label,
+                "Record": shard.file[-13:-5],
                 "Plan": record.protocol.plan,
                 "Minutes": str(record.minutes),
                 "Cases": f"{measured} of {len(record.cases)}",
                 "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
-                "Commit": (record.code.commit or "unknown")[:12] + changed,
-                "Measuring code": record.code.measuring_code[:12],
-            }
-            rows.append(row)
+                "Commit": (record.code.commit or "unknown")[:8] + changed,
+                "Code hash": record.code.measuring_code[:8],
+            })  # fmt: skip
     return table_of("tbl-records", rows, wide=True)
-
-
-def _file_name(file: str, *, short: bool) -> str:
-    """Name the file of a record without its folder; in ``short`` the beginning of its hash."""
-    name = file.rpartition("/")[2]
-    return name[-13:-5] if short else name
-
-
-# ---------------------------------------------------------------------------------------- figures
-
-
-def _beside(one: Replica, paper: Replica | None) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """Draw the study's key figure row by row: this machine at the left, the paper's beside it."""
-    own = one.findings.shown_figure
-    if own is None:
-        return {}, {}
-    label, label_of_paper = one.label, paper.label if paper else ""
-    if label == label_of_paper:
-        label, label_of_paper = f"{label} (this record)", f"{label} (paper)"
-    panels, count = _titled(own, label), len(own.drawing.panels)
-    other = paper.findings.figures.get(own.id) if paper else None
-    if other and len(other.drawing.panels) == count:
-        right = _titled(other, label_of_paper)
-        panels = [panel for pair in zip(panels, right, strict=True) for panel in pair]
-    else:
-        label_of_paper = ""
-    drawing = replace(
-        own.drawing,
-        panels=tuple(panels),
-        rows=count,
-        wide=True,
-        height=count * own.drawing.height / own.drawing.rows,
-        same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
-    )
-    beside = {"here": label, "paper": label_of_paper, "name": own.name.replace("-", " ")}
-    return {"fig-beside": drawing}, {"beside": beside}
-
-
-def _titled(figure: Figure, title: str) -> list[Any]:
-    return [replace(panel, title=title) for panel in figure.drawing.panels]  # type: ignore[type-var]
-
-
-def _effect(machine: MeasuredMachine) -> str:
-    """Print the compared effect on a machine with its interval; empty if it was not measured."""
-    effect = number(machine.measured)
-    return "" if isinstance(effect, Missing) else with_interval(effect, str(machine.measured.unit))
-
-
-def _map_and_effects(
-    compared: MachineComparison[Any],
-    measured: Sequence[MeasuredMachine],
-    short: Mapping[str, str],
-    rows: Mapping[str, Row],
-) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """Draw the map of claims and machines, and the compared effect in order; name the findings."""
-    if not rows:
-        return {}, {}
-    letters: list[tuple[str, ...]] = []
-    for name in short:
-        letters.append(tuple(row.letters.get(name, "") for row in rows.values()))
-    numbers = tuple(str(number) for number in range(1, len(rows) + 1))
-    grid = Grid(tuple(short.values()), numbers, tuple(letters), "".join(AGREEMENTS), "Claim")
-    place = f"{__name__}._map_and_effects"
-    figures = {"fig-map": Drawing((grid,), wide=True, height=grid.height, place=place)}
-    outcomes = Counter(row.outcome for row in rows.values())
-    facts = {
-        "finding": f"{outcomes['A']} of {len(rows)} claims agree on every machine that decides "
-        f"them; contrary on at least one: {outcomes['C']}"
-    }
-    known = [m._replace(name=short[m.name]) for m in measured if _effect(m)]
-    if compared.heading and len(known) > 1:
-        figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
-        most, least = (f"{_effect(machine)} on {machine.name}" for machine in (known[0], known[-1]))
-        facts["effects"] = f"{compared.heading} on each machine, from {least} to {most}"
-    return figures, facts
-
-
-def _short_names(replicas: Sequence[Replica], of_paper: Mapping[str, Record]) -> dict[str, str]:
-    """Name machines in pictures: cut long names that stay distinct, mark the paper's records."""
-    cut = [replica.label[:_NAME] for replica in replicas]
-    names = {}
-    for replica, short in zip(replicas, cut, strict=True):
-        name = replica.label
-        if len(name) > _NAME and cut.count(short) == 1:
-            name = f"{short}…"
-        names[replica.label] = f"{name} *" if of_paper.keys() & {*replica.files} else name
-    return names
-
-
-# ------------------------------------------------------------------------------- repeating the run
-
-
-def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict[str, Any]:
-    """List commands with the paper's program: those of this record, then of unmeasured claims."""
-    own = [run.record for run in one.stored.runs]
-    again = {_command(record): record.minutes for record in own}
-    further = dict[str, int]()
-    for row in rows.values():
-        for record in filter(None, map(original.records.get, row.paper.files)):
-            if row.outcome == "N" and _command(record) not in again:
-                further[_command(record)] = record.minutes
-    newest = max(original.records.values(), key=attrgetter("started"), default=own[-1])
-    older = newest.started > own[-1].started and newest.code != own[-1].code
-    commits = [(record.code.commit or "unknown")[:12] for record in (own[-1], newest)]
-    return {
-        "commits": commits if older else [],
-        "again": [f"git checkout {commits[1]}", _INSTALL, *_with_minutes(again)],
-        "further": _with_minutes(further),
-    }
-
-
-def _with_minutes(minutes: Mapping[str, int]) -> list[str]:
-    """Write lines of a shell: each command below the minutes that it takes."""
-    return [*chain.from_iterable((f"# {time} min:", line) for line, time in minutes.items())]
-
-
-def _command(record: Record) -> str:
-    """Write the command of a record in lines that a page can hold and a shell joins again."""
-    words = [*record.command]
-    if not any(word.startswith("--threads") for word in words):
-        words += ["--threads", str(record.environment.threads)]
-    text = " ".join(_quoted(word).replace(" ", _BLANK) for word in words)
-    lines = textwrap.wrap(text, _LINE, break_long_words=False, break_on_hyphens=False)
-    return " \\\n  ".join(lines).replace(_BLANK, " ")
-
-
-def _quoted(word: str) -> str:
-    """Quote a word for the shell, in double quotes if possible, since PDFs curve single ones."""
-    quoted = shlex.quote(word)
-    return quoted if quoted == word or re.search(r"""["$`\\!]""", word) else f'"{word}"'
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> Iterator[str]:
@@ -543,8 +408,8 @@ def _missing_parts(replicas: Sequence[Replica]) -> Iterator[str]:
         record, reasons = replica.stored.record, dict[str, list[str]]()
         for field, why in record.environment.missing.items():
             if field not in _NO_PARTS:
-                name = field.replace("policies.", "memory policy ").replace(".", " ")
-                reasons.setdefault(why, []).append(name.replace("_", " "))
+                name = re.sub("[._]", " ", field.replace("policies.", "memory policy "))
+                reasons.setdefault(why, []).append(name)
         for case in record.cases:
             if case.status != "ok":
                 levels = " ".join(f"{name} {level}" for name, level in case.factors.items())

@@ -1,7 +1,9 @@
 """Operations on several quantities, such as the largest, and conversions of units."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from report.quantity.expression import (
@@ -18,6 +20,10 @@ from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
 _Choice: TypeAlias = Callable[[Sequence[float]], float]
 _Words: TypeAlias = Callable[[Sequence[str]], str]
+
+_MEAN: Final = "the geometric mean"
+#: Separators of the operands and of their levels in a formula.
+_BETWEEN_LEVELS: Final = re.compile(r", | [/·−+] |[()]")
 
 #: Exactly two FLOPs are one multiply-add.
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
@@ -71,7 +77,53 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     def words(texts: Sequence[str]) -> str:
         return f"geometric mean of {_listed(texts)}"
 
-    return combine(Operation("the geometric mean", _ratios, mean, bounds, words), *ratios)
+    return combine(Operation(_MEAN, _ratios, mean, bounds, words), *ratios)
+
+
+def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
+    """Compute geometric means of several runs over the terms that all runs have.
+
+    Other quantities, and means without a common term, are returned unchanged.
+    """
+    if not means:
+        return []
+    by_run = [*map(_terms, means)]
+    common = [*by_run[0]]
+    for terms in by_run:
+        common = [levels for levels in common if levels in terms]
+    if not common:
+        return [*means]
+    restricted: list[Quantity] = []
+    for mean, terms in zip(means, by_run, strict=True):
+        operands = tuple(map(terms.__getitem__, common))
+        restricted.append(replace(mean, operands=operands))  # type: ignore[call-arg]
+    return restricted
+
+
+def range_of_terms(quantity: Quantity) -> str:
+    """Count the terms of a geometric mean and name the ends, such as «7 cases, batch 8 to 512».
+
+    The text is empty for any other quantity.
+    """
+    terms = [*_terms(quantity)]
+    ends = []
+    for first, last in zip(terms[0], terms[-1], strict=False) if terms else ():
+        factor = first.rpartition(" ")[0] + " "
+        ends.append(first if first == last else f"{first} to {last.removeprefix(factor)}")
+    return f"{len(terms)} cases, {', '.join(ends)}" if terms else ""
+
+
+def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
+    """Return the terms of a geometric mean by their levels with digits; empty for others.
+
+    Other levels are left out, since a run names a subject only beside other subjects.
+    """
+    terms: dict[tuple[str, ...], Quantity] = {}
+    if isinstance(quantity, Derived) and quantity.operation.name == _MEAN:
+        for term in quantity.operands:
+            levels = filter(re.compile(r"\d").search, _BETWEEN_LEVELS.split(term.formula))
+            terms[tuple(dict.fromkeys(levels))] = term
+    return terms
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:

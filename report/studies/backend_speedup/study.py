@@ -59,6 +59,7 @@ class Paper:
 
 
 def _over_numpy(run: Run) -> Quantity:
+    """Time of NumPy's iteration divided by that of PyTorch's, at the source's size."""
     return run.time(SOURCE, "numpy") / run.time(SOURCE, "torch")
 
 
