@@ -153,7 +153,7 @@ class CopyDetector:
             return "has a commit or code hash of zeros, which no program has"
         marks, times = _marks(record), _median_times(record)
         for earlier, other, other_marks, other_times in self._seen:
-            same = dict({*marks.items()} & {*other_marks.items()}).keys()
+            same = set(dict({*marks.items()} & {*other_marks.items()}))
             if record.environment.key == other.environment.key:
                 same &= {"samples"}
             if "samples" not in same and _proportional(times, other_times):
