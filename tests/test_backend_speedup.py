@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from figures.panels import Scaling
 from report.core.records.record import Case, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Inputs
@@ -114,6 +115,15 @@ def test_a_speedup_over_another_machine_divides_its_time_by_cupy_s() -> None:
     """69.2 ms of NumPy on one thread, in the middle of ten processes, over 0.641 ms."""
     found = study.findings(scaled(1))
     papers.assert_values(found, {"one_thread": 69.2e-3 / 0.641e-3, "merged_one": 0.706}, rel=0.02)
+
+
+def test_growth_of_the_largest_size_is_drawn_beside_all_others() -> None:
+    """By hand, of two processes: products (2,684 + 2,636 − 200 − 194) µs ÷ 2, iterations 2,800."""
+    small, whole = study.findings(scaled(1)).figures["fig-pace"].drawing.panels
+    assert isinstance(small, Scaling) and isinstance(whole, Scaling)
+    assert [len(points.x) for points in (*small.points, *whole.points)] == [9, 9, 11, 11]
+    cupy_points = whole.points[0]
+    assert (cupy_points.x[-1], cupy_points.y[-1]) == pytest.approx((2.463, 2.800), abs=2e-3)
 
 
 def test_a_report_on_one_cpu_tests_the_claims_of_its_cases() -> None:

@@ -62,6 +62,16 @@ def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> 
     assert all(x == y for item in points.values() for x, y in zip(item.x, item.y, strict=True))
 
 
+def test_counts_of_changed_channels_lie_on_the_steps_of_their_blocks() -> None:
+    panel, wide, *_ = of_committed().figures["fig-changed"].drawing.panels
+    assert isinstance(panel, Scaling) and isinstance(wide, Scaling)
+    for points, curve in zip(panel.points, panel.curves, strict=False):
+        steps = dict(zip(curve.x[1::2], curve.y[1::2], strict=True))
+        assert points.y and points.y == tuple(steps[x + 0.5] for x in points.x), points.label
+    assert [len(points.x) for points in panel.points] == [5, 2, 1]
+    assert not any(points.x for points in wide.points), "lackey counts code of AVX2 alone"
+
+
 def test_numbers_that_sentences_print() -> None:
     """The worst call of eight images has nine input channels and 18 outputs: 16 · 24 ÷ (9 · 18).
 

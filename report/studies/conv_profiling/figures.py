@@ -22,7 +22,7 @@ from report.theory.terms import COUNTED_WIDTH
 
 _LINEAR: Final = partial(Scaling, x_scale="linear", y_scale="linear")
 #: Ends of both axes of counts over theory.
-_LEAST, _MOST = 0.9, 2.4
+_LEAST, _MOST = 0.85, 2.5
 
 
 #: Channels of a block → names of lines in the panel of work, with their places.
