@@ -23,6 +23,7 @@ from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies import find_study
 from report.studies.conv_scaling.results import Run
+from report.studies.conv_scaling.study import Paper
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
@@ -287,6 +288,12 @@ def test_starts_and_processes_are_counted() -> None:
     assert [values[name].number for name in names] == [17, 15, 6, 6, 591]
     assert [values[name].number for name in ("best", "second_best", "gpu_best")] == [512, 16, 1024]
     assert values["process_calls"].number == 206
+    shares = [
+        top / calls.threshold
+        for calls in Paper(committed(STUDY)).processes or ()
+        for top in calls.medians("free_top")
+    ]
+    assert sum(abs(share - 1) < 0.01 for share in shares) == 45
     assert values["mixed_least"].number == approx(394 / 227, abs=0.005)  # µs an image, at 22
 
 

@@ -223,8 +223,8 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 
 
 @starts.claim(
-    "No process of three convolutions maps pages more than an image before the predicted start, "
-    "some do from there on, and all from the predicted end on",
+    "Some processes of three convolutions map pages from the predicted start on, none more than an "
+    "image before it, and all from the predicted end on",
     numbers=("start_most", "start_least"),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:

@@ -16,8 +16,6 @@ _SWITCHED: Final = {
 }
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
-#: Distance of the markers of two series in a row of dots.
-_SHIFT: Final = 0.15
 
 
 def gains(p: Survey) -> Iterator[Scaling]:
@@ -58,12 +56,10 @@ def prices(p: Survey) -> Iterator[Dots]:
         numbers.append([float(leaf.value) if isinstance(leaf, Exact) else None for leaf in row])
     if any(None in row for row in numbers):
         return
-    blank = (None,) * len(rows)
     series = []
     for place, label in enumerate(subject.BACKBONES):
         dots = tuple(row[place] for row in numbers)
-        shift = _SHIFT * (place - 1)
-        series.append(DotSeries(label, dots, place, low=blank, high=blank, shift=shift))
+        series.append(DotSeries(label, dots, place, shift=0.15 * (place - 1)))
     yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
 
 
@@ -71,16 +67,14 @@ def leaderboard(p: Survey) -> Iterator[Dots]:
     """Draw median errors with a line to the 90 % quantile, the least mean of pairs on top."""
     if p.pairs["first"].known.empty:
         return
-    pairs = subject.PAIRS_OF_CARDS
-    panels = {"Mean of pairs": (*pairs.values(),)} | {name: (pairs[name],) for name in pairs}
-    errors = {}
-    for label, way in PREDICTORS.items():
-        errors[label] = p.quantile(way, 50, panels["Mean of pairs"])
+    pairs = tuple(subject.PAIRS_OF_CARDS)
+    errors = {label: p.quantile(way, 50, pairs) for label, way in PREDICTORS.items()}
     labels = sorted(errors, key=errors.__getitem__)
-    for title, steps in panels.items():
+    for title in ("Mean of pairs", *pairs):
+        drawn = (title,) if title in pairs else pairs
         ends = []
         for percent in (50, 90):
-            ends.append(tuple(p.quantile(PREDICTORS[label], percent, steps) for label in labels))
+            ends.append(tuple(p.quantile(PREDICTORS[label], percent, drawn) for label in labels))
         dots = DotSeries("", ends[0], low=ends[0], high=ends[1])
-        named = title == "Mean of pairs"
+        named = title not in pairs
         yield Dots(tuple(labels), (dots,), "Error (%)", title=title, log=True, named=named)

@@ -8,7 +8,7 @@ same kinds: it treats them as drawn independently, which variants of one design 
 import math
 import operator
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Final, Literal, get_args
@@ -377,18 +377,19 @@ class Survey:
             return pair.error(float(fitted.known_gain.numbers.median()) if len(fitted.known) else 1)
         return pair.error(way)
 
-    def mean(self, way: str) -> Quantity:
+    def mean(self, way: str, pairs: Iterable[str] = subject.PAIRS_OF_CARDS) -> Quantity:
         """The mean of a predictor's median errors, over steps within pairs and over pairs."""
         means = []
-        for steps in subject.PAIRS_OF_CARDS.values():
-            means.append(_mean([self.error(id, way).median for id in steps]))
+        for pair in pairs:
+            medians = [self.error(id, way).median for id in subject.PAIRS_OF_CARDS[pair]]
+            means.append(_mean(medians))
         return _mean(means)
 
-    def quantile(self, way: str, percent: int, pairs: Sequence[Sequence[str]]) -> float:
+    def quantile(self, way: str, percent: int, pairs: Iterable[str]) -> float:
         """The mean quantile (%) of a predictor's errors, over steps within pairs and over pairs."""
         means = []
-        for steps in pairs:
-            errors = [self.error(id, way).numbers for id in steps]
+        for pair in pairs:
+            errors = [self.error(id, way).numbers for id in subject.PAIRS_OF_CARDS[pair]]
             means.append(statistics.mean([float(e.quantile(percent / 100)) for e in errors]))
         return 100 * statistics.mean(means)
 
