@@ -25,7 +25,7 @@ from experiments.commands.forecast import forecast
 from experiments.commands.outcome import USELESS, print_record, purpose
 from experiments.commands.status import status
 from experiments.compare.study import OPTIONS as COMPARE
-from experiments.compare.study import compare, place, share
+from experiments.compare.study import compare
 from experiments.gpu_session import measure_all
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
@@ -46,24 +46,29 @@ _STUDY: Final = f"study  STUDY  {_ONE_OF}"
 _PUBLISHED: Final = "files  FILE+  published files\n"
 _FILES: Final = "files  FILE+  records\n"
 _RECORDS: Final = "--records  DIR [data]  the folder of records\n"
+_RESUMED: Final = """\
+--dry-run  –  say what the run needs and what it can decide, and stop
+--resume  –  continue the newest unfinished run
+"""
+_MACHINE: Final = """\
+the machine
+--threads  N  default: one for each core
+--label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
+--wait-quiet  MIN  wait so long at most until other processes leave the processors alone
+"""
 _MEASURED: Final = f"""\
 {_RECORDS}\
 what is measured
 --device  cpu|cuda [cpu]  cuda: a GPU, see docs/measuring.md
---threads  N  default: one for each core
 --quick  –  fewer cases and samples
 --set  FACTOR=LEVEL,...  measure these levels of a factor only; may be repeated
 --counters  none|auto|all  count executed work: all cases, or those that take minutes only;
   default: auto, with --quick none
 --data  DIR  a folder with a data set of your own, for the studies that read images
-the machine
---label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
---wait-quiet  MIN  wait so long at most until other processes leave the processors alone
+{_MACHINE}\
 """
 _SEVERAL: Final = """\
---dry-run  –  say what the run needs and what it can decide, and stop
 parts of a run, and several runs
---resume  –  continue the newest unfinished run
 --pairs  N  pairs of processes of what claims compare; default: as their margin needs
 --shard  I/N  only the I-th of N parts, which papers merge
 --if-missing  –  skip a measured shard, go on with one begun
@@ -121,6 +126,11 @@ def _shard(text: str) -> tuple[int, int]:
     raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
+def _share(text: str) -> float:
+    number = _parser_of(Annotated[float, Meta(ge=0, lt=1)], "a number from 0 to 1, as 0.02 or 2%")
+    return float(number(text.replace("%", "e-2")))
+
+
 def _label(text: str) -> str:
     if 1 <= len(text.strip()) <= 60 and text.strip().isprintable():
         return text.strip()
@@ -138,8 +148,8 @@ _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "STUDY": _parser_of(Slug, "a name of a study"),
     "ID": _parser_of(Licence, "a licence of SPDX"),
     "URL": _parser_of(Address, "a web address"),
-    "PLACE": place,
-    "SHARE": share,
+    "PLACE": _parser_of(Annotated[str, Meta(pattern=r"\.py:\w+$")], "of the form FILE.py:FUNCTION"),
+    "SHARE": _share,
     "HASH": _parser_of(Revision, "a commit"),
 }
 
@@ -198,12 +208,16 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "run": (
         "measure a study and write a record",
         _run,
-        f"study  STUDY?  {_ONE_OF}{_MEASURED}{_SEVERAL}",
+        f"study  STUDY?  {_ONE_OF}{_MEASURED}{_RESUMED}{_SEVERAL}",
     ),
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
     "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
     "audit": ("recompute the numbers of a published table", audit, AUDIT),
-    "compare": ("which of several functions is faster", compare, COMPARE),
+    "compare": (
+        "which of several functions is faster",
+        compare,
+        COMPARE + _RESUMED + _RECORDS + _MACHINE,
+    ),
     "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
     "check": ("whether records are good to hand in", check_records, _FILES + _MARKDOWN),
     "collect": ("check what a class handed in, and copy it into one folder", collect, _COLLECT),

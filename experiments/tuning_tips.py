@@ -248,12 +248,12 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     if tip in ("threads", "workers") and session.threads < 2:
         raise UnavailableError("this tip needs two processors")
 
-    def load(function: str) -> Callable[..., Any] | None:
+    def load(function: str) -> Callable[..., Any]:
         """Return the maker of images, or a new network without or with the tip."""
         if function == "images":
             return lambda seed: images(name, batch, seed)
         if function not in ("without", "with"):
-            return None
+            raise LookupError(function)
         if factors["memory"] == "kept":
             _keep_freed_memory()
         call = call_of(tip, _prepared(name), applied=function == "with")

@@ -26,7 +26,8 @@ import msgspec
 from experiments.counters.counting import TOOLS, select
 from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
-from experiments.harness.progress import Stage
+from experiments.harness.processes import new_task, run_cases
+from experiments.harness.progress import Observer, Stage, measured_text
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CeilingSize, Experiment, Session
 from experiments.harness.timing import WARMUP_SHARE
@@ -39,8 +40,11 @@ from report.instruments import comparison
 #: Longest time for calling cases, and time for observing other programs (s).
 _CALLS_S: Final = 3.0
 _WATCHED_S: Final = 0.5
-#: Pairs of child processes that sample the scatter before a full run.
+#: Pairs of child processes that sample the scatter before a run, and the time of compared ones (s).
 _TRIALS: Final = 6
+_PAIR_S: Final = 0.2
+#: An empty call should take no more than this share of a compared call.
+_EMPTY_SHARE: Final = 0.02
 #: Largest number of calls of a case that is timed, and their longest time (s).
 _TRIAL_CALLS: Final = 5
 _TRIAL_S: Final = 0.5
@@ -89,9 +93,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     kinds = _by_kind(cases)
     _check_cases(study, kinds, note)
     _check_disk(request.records, protocol, len(cases))
-    noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
-    if noise:
-        note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
+    noise = _note_noise(threads, note)
     session = Session(request.device, protocol, threads=threads)
     timed = _time_kinds(study, kinds, session)
     expected = [_interpolated(timed, factors, protocol) for factors in cases]
@@ -110,6 +112,14 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     period = period_text(sum(seconds.values()))
     note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
     return request, seconds
+
+
+def _note_noise(threads: int, note: Callable[[str], None]) -> str | None:
+    """Print and return what other programs use of the processors; None if they are quiet."""
+    noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
+    if noise:
+        note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
+    return noise
 
 
 def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
@@ -329,3 +339,35 @@ def _choose_pairs(
     power = comparison.power_text(deviation, pairs, margin)
     note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
     return replace(request, pairs=pairs)
+
+
+def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool) -> None:
+    """Print which differences compared functions must have, from short trials of the last case.
+
+    That case compares a function with itself, so that its ratios show the scatter.  The trials are
+    no part of the result.  The other cases are tried, too, unless they ``may_fail``.  Raises
+    ``MeasurementError`` if a case fails.
+    """
+    study, planned, (*candidates, itself) = request.select()
+    threads = runtime.checked_threads(request.threads)
+    protocol, _ = available_policies(planned, request.device)
+    trial = msgspec.structs.replace(protocol, case_budget_s=_PAIR_S, maximum_samples=10)
+    session = Session(request.device, trial, threads=threads, process=1)
+    (policy, pairs), *_ = protocol.processes.items()
+    cases = [*([] if may_fail else candidates), *[itself] * _TRIALS]
+    task = new_task(study, "time", session, dict(enumerate(cases)), policy)
+    trials = []
+    for result in run_cases(study, task, observer.debug):
+        if reason := result.round.reason:
+            function = cases[result.case]["function"]
+            raise MeasurementError(f"{function}: {reason}. Correct it; nothing was measured.")
+        trials.append(result.round)
+    deviation = comparison.scatter(map(comparison.ratio, trials[-_TRIALS:]))
+    observer.note(f"{comparison.power_text(deviation, pairs, float(itself['margin']))}.")
+    empty, call = (median(trials[-1].samples(name)) for name in ("round_trip_time", "time"))
+    if empty > _EMPTY_SHARE * call:
+        observer.note(
+            f"A call takes {measured_text(call, 's')}, and one that computes nothing "
+            f"{measured_text(empty, 's')}, so that ratios are too near to 1; let a call do more."
+        )
+    _note_noise(threads, observer.note)

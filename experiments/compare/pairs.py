@@ -1,16 +1,13 @@
 """Time a function and the baseline, each in a process of its own, and check every result.
 
 The measuring process imports no code of users.  It shares memory and a socket with each process,
-which inherits neither files nor memory of any other, and is stopped while others run.  The heap of
-each begins with another random layout, so that its luck is not the same in every pair.  A third
+which inherits neither files nor memory of any other, and is stopped while others run.  A third
 process makes arguments and right results.  Every call has arguments that no process has seen
-before.  The time of a call runs from the message to the answer, after which the results are in
-memory.
+before; its time runs from the message to the answer, after which the results are in memory.
 """
 
 import ctypes
 import gc
-import importlib.util
 import mmap
 import os
 import random
@@ -23,36 +20,34 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 
-from experiments.compare import arrays
-from experiments.compare.arrays import ArgumentValue, Array, Bytes
 from experiments.harness import worker
-from experiments.harness.ceilings import LAST_CACHE
+from experiments.harness.ceilings import working_sets
 from experiments.harness.study import Session, UnavailableError
+from experiments.harness.timing import Workload, cpu_clock, repeat_calls
 from experiments.machine import limits, processor, runtime
 from report.core.errors import words_of
-from report.core.records.record import Factors, SeriesByQuantity, last_capacity
-from report.instruments.gates import BEYOND_CACHES
+from report.core.records.record import Factors, Level, SeriesByQuantity
 
+#: Arrays begin at multiples of this (B), as those of allocators do.
+_ALIGNMENT: Final = 64
+#: A type that NumPy lacks; its bits are the upper half of a float32.
+_BFLOAT16: Final = "bfloat16"
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 #: Longest time of a call (s), and longest message (B).
-_CALL_LIMIT_S: Final = 300.0
-_MESSAGE_LIMIT_B: Final = 100_000
-#: Messages without a call, whose median time is the least that a call can take.
-_EMPTY_MESSAGES: Final = 9
-#: Some ticks of the system's clocks (s), by which two times may differ.
-_TICKS_S: Final = 0.05
-#: Processor time may exceed that of all threads, and clocks may differ, by these shares as well.
-_TIME_TOLERANCE, _CLOCK_TOLERANCE = 0.15, 0.05
-#: Loads a function by its name; None if there is no such function.
-Loader: TypeAlias = Callable[[str], Callable[..., Any] | None]
+_CALL_LIMIT_S, _MESSAGE_LIMIT_B = 300.0, 100_000
+#: Empty calls, whose median time is the least that a call can take.
+_EMPTY_CALLS: Final = 9
+#: Times may differ by these shares and by some ticks of the system's clocks (s).
+_TIME_TOLERANCE, _CLOCK_TOLERANCE, _TICKS_S = 0.15, 0.05, 0.05
 #: Option of prctl that makes a process the new parent of orphans below it (Linux).
 _SUBREAPER: Final = 36
 #: Most blocks that scatter a heap, and their largest size (B), which glibc takes from the heap.
@@ -61,64 +56,162 @@ _MOST_BLOCKS, _LARGEST_BLOCK_B = 1000, 100_000
 _NO_COMPARISON: Final = "no comparison: "
 
 
-class CallMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call, and its answer: arguments and results, or the ``error`` of its code.
+class Array(msgspec.Struct, frozen=True):
+    """Array at ``offset`` in shared memory; ``strides`` and ``size`` are in bytes."""
 
-    Results are written from ``offset`` on.  The process of the reference makes the arguments from
-    the ``seed``.  The answer to a message without a call is empty.
+    is_tensor: bool
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    size: int
+
+    def view(self, memory: Bytes) -> Any:
+        """Return an array of NumPy without copying; elements of bfloat16 as integers."""
+        dtype = "int16" if self.dtype == _BFLOAT16 else self.dtype
+        return np.ndarray(self.shape, dtype, memory, self.offset, self.strides)
+
+
+#: An argument or a result: an array, or a plain value that needs no memory.
+Value: TypeAlias = Array | bool | int | float | str | None
+Values: TypeAlias = tuple[Value, ...]
+_PLAIN: Final = (bool, int, float, str, type(None))
+#: Loads a function by its name; raises ``LookupError`` if there is no such function.
+Loader: TypeAlias = Callable[[str], Callable[..., Any]]
+#: Arguments, results and page faults of a call, and the error of the function's code, if any.
+Answer: TypeAlias = tuple[Values, Values, int, str | None]
+
+
+def write_values(values: object, memory: Bytes, offset: int = 0) -> Values:
+    """Copy a value, or several in a tuple or list, into ``memory`` from ``offset`` on.
+
+    Raises ``TypeError`` for objects, and if the memory is too small.
     """
+    torch: Any = sys.modules.get("torch")
+    written: Values = ()
+    for value in values if isinstance(values, tuple | list) else (values,):
+        if type(value) in _PLAIN:  # NumPy's float64 is a float too
+            written += (value,)
+            continue
+        is_tensor = torch is not None and isinstance(value, torch.Tensor)
+        is_bfloat16 = is_tensor and value.dtype == torch.bfloat16
+        tensor = value.view(torch.int16) if is_bfloat16 else value
+        source = tensor.detach().numpy() if is_tensor else np.asarray(value)
+        if source.dtype.hasobject:
+            raise TypeError(f"{type(value).__name__} is no array of numbers")
+        dtype = _BFLOAT16 if is_bfloat16 else source.dtype.str
+        # NumPy's order "K" is that of the source, without gaps.
+        strides = np.empty_like(source, order="K").strides
+        array = Array(is_tensor, dtype, source.shape, strides, offset, source.nbytes)
+        array.view(memory)[...] = source
+        written += (array,)
+        offset = end_of(written)
+    return written
 
-    seed: int | None = None
-    arguments: tuple[ArgumentValue, ...] | None = None
-    results: tuple[ArgumentValue, ...] = ()
-    offset: int = 0
-    error: str | None = None
+
+def end_of(values: Values) -> int:
+    """Return the first aligned byte behind all arrays."""
+    ends = [value.offset + value.size for value in values if isinstance(value, Array)]
+    return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT
 
 
-@dataclass
-class Program:
-    """Program of a process that calls the function ``name``.
+def read_value(value: Value, memory: Bytes, *, double: bool = False) -> Any:
+    """Return a plain value, or an array of the library that wrote it, without copying.
 
-    If ``inputs`` names a function, that one makes the arguments.  With ``double``, floating-point
-    arguments are converted to double precision.
+    With ``double``, return a copy, with floating-point numbers in double precision.
     """
+    if not isinstance(value, Array):
+        return value
+    array = value.view(memory)
+    if double:
+        array = numbers_of(value, memory)
+        precision = np.float64 if array.dtype.kind in "fc" else array.dtype
+        array = array.astype(np.result_type(array, precision))
+    if not value.is_tensor:
+        return array
+    import torch
 
-    name: str
-    load: Loader
-    inputs: str = ""
-    double: bool = False
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if value.dtype == _BFLOAT16 and not double else tensor
 
-    def prepare(self) -> None:
-        """Scatter the heap, load the functions, and call ``setup_FUNCTION`` or ``setup``."""
-        self.blocks = scattered_blocks()
-        self.function = loaded(self.load, self.name)
-        self.make = loaded(self.load, self.inputs) if self.inputs else None
-        self.call_hook("setup")
-        gc.disable()
 
-    def call(self, message: CallMessage, memory: Bytes) -> CallMessage:
-        """Call the function, and copy its results into the memory, behind the arguments made."""
-        arguments, offset = message.arguments, message.offset
-        if arguments is not None:
-            values = [arrays.read(value, memory) for value in arguments]
-        elif self.make and message.seed is not None:
-            values = [*parts(self.make(message.seed))]
-            arguments = arrays.write(values, memory, 0)
-            offset = arrays.end(arguments)
-        else:
-            return CallMessage()
-        results = self.function(*(map(_in_double, values) if self.double else values))
-        return CallMessage(
-            arguments=arguments if self.make else None,
-            results=arrays.write(parts(results), memory, offset),
-        )
+def numbers_of(value: Value, memory: Bytes) -> Any:
+    """Return an array of either library, or a plain value, as an array of NumPy."""
+    if not isinstance(value, Array):
+        return np.asarray(value)
+    array = value.view(memory)
+    return (array.astype(np.uint32) << 16).view("float32") if value.dtype == _BFLOAT16 else array
 
-    def call_hook(self, kind: str) -> None:
-        """Call the function ``KIND_FUNCTION`` or ``KIND`` of the same file, if there is one."""
-        file, colon, function = self.name.rpartition(":")
-        specific, shared = (f"{file}{colon}{name}" for name in (f"{kind}_{function}", kind))
-        if hook := self.load(specific) or self.load(shared):
-            hook()
+
+def result_fault(
+    results: Values, memory: Bytes, expected: Values, right_memory: Bytes, tolerance: Level
+) -> str | None:
+    """Explain the first result that is wrong; None if all are right.
+
+    The error of an element is relative to its expected magnitude, or to the root mean square of all
+    expected elements where that is larger.  Elements that are no floating-point numbers are right
+    or wrong, with an infinite error.
+    """
+    if len(results) != len(expected):
+        return f"it returned {len(results)} results, not {len(expected)}"
+    for number, (result, right_result) in enumerate(zip(results, expected, strict=True), 1):
+        place = f" of result {number}" if len(results) > 1 else ""
+        output, right = numbers_of(result, memory), numbers_of(right_result, right_memory)
+        if output.shape != right.shape:
+            return f"its shape is {output.shape}, not {right.shape}{place}"
+        error = np.where(output == right, 0.0, np.inf)
+        if right.dtype.kind in "fc":
+            magnitude = np.abs(right).astype(np.float64)
+            finite = magnitude[np.isfinite(magnitude)]
+            typical = np.sqrt(np.sum(finite**2) / max(finite.size, 1))
+            with np.errstate(all="ignore"):
+                difference = np.abs(output - right.astype(np.result_type(right, np.float64)))
+                relative = difference / np.maximum(magnitude, typical)
+            both_nan = np.isnan(output) & np.isnan(right)
+            error = np.where(both_nan, 0.0, np.fmin(error, relative))
+        if error.max(initial=0.0) > float(tolerance):
+            index = tuple(map(int, np.unravel_index(error.argmax(), error.shape)))
+            values = f"{output[index]} instead of {right[index]}"
+            return f"relative error {error[index]:.2g} at index {index}{place}: {values}"
+    return None
+
+
+def _serve(
+    load: Loader, names: tuple[str, ...], double: bool, connection: socket.socket, memory: Bytes
+) -> None:
+    """Answer calls of the first function until the other end shuts down; None calls nothing.
+
+    A second function makes the arguments from the received ones.  With ``double``, the first one is
+    called with copies in double precision.
+    """
+    os.closerange(3, connection.fileno())
+    os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+    blocks, functions = scattered_blocks(), list[Callable[..., Any]]()
+    while message := connection.recv(_MESSAGE_LIMIT_B):
+        arguments = msgspec.msgpack.decode(message, type=Values | None)
+        made: Any = ()
+        results: Values = ()
+        faults, reason = 0, None
+        try:
+            if not functions:
+                functions += map(load, names)
+                _hook(load, names[0], "setup")()
+                gc.disable()
+            if arguments is not None:
+                for make in functions[1:]:
+                    made = make(*arguments)
+                    arguments = write_values(made, memory)
+                values = [read_value(value, memory, double=double) for value in arguments]
+                faults = getrusage(RUSAGE_SELF).ru_minflt
+                result = functions[0](*values)
+                faults = getrusage(RUSAGE_SELF).ru_minflt - faults
+                results = write_values(result, memory, end_of(arguments))
+                write_values(made, memory)  # again, in case the function changed its arguments
+        except BaseException as error:  # the code of users may raise anything, even SystemExit
+            reason = words_of(error)
+        connection.send(msgspec.msgpack.encode((arguments or (), results, faults, reason)))
+    _hook(load, names[0], "teardown")()
+    blocks.clear()
 
 
 def scattered_blocks() -> list[bytearray]:
@@ -134,284 +227,191 @@ def scattered_blocks() -> list[bytearray]:
     return blocks[::2]
 
 
-def parts(values: object) -> tuple[Any, ...]:
-    """Return arguments or results as a tuple."""
-    return tuple(values) if isinstance(values, tuple | list) else (values,)
+def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
+    """Load the function ``KIND_FUNCTION`` or ``KIND`` of the same file, else one of no effect."""
+    file, colon, function = name.rpartition(":")
+    for hook in (f"{kind}_{function}", kind):
+        with suppress(LookupError):
+            return load(f"{file}{colon}{hook}")
+    return tuple
 
 
-def _in_double(value: Any) -> Any:
-    """Convert an array of floating-point numbers to double precision."""
-    if not any(kind in str(getattr(value, "dtype", "")) for kind in ("float", "complex")):
-        return value
-    is_array = hasattr(value, "astype")
-    return value.astype(np.result_type(value, np.float64)) if is_array else value.double()
-
-
-@cache
-def _module(path: Path) -> Any:
-    """Import a file, which can import modules beside it."""
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # where pickle and dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-def from_file(folder: Path, name: str) -> Callable[..., Any] | None:
-    """Load the function ``FILE.py:FUNCTION`` of a folder; None if the file has none."""
-    file, _, function = name.rpartition(":")
-    return getattr(_module(folder / file), function, None)
-
-
-def loaded(load: Loader, name: str) -> Callable[..., Any]:
-    """Load a function; raises ``LookupError`` without one."""
-    function = load(name)
-    if not callable(function):
-        raise LookupError("{} has no function {!r}".format(*name.rpartition(":")[::2]))
-    return function
-
-
-def _serve(program: Program, connection: socket.socket, memory: Bytes) -> None:
-    """Prepare, answer calls until the other end shuts down, and tear down."""
-    os.closerange(3, connection.fileno())
-    os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-    action: Callable[[], CallMessage | None] = program.prepare
-    while True:
-        try:
-            answer = action() or CallMessage()
-        except BaseException as error:  # the code of users may raise anything, even SystemExit
-            answer = CallMessage(error=words_of(error))
-        connection.send(msgspec.msgpack.encode(answer))
-        if not (message := connection.recv(_MESSAGE_LIMIT_B)):
-            break
-        call = msgspec.msgpack.decode(message, type=CallMessage)
-        action = partial(program.call, call, memory)
-    program.call_hook("teardown")
-
-
-@dataclass
+@dataclass(frozen=True)
 class FunctionProcess:
-    """A process as the measuring process sees it, with times (s) and page faults of its calls."""
+    """Process of a function, the ``label`` of its failures, times (s) and page faults of calls."""
 
     label: str
-    pid: int
+    process: psutil.Process
     socket: socket.socket
     memory: Bytes
     times: list[float] = field(default_factory=list)
     page_faults: list[int] = field(default_factory=list)
 
-    def call(self, message: CallMessage | None = None) -> tuple[float, CallMessage]:
-        """Let the process run until it answers a message; return the time (s) and the answer.
+    def call(self, arguments: Values | None, place: str = "") -> tuple[Values, Values]:
+        """Let the process run until it answers; return arguments and results.
 
-        Without a message, the process answers when it is prepared.
+        Raises ``UnavailableError``, which names the ``place``, if the call failed.
         """
-        request, answer = msgspec.msgpack.encode(message) if message else b"", b""
+        request, message = msgspec.msgpack.encode(arguments), b""
         start = time.perf_counter_ns()
         with suppress(OSError):  # it has ended, or does not answer in time
-            os.kill(self.pid, signal.SIGCONT)
-            if request:
-                self.socket.send(request)
-            answer = self.socket.recv(_MESSAGE_LIMIT_B)
-        seconds = (time.perf_counter_ns() - start) / 1e9
-        os.kill(self.pid, signal.SIGSTOP)
-        if not answer:
-            reason = f"its process ended, or did not answer within {_CALL_LIMIT_S:.0f} s"
-            return seconds, CallMessage(error=reason)
-        return seconds, msgspec.msgpack.decode(answer, type=CallMessage)
+            os.kill(self.process.pid, signal.SIGCONT)
+            self.socket.send(request)
+            message = self.socket.recv(_MESSAGE_LIMIT_B)
+        self.times.append((time.perf_counter_ns() - start) / 1e9)
+        os.kill(self.process.pid, signal.SIGSTOP)
+        silent: Answer = ((), (), 0, f"its process ended, or was silent for {_CALL_LIMIT_S:.0f} s")
+        answer = msgspec.msgpack.decode(message, type=Answer) if message else silent
+        made, results, page_faults, error = answer
+        if error is not None:
+            raise UnavailableError(f"{self.label}failed{place}: {error}")
+        self.page_faults.append(page_faults)
+        return made, results
 
-    def finish(self) -> None:
-        """Let the process tear down and end."""
-        with suppress(OSError):
-            os.kill(self.pid, signal.SIGCONT)
-            self.socket.shutdown(socket.SHUT_WR)
-            self.socket.recv(_MESSAGE_LIMIT_B)
-
-    def faults_so_far(self) -> int:
-        """Return the number of page faults, of all threads, that needed no reading from a disk."""
-        with suppress(OSError):  # it has ended, and the reason is its answer
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-            return int(fields[7])  # counted behind the program's name, see proc(5)
-        return 0
+    def family(self) -> list[psutil.Process]:
+        """Return the process and all its children."""
+        return [self.process, *self.process.children(recursive=True)]
 
     def processor_s(self) -> float:
         """Return the processor time of the process and its children (s), by the system's clocks."""
         used = 0.0
-        with suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            for member in (process, *process.children(recursive=True)):
+        for member in self.family():
+            with suppress(psutil.Error):
                 used += sum(member.cpu_times()[:4])  # of the process and its ended children
         return used
 
 
 @contextmanager
-def start_function(label: str, program: Program) -> Iterator[FunctionProcess]:
-    """Start a process, stopped when it is prepared; on leaving, end it with its children.
+def start(label: str, load: Loader, *names: str, double: bool = False) -> Iterator[FunctionProcess]:
+    """Start a process of a function; on leaving, end the process and its children.
 
-    Its memory could hold a quarter of the machine's, and takes room only where it is written.
-    Raises ``UnavailableError`` if the program cannot be prepared.
+    The process is stopped between calls.  Its memory could hold a quarter of the machine's, and
+    takes room only where it is written.  Raises ``UnavailableError`` if the function cannot be
+    loaded or set up.
     """
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # so that this process can wait for its children
     memory = mmap.mmap(-1, limits.available_memory() // 4)
     content = np.frombuffer(memory, np.uint8)
     connection, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = worker.fork(partial(_serve, program, other_end, content), worker.LIMIT_S)
+    pid = worker.fork(partial(_serve, load, names, double, other_end, content), worker.LIMIT_S)
     memory.madvise(mmap.MADV_DONTFORK)  # so that processes that start later do not have it
     other_end.close()
     connection.settimeout(_CALL_LIMIT_S)
+    function = FunctionProcess(label, psutil.Process(pid), connection, content)
     try:
-        process = FunctionProcess(label, pid, connection, content)
-        if error := process.call()[1].error:
-            raise UnavailableError(f"{label}failed: it could not be prepared: {error}")
-        yield process
+        function.call(None, ": it could not be prepared")
+        yield replace(function, times=[], page_faults=[])
+        with suppress(OSError):  # it has ended
+            os.kill(pid, signal.SIGCONT)
+            connection.shutdown(socket.SHUT_WR)  # lets the process tear down
+            connection.recv(_MESSAGE_LIMIT_B)
     finally:
         connection.close()
-        children: list[psutil.Process] = []
-        with suppress(psutil.Error):
-            children += psutil.Process(pid).children(recursive=True)
-        for number in (pid, *(child.pid for child in children)):
+        for member in function.family():
             with suppress(OSError):  # a child has ended, and another process waited for it
-                os.kill(number, signal.SIGKILL)
-                os.waitpid(number, 0)  # so that its processor time counts as this run's
+                os.kill(member.pid, signal.SIGKILL)
+                os.waitpid(member.pid, 0)  # so that its processor time counts as this run's
 
 
 def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQuantity:
     """Time a function and the baseline, called one after the other.
 
-    ``factors`` name them, the reference and the maker of inputs, which ``load`` loads.  Raises
-    ``UnavailableError`` at the first call that is wrong.
+    ``factors`` name them, the reference and the maker of inputs, which ``load`` loads.  The order
+    of the two is reversed with each process, and with each call.  Raises ``UnavailableError`` at
+    the first call that is wrong.
     """
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
+    is_other, warmup = reference != baseline, session.protocol.warmup_calls
+    source = f"{_NO_COMPARISON}{inputs} or {reference}: "
     sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
     order = slice(None, None, 1 if session.process % 2 else -1)
-    with ExitStack() as processes:
-        role = "baseline" if reference == baseline else "reference"
-        label = f"{_NO_COMPARISON}{inputs} or the {role} {reference}: "
-        program = Program(reference, load, inputs, double=reference != baseline)
-        pair = _Pair(factors, session, processes.enter_context(start_function(label, program)))
-        started = [
-            processes.enter_context(start_function(label, Program(name, load)))
-            for label, name in sides[order]
-        ]
-        candidate, other = started[order]
-        empty_times = tuple(pair.reference.call(CallMessage())[0] for _ in range(_EMPTY_MESSAGES))
-        bytes_of_call = pair.call_alternately(candidate, other)
-        candidate.finish()
-        other.finish()
-    if len(pair.result_digests) == 1:
-        raise UnavailableError(
-            f"{_NO_COMPARISON}{reference} returned the same for all arguments, so that a function "
-            "that computes nothing would be right; make other arguments"
-        )
-    warmup = session.protocol.warmup_calls
-    return {
-        "time": tuple(candidate.times[warmup:]),
-        "baseline_time": tuple(other.times[warmup:]),
-        "page_faults": tuple(candidate.page_faults[warmup:]),
-        "baseline_page_faults": tuple(other.page_faults[warmup:]),
-        "round_trip_time": empty_times,
-        "call_bytes": (bytes_of_call,),
-    }
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        oracle = enter(start(source, load, reference, inputs, double=is_other))
+        for _ in range(_EMPTY_CALLS):
+            oracle.call(None)
+        series: SeriesByQuantity = {"round_trip_time": tuple(oracle.times)}
+        started = [enter(start(label, load, name)) for label, name in sides[order]]
+        series["call_bytes"] = (_Pair(factors, session, oracle).call_alternately(started),)
+    for prefix, side in zip(("", "baseline_"), started[order], strict=True):
+        series[f"{prefix}time"] = tuple(side.times[warmup:])
+        series[f"{prefix}page_faults"] = tuple(side.page_faults[warmup:])
+    return series
 
 
 @dataclass
 class _Pair:
-    """Conditions of the calls, and digests of all arguments and right results so far."""
+    """Calls of a pair, with checksums of the arguments and right results that ``oracle`` makes."""
 
     factors: Factors
     session: Session
-    reference: FunctionProcess
+    oracle: FunctionProcess
     argument_digests: set[int] = field(default_factory=set)
     result_digests: set[int] = field(default_factory=set)
 
-    def call_alternately(self, *sides: FunctionProcess) -> int:
-        """Call both functions one after the other; return the bytes that a call moves.
+    def call_alternately(self, sides: list[FunctionProcess]) -> int:
+        """Call both functions until the time is spent; return the bytes that a call moves.
 
-        The order of the two is reversed with each call, and with each process.
+        Raises ``UnavailableError`` if a function used too many threads, or clocks disagree.
         """
-        protocol, process = self.session.protocol, self.session.process
-        clocks = time.perf_counter(), os.times().elapsed
+        order, moved = [*sides], list[int]()
+        clock, system = time.perf_counter(), os.times().elapsed
         used = [side.processor_s() for side in sides]
-        number, bytes_of_call, end = 0, 0, float("inf")
-        fewest = protocol.warmup_calls + protocol.minimum_samples
-        most = protocol.warmup_calls + protocol.maximum_samples
-        while number < fewest or (number < most and time.monotonic() < end):
-            if number == protocol.warmup_calls:
-                end = time.monotonic() + protocol.case_budget_s
-            number += 1
-            for side in sides if (number + process) % 2 else sides[::-1]:
-                bytes_of_call = self._call(side, number)
-        _refuse_clock(*clocks)
+
+        def call_both() -> None:
+            moved.extend(map(self._call, order))
+            order.reverse()
+
+        for _ in range(self.session.protocol.warmup_calls):
+            call_both()
+        repeat_calls(Workload(call_both), self.session.protocol, cpu_clock)
+        # The system's clock is read by a call of the system, not of a library.
+        clock, system = time.perf_counter() - clock, os.times().elapsed - system
+        if abs(clock - system) > _CLOCK_TOLERANCE * system + _TICKS_S:
+            raise UnavailableError(
+                f"{_NO_COMPARISON}{clock:.1f} s by the measuring process's clock were "
+                f"{system:.1f} s by the system's; unset LD_PRELOAD"
+            )
         for side, before in zip(sides, used, strict=True):
-            used_s = side.processor_s() - before
+            used_s, place = side.processor_s() - before, f"(process {self.session.process})"
             if fault := thread_fault(used_s, sum(side.times), self.session.threads):
-                raise UnavailableError(f"{side.label}too many threads (process {process}): {fault}")
-        return bytes_of_call
+                raise UnavailableError(f"{side.label}too many threads {place}: {fault}")
+        if len(self.result_digests) == 1:
+            raise UnavailableError(
+                f"{_NO_COMPARISON}{self.factors['reference']} returned the same for all arguments, "
+                "so that a function that computes nothing would be right; make other arguments"
+            )
+        return moved[-1]
 
-    def _call(self, side: FunctionProcess, number: int) -> int:
-        """Time and check one call; return the bytes of its arguments and results."""
-        seed, right = self._new_arguments()
-        arguments, memory = right.arguments or (), side.memory
-        end = arrays.end(arguments)
-        memory[:end] = self.reference.memory[:end]
-        # Spoil the results of the call before; new ones may be of a type twice as wide.
-        memory[end : 2 * arrays.end(right.results)] = 0xFF
-        if self.factors["cold"]:
-            _empty_caches(self.session.threads)
-        faults = side.faults_so_far()
-        seconds, answer = side.call(CallMessage(arguments=arguments, offset=end))
-        side.page_faults.append(side.faults_so_far() - faults)
-        place = f"(call {number} of process {self.session.process}, seed {seed})"
-        if answer.error is not None:
-            raise UnavailableError(f"{side.label}failed {place}: {answer.error}")
-        if fault := self._fault(answer, right, memory):
-            raise UnavailableError(f"{side.label}wrong result {place}: {fault}")
-        side.times.append(seconds)
-        values = (*arguments, *answer.results)
-        return sum(value.size for value in values if isinstance(value, Array))
-
-    def _new_arguments(self) -> tuple[int, CallMessage]:
-        """Let the reference's process make arguments and right results from a new seed."""
-        seed = secrets.randbits(31)
-        _, right = self.reference.call(CallMessage(seed=seed))
-        if right.error is not None:
-            raise UnavailableError(f"{self.reference.label}failed, seed {seed}: {right.error}")
-        end = arrays.end(right.arguments or ())
-        digest = self._digest(right.arguments, slice(end))
+    def _call(self, side: FunctionProcess) -> int:
+        """Time and check a call with new arguments; return the bytes of arguments and results."""
+        seed, memory, right_memory = secrets.randbits(31), side.memory, self.oracle.memory
+        arguments, expected = self.oracle.call((seed,), f", seed {seed}")
+        middle, end = end_of(arguments), end_of(expected)
+        digest = zlib.crc32(right_memory[:middle].data, zlib.crc32(repr(arguments).encode()))
         if digest in self.argument_digests:
             raise UnavailableError(
                 f"{_NO_COMPARISON}{self.factors['inputs']} returned the same arguments twice, so "
                 "that results could be remembered; let them depend on its seed"
             )
         self.argument_digests.add(digest)
-        results = slice(end, arrays.end(right.results))
-        self.result_digests.add(self._digest(right.results, results))
-        return seed, right
-
-    def _digest(self, values: object, place: slice) -> int:
-        return zlib.crc32(self.reference.memory[place].data, zlib.crc32(repr(values).encode()))
-
-    def _fault(self, answer: CallMessage, right: CallMessage, memory: Bytes) -> str | None:
-        """Explain what is wrong with the results in ``memory``; None if they are right."""
-        expected_memory, end = self.reference.memory, arrays.end(right.arguments or ())
-        if not np.array_equal(memory[:end], expected_memory[:end]):
-            return "it changed its arguments"
-        if len(answer.results) != len(right.results):
-            return f"it returned {len(answer.results)} results, not {len(right.results)}"
-        pairs = zip(answer.results, right.results, strict=True)
-        for number, (result, right_result) in enumerate(pairs, 1):
-            place = f" of result {number}" if len(answer.results) > 1 else ""
-            output = arrays.numbers(result, memory)
-            expected = arrays.numbers(right_result, expected_memory)
-            if output.shape != expected.shape:
-                return f"its shape is {output.shape}, not {expected.shape}{place}"
-            error, index = arrays.worst_error(output, expected)
-            if error > float(self.factors["tolerance"]):
-                values = f"{output[index]} instead of {expected[index]}"
-                return f"relative error {error:.2g} at index {index}{place}: {values}"
-        return None
+        digest = zlib.crc32(right_memory[middle:end].data, zlib.crc32(repr(expected).encode()))
+        self.result_digests.add(digest)
+        memory[:middle] = right_memory[:middle]
+        # Spoil the results of the call before; new ones may be of a type twice as wide.
+        memory[middle : 2 * end] = 0xFF
+        if self.factors["cold"]:
+            with ThreadPoolExecutor(self.session.threads) as pool:
+                list(pool.map(np.sum, [_larger_than_caches()] * self.session.threads))
+        place = f" (call {len(side.times) + 1} of process {self.session.process}, seed {seed})"
+        _, results = side.call(arguments, place)
+        reason = result_fault(results, memory, expected, right_memory, self.factors["tolerance"])
+        if not np.array_equal(memory[:middle], right_memory[:middle]):
+            reason = "it changed its arguments"
+        if reason:
+            raise UnavailableError(f"{side.label}wrong result{place}: {reason}")
+        return sum(value.size for value in (*arguments, *results) if isinstance(value, Array))
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
@@ -421,24 +421,8 @@ def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"
 
 
-def _refuse_clock(start_s: float, start_of_system_s: float) -> None:
-    """Raise ``UnavailableError`` if the measuring process's clock runs unlike the system's."""
-    clock = time.perf_counter() - start_s
-    system = os.times().elapsed - start_of_system_s  # by a call of the system, not of a library
-    if abs(clock - system) > _CLOCK_TOLERANCE * system + _TICKS_S:
-        raise UnavailableError(
-            f"{_NO_COMPARISON}{clock:.1f} s by the measuring process's clock were {system:.1f} s "
-            "by the system's; unset LD_PRELOAD"
-        )
-
-
-def _empty_caches(threads: int) -> None:
-    """Read memory far larger than all caches, on as many threads as a call has."""
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(np.sum, [_larger_than_caches()] * threads))
-
-
 @cache
 def _larger_than_caches() -> Any:
-    last = last_capacity(processor.caches(), runtime.cores_available()) or LAST_CACHE
-    return np.ones(BEYOND_CACHES * last // 8)
+    """Allocate memory far larger than all caches, whose reading empties them."""
+    room = limits.available_memory() // 4
+    return np.ones(working_sets(processor.caches(), 1, runtime.cores_available(), room)[-1] // 8)

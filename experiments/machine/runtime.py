@@ -1,13 +1,21 @@
-"""Import of torch with a fixed number of threads, for one device, in IEEE single precision."""
+"""Import of torch with a fixed number of threads, for one device, in IEEE single precision.
 
+Also of files of users.
+"""
+
+import importlib.util
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from experiments.harness.study import Device
 from report.core.errors import MeasurementError, UsageError, words_of
+from report.core.text.format import first_names
 
 INSTALL_COMMAND: Final = "python -m pip install -e '.[experiments]'"
 _INSTALL_NETWORKS: Final = (
@@ -56,6 +64,27 @@ def exit_raises() -> Iterator[None]:
         yield
     finally:
         vars(os)["_exit"] = exit_now
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file of the user, which can import modules beside it."""
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # where pickle and dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
+    """Return a function of a file; raises ``LookupError`` with the names of its functions."""
+    function = getattr(module, name, None)
+    if not callable(function):
+        names = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
+        file, listed = Path(str(module.__file__)).name, first_names(names) or "none"
+        raise LookupError(f"{file} has no function {name!r}; it has {listed}")
+    return function  # type: ignore[no-any-return]
 
 
 def import_torch() -> Any:

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from experiments.machine.code import ROOT
-from experiments.machine.runtime import INSTALL_BY_PACKAGE, exit_raises, import_torch
+from experiments.machine.runtime import (
+    INSTALL_BY_PACKAGE,
+    exit_raises,
+    function_of,
+    import_file,
+    import_torch,
+)
 from report.core.errors import MeasurementError, RidgepointError, UsageError, words_of
 from report.core.records import ENDING
 from report.core.records.reported import read_devices
@@ -97,14 +103,11 @@ def _of_file(path: Path, function: str) -> Named:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file.")
     _require()
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    build = getattr(module, function, None)
-    if not callable(build):
-        raise UsageError(f"{path}: there is no function {function!r} that returns a module.")
-    return Named(build, ())
+    module = import_file(path)
+    try:
+        return Named(function_of(module, function), ())
+    except LookupError as error:
+        raise UsageError(f"{error}; name one that returns a module.") from None
 
 
 def _of_studies(name: str) -> Named:

@@ -1,4 +1,8 @@
-"""Operators of a study's case, captured for its record where layers have no description."""
+"""Operators of a case, captured for its record where layers have no description."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -7,9 +11,10 @@ from experiments.harness.measure import build_subject
 from experiments.harness.study import CaseFile, Experiment
 from experiments.theory.captures import CapturePolicy, Input, capture_theory
 from experiments.theory.networks import with_layout
-from report.core.errors import MeasurementError
+from report.core.errors import MeasurementError, words_of
+from report.core.records.operations import Network
 from report.core.records.record import Factors
-from report.instruments.case_operators import MEANING, CaseOperators, file_name, pack
+from report.instruments.case_operators import MEANING, NO_TENSORS, CaseOperators, file_name, pack
 
 
 def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
@@ -47,3 +52,33 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     return CaseOperators(
         factors=factors, torch=str(torch.__version__), network=network, reason=reason
     )
+
+
+def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]) -> CaseOperators:
+    """Capture the operators of a user's function of tensors, or the reason why that is impossible.
+
+    ``factors`` name the function and the maker of its ``inputs`` from a seed, which ``load`` loads.
+    """
+    torch: Any = sys.modules.get("torch")  # only files of the user import it
+    if torch is None:
+        return CaseOperators(factors=factors, torch="", reason=NO_TENSORS)
+    # torch's inference mode would not decompose operators; the work is the same without it.
+    vars(torch)["inference_mode"] = torch.no_grad
+    network: Network | None = None
+    reason = None
+    try:
+        arguments = load(str(factors["inputs"]))(0)
+        shapes = []
+        for tensor in arguments if isinstance(arguments, tuple | list) else (arguments,):
+            if not isinstance(tensor, torch.Tensor):
+                raise MeasurementError(NO_TENSORS)
+            shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+            is_last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+            shapes.append(Input(shape, dtype, is_last and not tensor.is_contiguous()))
+        module: Any = torch.nn.Module()
+        module.forward = load(str(factors["function"]))
+        network = capture_theory(lambda: module, shapes).network
+    except BaseException as error:  # the code of users may raise anything
+        reason = words_of(error)
+    version = str(torch.__version__)
+    return CaseOperators(factors=factors, torch=version, network=network, reason=reason)

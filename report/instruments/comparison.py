@@ -250,8 +250,9 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
 
 def power_text(deviation: float, pairs: int, gain: float) -> str:
     """Say which difference ``pairs`` show, and how many pairs show a difference of ``gain``."""
+    too_many = f"over {MOST_PAIRS} pairs; close other programs, or let a call do more"
     needed = pairs_needed(deviation, gain)
     return (
         f"{pairs} pairs show a difference of {decidable(deviation, pairs):.1%} or more in four of "
-        f"five runs. One of {gain:.1%} needs {needed or f'over {MOST_PAIRS}'} pairs"
+        f"five runs. One of {gain:.1%} needs {f'{needed} pairs' if needed else too_many}"
     )

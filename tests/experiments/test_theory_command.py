@@ -115,7 +115,7 @@ GIVEN, SMALL = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     (("nothing",), "There is no network 'nothing'"),
     (("study:ResNet-21",), "ResNet-21"),
     (("missing.py:build",), "there is no such file"),
-    (("{file}:other",), "there is no function 'other'"),
+    (("{file}:other",), "has no function 'other'; it has "),
     (("{file}:broken", *INPUT), "no network here"),
     (("{file}:silent", *INPUT), "cannot be built: Silent"),
     (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
