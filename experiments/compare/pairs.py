@@ -189,7 +189,7 @@ def _serve(
     blocks, functions = scattered_blocks(), list[Callable[..., Any]]()
     while message := connection.recv(_MESSAGE_LIMIT_B):
         arguments = msgspec.msgpack.decode(message, type=Values | None)
-        made: Any = ()
+        inputs: Any = ()
         results: Values = ()
         faults, reason = 0, None
         try:
@@ -199,14 +199,14 @@ def _serve(
                 gc.disable()
             if arguments is not None:
                 for make in functions[1:]:
-                    made = make(*arguments)
-                    arguments = write_values(made, memory)
+                    inputs = make(*arguments)
+                    arguments = write_values(inputs, memory)
                 values = [read_value(value, memory, double=double) for value in arguments]
                 faults = getrusage(RUSAGE_SELF).ru_minflt
                 result = functions[0](*values)
                 faults = getrusage(RUSAGE_SELF).ru_minflt - faults
                 results = write_values(result, memory, end_of(arguments))
-                write_values(made, memory)  # again, in case the function changed its arguments
+                write_values(inputs, memory)  # again, in case the function changed its arguments
         except BaseException as error:  # the code of users may raise anything, even SystemExit
             reason = words_of(error)
         connection.send(msgspec.msgpack.encode((arguments or (), results, faults, reason)))
@@ -247,26 +247,26 @@ class FunctionProcess:
     times: list[float] = field(default_factory=list)
     page_faults: list[int] = field(default_factory=list)
 
-    def call(self, arguments: Values | None, place: str = "") -> tuple[Values, Values]:
-        """Let the process run until it answers; return arguments and results.
+    def call(self, request: Values | None, place: str = "") -> tuple[Values, Values]:
+        """Let the process run until it answers; return its arguments and results.
 
         Raises ``UnavailableError``, which names the ``place``, if the call failed.
         """
-        request, message = msgspec.msgpack.encode(arguments), b""
+        sent, message = msgspec.msgpack.encode(request), b""
         start = time.perf_counter_ns()
         with suppress(OSError):  # it has ended, or does not answer in time
             os.kill(self.process.pid, signal.SIGCONT)
-            self.socket.send(request)
+            self.socket.send(sent)
             message = self.socket.recv(_MESSAGE_LIMIT_B)
         self.times.append((time.perf_counter_ns() - start) / 1e9)
         os.kill(self.process.pid, signal.SIGSTOP)
         silent: Answer = ((), (), 0, f"its process ended, or was silent for {_CALL_LIMIT_S:.0f} s")
         answer = msgspec.msgpack.decode(message, type=Answer) if message else silent
-        made, results, page_faults, error = answer
+        arguments, results, page_faults, error = answer
         if error is not None:
             raise UnavailableError(f"{self.label}failed{place}: {error}")
         self.page_faults.append(page_faults)
-        return made, results
+        return arguments, results
 
     def family(self) -> list[psutil.Process]:
         """Return the process and all its children."""

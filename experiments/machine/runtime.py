@@ -68,7 +68,8 @@ def exit_raises() -> Iterator[None]:
 
 def import_file(path: Path) -> ModuleType:
     """Import a file of the user, which can import modules beside it."""
-    sys.path.insert(0, str(path.parent))
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
