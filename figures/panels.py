@@ -6,7 +6,6 @@ descriptions, so that a change of a figure's look does not compute the studies a
 
 from __future__ import annotations
 
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -27,10 +26,6 @@ RoofLimit: TypeAlias = tuple[float, float, float]
 _DOT_ROW, _DOT_REST = 0.155, 0.75
 #: Height in inches of a row of a grid of letters.
 _GRID_ROW: Final = 0.19
-#: Characters on a line of a bar's name in a waterfall.
-_NAME_LETTERS: Final = 22
-#: Heights in inches in a waterfall: the lowest row, a line of longest name, the title, the rest.
-_BAR_ROW, _NAME_LINE, _TITLE, _BELOW = 0.2, 0.13, 0.2, 0.62
 
 
 class Panel(ABC):
@@ -315,66 +310,3 @@ class Grid(Panel):
                 if letter:
                     label = f"{self.x_label} {heading}: {letter}"
                     yield label, name, None, None, "letter", self.letters.index(letter), None, None
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A named amount in the unit of its waterfall."""
-
-    name: str
-    amount: int
-
-    @property
-    def lines(self) -> list[str]:
-        """The name in lines that are short enough to stand beside the bars."""
-        return textwrap.wrap(self.name, _NAME_LETTERS, break_on_hyphens=False)
-
-
-@dataclass(frozen=True)
-class Waterfall(Panel):
-    """The terms that lead from theory, ``start``, to the ``measured`` amount.
-
-    ``measured`` is None if nothing was measured, which the figure says.  ``residual`` names the
-    unexplained rest, empty for no such row.  Amounts are in ``unit``; ``per_label`` of these are
-    one unit of the axis.
-    """
-
-    start: Bar
-    terms: tuple[Bar, ...]
-    measured: Bar | None
-    residual: str
-    unit: str
-    x_label: str
-    per_label: float = 1.0
-    title: str = ""
-
-    @property
-    def total(self) -> Bar:
-        """The sum of the start and all terms."""
-        return Bar("Sum", sum((term.amount for term in self.terms), self.start.amount))
-
-    @property
-    def left(self) -> Bar | None:
-        """The difference between the measurement and the sum."""
-        if self.measured is None or not self.residual:
-            return None
-        return Bar(self.residual, self.measured.amount - self.total.amount)
-
-    @property
-    def bars(self) -> list[Bar]:
-        """The bars from top to bottom."""
-        bars = (self.start, *self.terms, self.total, self.measured, self.left)
-        return [*filter(None, bars)]
-
-    @property
-    def height(self) -> float:
-        """The height in inches for this number of rows."""
-        rows = len(self.bars) + (self.measured is None)
-        lines = max(len(bar.lines) for bar in self.bars)
-        title = _TITLE if self.title else 0.0
-        return round(_BELOW + title + rows * max(_BAR_ROW, _NAME_LINE * lines), 2)
-
-    def rows(self) -> Iterator[DataRow]:
-        """Yield the bars."""
-        for bar in self.bars:
-            yield "", bar.name, None, None, self.unit, bar.amount, None, None

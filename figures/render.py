@@ -15,10 +15,10 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from figures import bars, dots, grid, roofline, scaling, style, waterfall
+from figures import bars, dots, grid, roofline, scaling, style
 from figures.fonts import families, printable, register
 from figures.labels import Drawn
-from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling, Waterfall
+from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling
 from figures.svg import shorten
 
 _Described = TypeVar("_Described")
@@ -30,7 +30,6 @@ _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Grid: grid,
     Roofline: roofline,
     Scaling: scaling,
-    Waterfall: waterfall,
 }
 #: Characters on a line of a text; longer lines would leave no room for the axes.
 _LINE: Final = 45

@@ -22,7 +22,6 @@ from figures import style
 from figures.fonts import FOLDER, register
 from figures.panels import (
     Band,
-    Bar,
     Bars,
     BarSeries,
     Curve,
@@ -34,7 +33,6 @@ from figures.panels import (
     RoofLine,
     Roofline,
     Scaling,
-    Waterfall,
 )
 from figures.render import draw, finish, render
 
@@ -77,18 +75,6 @@ ROOFLINE = Roofline(
 )
 
 
-def waterfall(start: int, terms: dict[str, int], measured: int | None) -> Waterfall:
-    return Waterfall(
-        Bar("Theory", start),
-        tuple(Bar(*term) for term in terms.items()),
-        None if measured is None else Bar("Measured", measured),
-        "Residual",
-        "FLOP",
-        "From zero (GFLOP)",
-        per_label=10.0,
-    )
-
-
 class Case(NamedTuple):
     """A panel, and what is drawn of it: marks a series, bars from left to right, and words."""
 
@@ -120,24 +106,6 @@ CASES = {
         |bandwidth|||Rate / Intensity|30|28|32
         a||Intensity|1.0|Rate|10.0||
         a|most|Intensity|20.0|Rate|90.0||"""),
-    "waterfall": Case(
-        waterfall(100, {"More": 50, "Less": -30}, 125), words=("+5",), data="""
-        |Theory|||FLOP|100||
-        |More|||FLOP|50||
-        |Less|||FLOP|-30||
-        |Sum|||FLOP|120||
-        |Measured|||FLOP|125||
-        |Residual|||FLOP|5||""",
-        bars=[(0, 10), (10, 15), (12, 15), (0, 12), (0, 12.5), (12, 12.5)]),
-    "below zero": Case(
-        waterfall(100, {"Less": -150}, -50), bars=[(0, 10), (-5, 10), (-5, 0), (-5, 0)],
-        words=("0",)),
-    "no terms": Case(
-        waterfall(100, {}, 90), bars=[(0, 10), (0, 10), (0, 9), (9, 10)],
-        words=("\N{MINUS SIGN}10",)),
-    "all zero": Case(waterfall(0, {"More": 0}, 0), words=("0",)),
-    "nothing measured": Case(
-        waterfall(100, {"More": 1}, None), bars=[(0, 10), (10, 10.1), (0, 10.1)], words=NONE),
     "no points": Case(Scaling("x", "y"), words=NONE, data=""),
     "no roof": Case(Roofline("x", "y", ()), words=NONE, data=""),
     "no series": Case(Dots(("a",), (), "x"), words=NONE, data=""),

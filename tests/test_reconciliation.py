@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figures.panels import Bar
 from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.paper.plots import as_figure
 from report.theory.reconciliation import Reconciliation, Term
 
 
@@ -50,13 +48,3 @@ def test_residual_shares(start: int, measured: int | None, share: float | Missin
     this = reconciliation(start, [], measured)
     assert this.residual_share == share
     assert this.explained == (share == 0)
-
-
-def test_the_figure_has_all_bars_in_one_unit() -> None:
-    """The first source at batch 16: theory, bias, output scaling, and what it counted."""
-    this = reconciliation(339_738_624, [589_824, 589_824], 340_918_272)
-    figure = as_figure(this)
-    assert figure.total.amount == this.end == 340_918_272
-    assert [bar.amount for bar in figure.terms] == [589_824, 589_824]
-    assert figure.left == Bar("Residual", 0)
-    assert (figure.x_label, figure.per_label) == ("From zero (MFLOP)", pytest.approx(1e6))

@@ -1,17 +1,14 @@
-"""Quantities over the levels of a factor, roofs and reconciliations, as papers draw them."""
+"""Quantities over the levels of a factor, as points, lines, bands and dots of a figure."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any, Final
 
-from figures.panels import Band, Bar, DotSeries, Points, RoofLine, Waterfall
+from figures.panels import Band, DotSeries, Points
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
-from report.core.text.format import Number, scale_for, scale_to
+from report.core.text.format import Number, scale_to
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
-from report.theory.reconciliation import Reconciliation, Term
-from report.theory.roofline import Roof
 
 GIGA: Final = 1e9
 
@@ -59,13 +56,6 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
     return (Band(label, *interval_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
 
 
-def roof_line(roof: Roof, label: str, unit: float) -> RoofLine:
-    """Draw a roof in the unit of a figure's rates."""
-    return RoofLine(
-        label, interval_ends(roof.peak, 1 / unit), interval_ends(roof.bandwidth, 1 / unit)
-    )
-
-
 def interval_ends(value: Number | Estimate, factor: float) -> tuple[float, float, float]:
     """Scale low end, value and high end by ``factor``."""
     if isinstance(value, Estimate):
@@ -90,23 +80,3 @@ def dot_series(
         for numbers, end in zip((lows, values, highs), ends, strict=True):
             numbers.append(end)
     return DotSeries(label, tuple(values), series, low=tuple(lows), high=tuple(highs), **look)
-
-
-def as_figure(reconciliation: Reconciliation) -> Waterfall:
-    """Draw a reconciliation as bars; labels carry the exact numbers."""
-    measured, unit = reconciliation.measured, reconciliation.unit
-    start = Bar(reconciliation.start.name, reconciliation.start.amount)
-    terms = tuple(Bar(term.name, term.amount) for term in reconciliation.terms)
-    levels = list(accumulate((term.amount for term in terms), initial=start.amount))
-    if isinstance(measured, Term):
-        levels.append(measured.amount)
-    scale = scale_for(max(map(abs, levels)), unit)
-    return Waterfall(
-        start,
-        terms,
-        Bar(measured.name, measured.amount) if isinstance(measured, Term) else None,
-        reconciliation.residual_name,
-        unit,
-        f"From zero ({scale.unit})",
-        1 / scale.factor,
-    )
