@@ -17,10 +17,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.core.errors import StudyError
 from report.core.records.operations import Network, Operator
@@ -364,23 +364,38 @@ def least(prediction: Theory) -> int:
     return prediction.peak.total
 
 
-def search(at: Callable[[int], Theory], limit: int, near: int | None = None) -> Fits:
-    """Search for the largest batch by the predictions ``at`` batches, starting ``near`` one."""
-    predicted: dict[int, Theory] = {}
+class Border(NamedTuple):
+    """The largest batch that may fit, and the sizes (B) of all batches that were tried."""
+
+    largest: int
+    sizes: dict[int, int]
+
+
+def search(size: Callable[[int], int], limit: int, near: int | None = None) -> Border:
+    """Search for the largest batch of at most ``limit`` bytes, starting ``near`` one if given."""
+    sizes: dict[int, int] = {}
     low, high, batch = 0, MOST + 1, 1
-    last, size = 0, 0
+    last, last_size = 0, 0
     while high - low > 1:
-        before, (predicted[batch], last) = (last, size), (at(batch), batch)
-        size = least(predicted[batch])
-        low, high = (low, batch) if size > limit else (batch, high)
+        sizes[batch] = size(batch)
+        low, high = (low, batch) if sizes[batch] > limit else (batch, high)
+        slope = (sizes[batch] - last_size) / (batch - last)
+        last, last_size = batch, sizes[batch]
         if near is None:
-            slope = (size - before[1]) / (batch - before[0])
-            batch += int((limit - size) // slope) if slope > 0 else MOST
+            batch += int((limit - last_size) // slope) if slope > 0 else MOST
         else:
             batch, near = near, None
         batch = min(max(batch, low + 1), high - 1)
-    frontier = Fits(limit, predicted, low)
-    return replace(frontier, certain=_certain(frontier, at))
+    return Border(low, sizes)
+
+
+def first_guess(captured: CapturedNetwork, limit: int) -> int:
+    """Return the largest batch whose tensors fit, without the workspaces of operators."""
+    near = MOST
+    for fixed, per_image in captured.live_bytes:
+        if per_image:
+            near = min(near, (limit - fixed) // per_image)
+    return near
 
 
 def _certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
@@ -406,19 +421,16 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     needs.  Raises ``StudyError`` without a peak.
     """
     whole = captured(BATCH, PROBE)
-    if whole.scales:
-        return scaled_fits(CapturedNetwork(whole.network), whole, limit)
+    scaled = CapturedNetwork(whole.network) if whole.scales else None
+    near = first_guess(scaled, limit) if scaled else None
+    predicted: dict[int, Theory] = {}
 
     def at(batch: int) -> Theory:
-        return captured(batch, None)
+        return whole.at_batch(scaled, batch) if scaled else captured(batch, None)
 
-    return search(at, limit)
+    def size(batch: int) -> int:
+        predicted[batch] = at(batch)
+        return least(predicted[batch])
 
-
-def scaled_fits(captured: CapturedNetwork, whole: Theory, limit: int) -> Fits:
-    """Search by scaling the network ``captured`` at ``BATCH``, which has the theory ``whole``."""
-    near = MOST
-    for fixed, per_image in captured.live_bytes:
-        if per_image:
-            near = min(near, (limit - fixed) // per_image)
-    return search(partial(whole.at_batch, captured), limit, near)
+    frontier = Fits(limit, predicted, search(size, limit, near).largest)
+    return replace(frontier, certain=_certain(frontier, at))

@@ -52,13 +52,15 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
     for common, case in _cases(stored):
         cells = ",".join([_cell(common.get(name)) for name in names])
         rounds = ((round_.process, round_.policy, round_.series) for round_ in case.rounds)
+        lines: list[str] = []
         for process, policy, measured in ((None, None, case.series), *rounds):
             for name, samples in measured.items():
                 begin = f"{cells},{_own(process, policy, name)}"
-                stream.write((_rows(len(samples)) % samples).replace(_BEGIN, begin))
+                lines.append((_rows(len(samples)) % samples).replace(_BEGIN, begin))
+        stream.write("".join(lines))
 
 
-@lru_cache
+@lru_cache(maxsize=10_000)
 def _own(process: int | None, policy: Policy | None, quantity: str) -> str:
     """Return the cells of the columns ``_OF_SERIES``."""
     return ",".join(map(_cell, (process, policy, quantity, QUANTITIES[quantity].unit)))

@@ -18,7 +18,6 @@ from report.studies.inference_memory.runs import NO_BYTES, NO_RATIO, Run
 from report.studies.inference_memory.subject import Call, LimitOfNetwork, OperatorLine, small
 from report.studies.inference_memory.theory import RULES, BatchRule
 from report.theory.conditions import Layout
-from report.theory.network import least
 from report.theory.reconciliation import Reconciliation
 
 #: A prediction under a limit of tensors.
@@ -236,8 +235,8 @@ def within_slack(run: Run) -> Iterator[Statement]:
     """An image more may run where it exceeds the limit by less than the slack; none less may."""
     for limit, fits in run.limits:
         yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
-        if limit.ran > fits.largest and limit.ran in fits.predicted:
-            excess = least(fits.predicted[limit.ran]) - (limit.mebibytes << 20)
+        if limit.ran > fits.largest and limit.ran in fits.sizes:
+            excess = fits.sizes[limit.ran] - (limit.mebibytes << 20)
             yield exact("excess", "B", excess, run.file) < subject.ROOM + 1
 
 

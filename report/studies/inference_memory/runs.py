@@ -19,7 +19,7 @@ from report.studies.inference_memory.subject import (
 )
 from report.theory import peaks
 from report.theory.conditions import conditions_of
-from report.theory.network import Fits
+from report.theory.network import Border
 from report.theory.reconciliation import Reconciliation, Term
 
 NO_BYTES = absent("bytes", "B", "no such call was measured")
@@ -83,7 +83,7 @@ class Run(any_study.Run):
         return rows
 
     @cached_property
-    def limits(self) -> list[tuple[Limit, Fits]]:
+    def limits(self) -> list[tuple[Limit, Border]]:
         """The outcomes under limits with the predictions of ``--fits``, unchanged ones first."""
         conditions, rows = conditions_of(self.stored.record.environment), []
         for limit in filter(None, map(limit_of, self.stored.record.cases)):

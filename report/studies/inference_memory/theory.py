@@ -1,15 +1,16 @@
 """Theory of inference_memory: operators of a call, the batch under a limit, and rules for it."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.studies.inference_memory.subject import Baseline, Call, Limit, OperatorLine
 from report.theory.conditions import Conditions
-from report.theory.network import Fits, Theory, scaled_fits
+from report.theory.network import Border, first_guess, search
 from report.theory.networks import CapturedNetwork, Variant, captured
+from report.theory.peaks import peak_bytes
 
 BatchRule: TypeAlias = Literal[
     "count", "bisected", "doubled", "later", "line", "tensors", "estimator", "sum"
@@ -45,12 +46,14 @@ def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missi
 
 
 @cache
-def fits(limit: Limit, conditions: Conditions) -> Fits | Missing:
+def fits(limit: Limit, conditions: Conditions) -> Border | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
     network = captured(limit.network, limit.image, Variant(limit.layout, change=limit.change))
     if isinstance(network, Missing):
         return network
-    return scaled_fits(network, Theory(network.network, conditions), limit.mebibytes << 20)
+    size = partial(peak_bytes, network, conditions=conditions)
+    most = limit.mebibytes << 20
+    return search(size, most, first_guess(network, most))
 
 
 def line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:

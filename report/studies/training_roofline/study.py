@@ -1,13 +1,13 @@
 """All that the paper of training_roofline prints."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from operator import attrgetter
 from typing import Final
 
 from report.core.text.escape import markdown
-from report.evidence.audit import count_by_verdict
+from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study, audit_row
@@ -27,11 +27,16 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
-        self.runs, self.checks = inputs.runs(Run), audit(self.source)
+        self.runs = inputs.runs(Run)
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
         self.second_gpu = self.runs.get("fourth")
         narrow, wide = (self.runs.get(role) for role in ("second", "third"))
         self.vectors = (narrow, wide) if narrow and wide else None
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """The audit of the source, which claims about machines do not need."""
+        return audit(self.source)
 
 
 study = Study(Paper, subject.check_subject, audits=attrgetter("checks"))

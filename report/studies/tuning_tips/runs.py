@@ -8,6 +8,7 @@ from report.core.missing import Missing
 from report.core.records.quantities import quantity_of
 from report.core.records.record import Case
 from report.evidence import runs as any_study
+from report.evidence.cached import cached
 from report.instruments.comparison import ComparisonVerdict, Word, decide
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
@@ -46,6 +47,7 @@ class Run(any_study.Run):
         """Divide the time without the tip by the time with it, pair by pair."""
         return self.series_of("baseline_time", trial) / self.series_of("time", trial)
 
+    @cached
     def verdict(self, trial: Trial) -> ComparisonVerdict:
         """Return the verdict on a comparison."""
         if trial not in self.trials:

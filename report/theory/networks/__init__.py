@@ -108,6 +108,14 @@ class CapturedNetwork:
             for number, operator in enumerate(self.network.operators)
         )
 
+    @cached_property
+    def reads(self) -> tuple[frozenset[int], ...]:
+        """The storages that each operator reads."""
+        reads = []
+        for operator in self.network.operators:
+            reads.append(frozenset(tensor.storage for tensor in operator.read))
+        return tuple(reads)
+
     @lru_cache(maxsize=2**14)  # noqa: B019  # as above
     def operator(self, number: int, batch: int) -> Operator:
         """Return an operator, by its number, at a batch."""
@@ -209,11 +217,16 @@ def captured(
     capture = _captured(network, image, variant)
     if capture is None:
         return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
-    if like:
-        ran = sum(map(parameter_count, like)), forward_macs(like) // like[0].input_shape[0]
-        if ran != (capture.network.parameter_count, capture.multiply_adds_per_image):
-            return Missing(f"other layers of {network} ran than were captured")
+    known = (capture.network.parameter_count, capture.multiply_adds_per_image)
+    if like and _size_of(tuple(like)) != known:
+        return Missing(f"other layers of {network} ran than were captured")
     return capture
+
+
+@lru_cache(maxsize=4096)
+def _size_of(layers: tuple[Layer, ...]) -> tuple[int, int]:
+    """Count the parameters of layers, and their multiply-adds per image."""
+    return sum(map(parameter_count, layers)), forward_macs(layers) // layers[0].input_shape[0]
 
 
 @lru_cache(maxsize=128)
