@@ -25,9 +25,6 @@ end
 --- Two dollars that pandoc has left in the text begin a formula that has no end; what follows them
 --- in their line, or begins the next one, is looked for.
 local function check_ends(block)
-  if not pandoc.utils.stringify(block):find("$$", 1, true) then
-    return
-  end
   local after = typed(block.content):match("%$%$%s*([^\n]*)")
   if after then
     problems.add(after ~= "" and after or "$$", "a formula begins with $$ and has no end; "
@@ -154,18 +151,9 @@ local function each_cell(tbl, act)
   rows(tbl.foot.rows)
 end
 
-local function check_table(tbl, id)
-  local function problem(what, remedy, cell)
-    local needle = id ~= "" and "#" .. id or pandoc.utils.stringify(cell or tbl.caption.long)
-    problems.add(needle, "a table " .. what .. ", which not every format prints; " .. remedy)
-  end
-  if #tbl.caption.long > 0 and id == "" then
-    problem("has a caption and no id", "end the caption with {#tbl-name}")
-  end
-  refuse_notes(tbl.caption.long, "caption", "#" .. id)
-  if #tbl.foot.rows > 0 then
-    problem("has a foot", "make it a row", tbl.foot.rows[1].cells[1].contents)
-  end
+--- Refuses cells that some format cannot print. Marshalling every cell takes long, so that this is
+--- called only for a table that may have one.
+local function check_cells(tbl, problem)
   each_cell(tbl, function(cell)
     if cell.col_span > 1 or cell.row_span > 1 then
       problem("has merged cells", "give every row a cell for each column", cell.contents)
@@ -182,12 +170,31 @@ local function check_table(tbl, id)
   end)
 end
 
+local function check_table(tbl, id, has_grids)
+  local function problem(what, remedy, cell)
+    local needle = id ~= "" and "#" .. id or pandoc.utils.stringify(cell or tbl.caption.long)
+    problems.add(needle, "a table " .. what .. ", which not every format prints; " .. remedy)
+  end
+  if #tbl.caption.long > 0 and id == "" then
+    problem("has a caption and no id", "end the caption with {#tbl-name}")
+  end
+  refuse_notes(tbl.caption.long, "caption", "#" .. id)
+  if #tbl.foot.rows > 0 then
+    problem("has a foot", "make it a row", tbl.foot.rows[1].cells[1].contents)
+  end
+  local has_notes = false
+  tbl:walk({ Note = function() has_notes = true end })
+  if has_grids or has_notes then
+    check_cells(tbl, problem)
+  end
+end
+
 --- Rows of a table that somebody may want to read on paper; pandoc takes minutes for thousands, so
 --- that the lines of a table are counted before it reads them.
 local most_rows, rule = 500, "^[%s|:+=>-]*%-%-[%s|:+=>-]*$"
 function checks.source(text)
   for block in (text .. "\n\n"):gmatch("(.-)\n%s*\n") do
-    local first, second = block:match("([^\n]+)\n([^\n]+)")
+    local first, second = block:match("^\n*([^\n]+)\n([^\n]+)")
     if first and (first:match(rule) or second:match(rule)) then
       local _, rows = block:gsub(first:match("^%s*%+") and "\n%s*%+" or "\n", "")
       if rows > most_rows + 1 then
@@ -201,13 +208,16 @@ end
 
 --- Adds a problem for everything in the document, read from `text`, that no paper may hold.
 function checks.document(doc, text)
+  -- Only cells of grid tables are more than words.
+  local has_grids = text:find("%+[:=-][=-]") ~= nil
+  local has_ends = pandoc.utils.stringify(doc):find("$$", 1, true) ~= nil
   local function tables(div)
     local kind = div.identifier:match("^(%a+)%-")
     if kind == "fig" or kind == "tbl" then
       refuse_notes({ div.content[#div.content] }, "caption", "#" .. div.identifier)
     end
     if kind == "tbl" then
-      div:walk({ Table = function(tbl) check_table(tbl, div.identifier) end })
+      div:walk({ Table = function(tbl) check_table(tbl, div.identifier, has_grids) end })
       return div, false
     end
   end
@@ -215,7 +225,7 @@ function checks.document(doc, text)
     traverse = "topdown",
     Div = tables,
     Table = function(tbl)
-      check_table(tbl, tbl.identifier)
+      check_table(tbl, tbl.identifier, has_grids)
     end,
   })
   check_depth(doc, 0)
@@ -232,8 +242,8 @@ function checks.document(doc, text)
     DefinitionList = check_terms,
     Link = check_link,
     Note = check_content,
-    Para = check_ends,
-    Plain = check_ends,
+    Para = has_ends and check_ends or nil,
+    Plain = has_ends and check_ends or nil,
     Math = check_formula,
     RawInline = check_raw,
     RawBlock = check_raw,

@@ -9,21 +9,25 @@ local shortest = 12
 local longest_short = 22
 
 local function width_of(cell)
-  return cell and utf8.len(pandoc.utils.stringify(cell.contents)) or 0
+  return utf8.len(pandoc.utils.stringify(cell.contents))
 end
 
---- The widest cell below each head.
+--- The widest cell below each head; the sum of the widths of all cells below it, and their number.
 local function body_widths(tbl)
-  local widths = {}
+  local widths, totals, rows = {}, {}, 0
   for i = 1, #tbl.colspecs do
-    widths[i] = shortest
-    for _, body in ipairs(tbl.bodies) do
-      for _, row in ipairs(body.body) do
-        widths[i] = math.max(widths[i], width_of(row.cells[i]))
+    widths[i], totals[i] = shortest, 0
+  end
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      rows = rows + 1
+      for i, cell in ipairs(row.cells) do
+        local width = width_of(cell)
+        widths[i], totals[i] = math.max(widths[i], width), totals[i] + width
       end
     end
   end
-  return widths
+  return widths, totals, rows
 end
 
 local function fits(tbl, widths, line)
@@ -72,19 +76,14 @@ end
 --- characters. A column of short cells has its natural width; the others share the rest by the
 --- roots of their mean lengths, since equal shares would break the longest texts most.
 function heads.columns(tbl, line)
-  local widths = body_widths(tbl)
+  local widths, totals, rows = body_widths(tbl)
   if fits(tbl, widths, line) then
-    return #tbl.colspecs
+    return #widths
   end
   local shares = {}
-  for i = 1, #tbl.colspecs do
-    local total, count = 0, 1
-    for _, body in ipairs(tbl.bodies) do
-      for _, row in ipairs(body.body) do
-        total, count = total + width_of(row.cells[i]), count + 1
-      end
-    end
-    shares[i] = widths[i] > longest_short and string.format("%.2ffr", math.sqrt(total / count)) or "auto"
+  for i, width in ipairs(widths) do
+    local mean = totals[i] / (rows + 1)
+    shares[i] = width > longest_short and string.format("%.2ffr", math.sqrt(mean)) or "auto"
   end
   return "(" .. table.concat(shares, ", ") .. ")"
 end

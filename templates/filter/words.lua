@@ -62,9 +62,19 @@ local function filter(most, place)
   }
 end
 
+--- Has a text a word of more bytes than `most`?
+local function has_longer(text, most)
+  for word in text:gmatch("%S+") do
+    if #word > most then
+      return true
+    end
+  end
+  return false
+end
+
 --- The document with the raw inline `place` wherever a line of text may break within a word.
 function words.in_text(doc, place)
-  if not pandoc.utils.stringify(doc):find(("%S"):rep(in_text + 1)) then
+  if not has_longer(pandoc.utils.stringify(doc), in_text) then
     return doc
   end
   return doc:walk(filter(in_text, place))
