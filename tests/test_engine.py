@@ -184,13 +184,13 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(run, "file_digest", lambda path: None)
     task = actions.StepTask(f"{STUDY}/link", tmp_path / STUDY / "link", tmp_path, tmp_path, {})
     with pytest.raises(run.FailedStepError, match="out/a: cannot be read back"):
-        run.run_step(task, {})
+        run.run_step(task)
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(plan: BuildPlan) -> None:
     for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
-        assert plan.source(f"data/{shared}") == f"{plan.root}/data/{shared}"
-    assert plan.source("data/editions.yaml") == f"{plan.request.data}/editions.yaml"
+        assert plan.paths[f"data/{shared}"] == f"{plan.root}/data/{shared}"
+    assert plan.paths["data/editions.yaml"] == f"{plan.request.data}/editions.yaml"
 
 
 def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

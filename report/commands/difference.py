@@ -132,7 +132,7 @@ def _data_files(study: str, request: BuildRequest) -> dict[str, str]:
     names = {name for step in plan.study_steps(study) for name in step.files}
     digests: dict[str, str] = {}
     for name in sorted(names):
-        if name.startswith("data/") and (digest := file_digest(plan.source(name))):
+        if name.startswith("data/") and (digest := file_digest(plan.paths[name])):
             digests[name.removeprefix("data/")] = digest
     return digests
 

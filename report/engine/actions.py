@@ -12,6 +12,7 @@ import pickle
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -22,6 +23,7 @@ from report.engine import steps
 from report.engine.steps import is_report, paper_files
 
 if TYPE_CHECKING:
+    from figures.panels import Drawing
     from report.core.records.store import Stored, StoredImport
     from report.paper.findings import Findings
     from report.render.html import Publication
@@ -35,13 +37,16 @@ _FAST, _BLOCK = 1, 2**20
 
 
 class StepTask(NamedTuple):
-    """The work of one step; ``stage`` holds its inputs and its outputs, laid out like ``out/``."""
+    """The work of one step; ``stage`` holds its inputs and its outputs, laid out like ``out/``.
+
+    ``inputs`` are the settings, and the digests of the files that the step depends on.
+    """
 
     id: str
     stage: Path
     data: Path
     papers: Path
-    settings: Mapping[str, str]
+    inputs: Mapping[str, str]
 
     @property
     def study(self) -> str:
@@ -68,7 +73,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     from report.paper.details import details
     from report.paper.machines import machines
 
-    requested = tuple(filter(None, task.settings["use"].split(", ")))
+    requested = tuple(filter(None, task.inputs["use"].split(", ")))
     chosen, findings = compute_output(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / steps.ORIGIN)
@@ -129,31 +134,64 @@ def _copy_records(
 
 
 def figures(task: StepTask) -> None:
-    """Draw the figures of the study for print and for the page, and write their data."""
+    """Draw the figures of the study for print and for the page, and write their data.
+
+    A figure is taken from the previous build if its description and the code that draws its kind
+    of panel are the same.
+    """
+    folder, before = task.source / "figures", task.stage / steps.BEFORE
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = task._replace(stage=before)
+    old_marks, old_opened = {}, {}
+    if before.exists():
+        old_marks = _read(earlier.artifacts() / steps.DRAWN)
+        old_opened = _read(earlier.artifacts() / steps.OPENED)
+    marks, opened = {}, {}
+    for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
+        marks[name] = _mark(drawing, task.inputs)
+        if old_marks.get(name) == marks[name]:
+            for path in (earlier.source / "figures").glob(f"{name}.*"):
+                path.rename(folder / path.name)
+            opened[name] = old_opened[name]
+        else:
+            opened[name] = _draw(drawing, folder / name, f"{task.study}/fig-{name}")
+    shutil.rmtree(before, ignore_errors=True)
+    write_json(marks, task.artifacts() / steps.DRAWN)
+    write_json(opened, task.artifacts() / steps.OPENED)
+
+
+def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
+    """Return a digest of all that the files of a figure depend on."""
+    from figures.panels import Panel
+
+    used = {name: digest for name, digest in inputs.items() if not name.startswith("out/")}
+    for kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
+        used.pop(f"figures/{kind.__name__.lower()}.py", None)
+    return sha256(_pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
+
+
+def _draw(drawing: Drawing, path: Path, id: str) -> dict[str, Any]:
+    """Write a figure in all formats, named ``path`` with an ending; return what its page shows."""
     from dataclasses import asdict
 
     from figures.panels import COLUMNS
     from figures.render import render, render_svg
     from report.core.system.spreadsheet import csv_of
 
-    folder, interactive = task.source / "figures", {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
-        if name == steps.CARD:
-            (folder / f"{name}.svg").write_bytes(render_svg(drawing, f"{task.study}/fig-{name}"))
-            continue
-        rendered = render(drawing, f"{task.study}/fig-{name}")
-        (folder / f"{name}.pdf").write_bytes(rendered.pdf)
-        (folder / f"{name}.svg").write_bytes(rendered.svg)
-        (folder / f"{name}.png").write_bytes(rendered.png)
-        if data := list(drawing.data()):
-            content = visible(csv_of([COLUMNS, *data])).encode()
-            (folder / f"{name}.csv").write_bytes(content)
-        interactive[name] = {"place": drawing.place}
-        if rendered.series:
-            series = [asdict(part) for part in rendered.series]
-            interactive[name] |= {"series": series, "svg": rendered.svg.decode()}
-    write_json(interactive, task.artifacts() / steps.OPENED)
+    if path.name == steps.CARD:
+        path.with_suffix(".svg").write_bytes(render_svg(drawing, id))
+        return {}
+    rendered = render(drawing, id)
+    path.with_suffix(".pdf").write_bytes(rendered.pdf)
+    path.with_suffix(".svg").write_bytes(rendered.svg)
+    path.with_suffix(".png").write_bytes(rendered.png)
+    if data := list(drawing.data()):
+        path.with_suffix(".csv").write_bytes(visible(csv_of([COLUMNS, *data])).encode())
+    opened: dict[str, Any] = {"place": drawing.place}
+    if rendered.series:
+        series = [asdict(part) for part in rendered.series]
+        opened |= {"series": series, "svg": rendered.svg.decode()}
+    return opened
 
 
 def document(task: StepTask) -> tuple[str, ...]:
@@ -169,7 +207,7 @@ def document(task: StepTask) -> tuple[str, ...]:
     from report.render.source import read_source
     from report.render.typst import typst_format
 
-    folder, formats = task.artifacts(), task.settings["formats"].split()
+    folder, formats = task.artifacts(), task.inputs["formats"].split()
     written, findings = write_source(task)
     (task.stage / "values").mkdir()
     shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
@@ -205,7 +243,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     from report.render.quarto import write_settings
     from report.render.source import in_style, read_source
 
-    study, folder, style = task.study, task.source, task.settings["style"]
+    study, folder, style = task.study, task.source, task.inputs["style"]
     origin = _read(task.artifacts() / steps.ORIGIN)
     computed = load(task.artifacts() / steps.FINDINGS)
     coverage = load(task.artifacts() / steps.COVERAGE)
@@ -217,11 +255,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     write_settings(paper)
     copy_bibliography(task.data, folder)
     for table in findings.tables.values():
-        for ending, content in (
-            ("tex", to_latex(table, one_column=paper.one_column)),
-            ("csv", to_csv(table)),
-        ):
-            (folder / "tables" / f"{table.id}.{ending}").write_text(content, encoding="utf-8")
+        path = folder / "tables" / table.id
+        path.with_suffix(".tex").write_text(to_latex(table, one_column=paper.one_column), "utf-8")
+        path.with_suffix(".csv").write_text(to_csv(table), "utf-8")
     for path in sorted((task.papers / study).glob("*")):
         # A link could publish any file of the machine.
         if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
@@ -275,7 +311,7 @@ def editions(task: StepTask) -> None:
         write_latex(
             paper, task.stage / "tex" / task.study, (folder / steps.LATEX).read_text("utf-8")
         )
-    if "page" in task.settings["formats"].split():
+    if "page" in task.inputs["formats"].split():
         _write_page(task, paper)
 
 
@@ -290,7 +326,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         devices=tuple(values["devices"]),
         # A report prints its own commands.
         records=0 if is_report(task.study) else len(values["records"]),
-        pdf=f"{task.study}.pdf" if "print" in task.settings["formats"].split() else None,
+        pdf=f"{task.study}.pdf" if "print" in task.inputs["formats"].split() else None,
         samples=steps.SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
         # In a report a section of its own introduces the figures.
@@ -322,12 +358,13 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     details = _read(folder / steps.DETAILS)
     page_details = {key: details[key] for key in ("values", "series", "records")}
     scripts = {"details": script_of("details", page_details)}
-    for name, figure in _read(folder / steps.OPENED).items():
-        scripts[f"figures/{name}"] = script_of("figure", figure)
     (page / "figures").mkdir(exist_ok=True)
-    card = Path("figures") / f"{steps.CARD}.svg"  # shown by the list of papers alone
-    if (task.source / card).exists():
-        shutil.copyfile(task.source / card, page / card)
+    for name, figure in _read(folder / steps.OPENED).items():
+        if name == steps.CARD:  # shown by the list of papers alone
+            card = f"figures/{name}.svg"
+            shutil.copyfile(task.source / card, page / card)
+        else:
+            scripts[f"figures/{name}"] = script_of("figure", figure)
     for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
     publication = _publication(task, _read(task.source / values))
@@ -344,10 +381,10 @@ def pdf(task: StepTask) -> tuple[str, ...]:
 
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
     bibliography, notes = b"", tuple[str, ...]()
-    if task.settings["engine"] == "latex":
+    if task.inputs["engine"] == "latex":
         content, bibliography, notes = compile_latex(tex, task.study)
-    elif task.settings["engine"] == "quarto":
-        content, notes = render_paper(paper, task.settings["to"])
+    elif task.inputs["engine"] == "quarto":
+        content, notes = render_paper(paper, task.inputs["to"])
     else:
         content = render_typst(paper, (task.artifacts() / steps.TYPST).read_text("utf-8"))
     for name in paper_files(task.study):
@@ -373,7 +410,7 @@ def quarto(task: StepTask) -> None:
     """Write the Quarto project of the ``studies`` in the settings."""
     from report.render.quarto import write_project
 
-    sources = {study: task.stage / "qmd" / study for study in task.settings["studies"].split()}
+    sources = {study: task.stage / "qmd" / study for study in task.inputs["studies"].split()}
     entries = {study: _read(task.artifacts(study) / steps.ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
@@ -391,7 +428,7 @@ def index(task: StepTask) -> None:
     from report.render.shell import read_settings
     from report.render.site import write_site
 
-    papers = [_listed(task, study) for study in task.settings["studies"].split()]
+    papers = [_listed(task, study) for study in task.inputs["studies"].split()]
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
@@ -413,7 +450,7 @@ def _listed(task: StepTask, study: str) -> SitePaper:
         records=_read(folder / steps.RECORDS),
         machines=_read(folder / steps.DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
-        pdf=study in task.settings["papers"].split(),
+        pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),
         atlas=_atlas(task, study),
     )
@@ -435,11 +472,15 @@ def save(tree: Any, path: Path) -> None:
 
     Without pickle's memo the bytes do not depend on whether two equal values are one object.
     """
+    path.write_bytes(_pickled(tree))
+
+
+def _pickled(tree: Any) -> bytes:
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.fast = True
     pickler.dump(tree)
-    path.write_bytes(stream.getvalue())
+    return stream.getvalue()
 
 
 def load(path: Path) -> Any:

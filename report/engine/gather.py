@@ -242,35 +242,21 @@ def choose(
         if not unreadable:
             break
         bad |= unreadable
-    usable_files = {item.file for item in (*usable, *imported)}
     altered: dict[str, str] = {}
     for item in (*folder.measured, *folder.published):
         if item.edited:
-            reasons = altered if item.file in usable_files else bad
+            reasons = altered if item in (*usable, *imported) else bad
             reasons[item.file] = _EDITED.format(item.file)
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
     inputs = _inputs(folder.inputs, choices, imported, attachments, edition)
     origin = _origin(inputs, choices, edition) | {"altered": [(file, EDITED) for file in altered]}
     if editions is None and (requested or (named is None and data != PROJECT)):
         origin["byline"] = _FOREIGN
-    return Chosen(
-        inputs=inputs,
-        origin=origin,
-        notices=(
-            *left_out.values(),
-            *altered.values(),
-            *_missing_attachments(attachments),
-            *strays(study, data),
-            *_gate_notes(study, inputs),
-        ),
-        listing=(
-            *listing(usable, choices, imported),
-            *(unusable(file, reason) for file, reason in left_out.items()),
-        ),
-        usable=usable,
-        choices=choices,
-        folder=folder,
-    )
+    notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
+    notices += (*strays(study, data), *_gate_notes(study, inputs))
+    records = listing(usable, choices, imported)
+    records += (unusable(file, reason) for file, reason in left_out.items())
+    return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, folder)
 
 
 def _usable(

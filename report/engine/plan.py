@@ -89,9 +89,9 @@ def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
 class BuildPlan:
     """The steps of a ``request``, their present inputs, and the outputs of earlier builds.
 
-    ``files`` are all input files, ``index`` holds their digests and the state of LaTeX, ``built``
-    the manifest's entry of every step that was run; ``engine_note`` tells the user which engine
-    makes the PDFs.
+    ``files`` are the sorted names of all input files, ``index`` holds their digests and the state
+    of LaTeX, ``built`` the manifest's entry of every step that was run; ``engine_note`` tells the
+    user which engine makes the PDFs.
     """
 
     def __init__(
@@ -104,30 +104,28 @@ class BuildPlan:
         self.request, self.root, self.engine_note = request, root, engine_note
         self.index = index or Index(str(request.out))
         self.built = read_manifest(str(request.out))
-        self.files = sorted(self._files())
-        self._paths = {name: self.source(name) for name in self.files}
+        #: Path of each input file, by its name in the project.
+        self.paths = dict(sorted(self._sources()))
+        self.files = list(self.paths)
         self._versions = installed()
 
-    def _files(self) -> Iterator[str]:
-        """List the templates, the code and the data, named as in the project."""
-        for folder in ("report", "figures", "templates"):
-            for name in files_below(os.path.join(self.root, folder)):
-                if not name.startswith("papers/"):
-                    yield f"{folder}/{name}"
-        for name in files_below(str(self.request.papers)):
-            yield f"templates/papers/{name}"
-        reports = any(map(is_report, self.request.studies))
-        for study in dict.fromkeys(map(study_of, self.request.studies)):
-            for name in files_below(os.path.join(self.request.data, study)):
-                yield f"data/{study}/{name}"
-            if reports and self.request.data != ROOT / "data":
-                for name in files_below(str(ROOT / "data" / study)):
-                    yield f"paper/{study}/{name}"
-        yield "paper/editions.yaml"
-        for name in _COMMON:
-            yield f"data/{name}"
-        for study in STUDIES:
-            yield f"data/reported/{study}.json"
+    def _sources(self) -> Iterator[tuple[str, str]]:
+        """Yield the templates, the code and the data: their names in the project and paths."""
+        data, paper = str(self.request.data), str(ROOT / "data")
+        folders = {name: f"{self.root}/{name}" for name in ("report", "figures", "templates")}
+        folders["templates/papers"] = str(self.request.papers)
+        for study in map(study_of, self.request.studies):
+            folders[f"data/{study}"] = f"{data}/{study}"
+            if data != paper and any(map(is_report, self.request.studies)):
+                folders[f"paper/{study}"] = f"{paper}/{study}"
+        for folder, path in folders.items():
+            for name in files_below(path):
+                if folder != "templates" or not name.startswith("papers/"):
+                    yield f"{folder}/{name}", f"{path}/{name}"
+        yield "paper/editions.yaml", f"{paper}/editions.yaml"
+        for name in (*_COMMON, *(f"reported/{study}.json" for study in STUDIES)):
+            missing = name.startswith(SHARED) and not os.path.lexists(f"{data}/{name}")
+            yield f"data/{name}", f"{f'{self.root}/data' if missing else data}/{name}"
 
     def _programs(self, engine: str) -> dict[str, str]:
         """Name the versions of the programs that make a PDF with ``engine``."""
@@ -147,21 +145,6 @@ class BuildPlan:
         with suppress(RenderError):
             return quarto_version()
         return "none"
-
-    def source(self, name: str) -> str:
-        """Return the path of an input file that is named as in the project."""
-        folders = {
-            "data/": self.request.data,
-            "paper/": ROOT / "data",
-            "templates/papers/": self.request.papers,
-        }
-        for prefix, folder in folders.items():
-            if name.startswith(prefix):
-                file = name.removeprefix(prefix)
-                path = f"{folder}/{file}"
-                if not file.startswith(SHARED) or os.path.lexists(path):
-                    return path
-        return f"{self.root}/{name}"
 
     def output(self, name: str) -> str:
         """Return the path of an output that is named relative to ``out/``."""
@@ -240,7 +223,7 @@ class BuildPlan:
         """Collect the present inputs of ``step``; ``built`` holds the steps that it reads."""
         inputs = {}
         for name in step.files:
-            digest = self.index.digest(self._paths[name])
+            digest = self.index.digest(self.paths[name])
             if digest is not None:
                 inputs[name] = digest
         for id, name in outputs_read(step, built):

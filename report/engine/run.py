@@ -33,7 +33,7 @@ from report.engine import actions
 from report.engine.cache import MANIFEST, StepEntry, file_digest, write_manifest
 from report.engine.place import lay_out, put, stage_in
 from report.engine.plan import PLACING, BuildPlan, outputs_read
-from report.engine.steps import SITE, Announce, BuildStep, Failure
+from report.engine.steps import BEFORE, SITE, Announce, BuildStep, Failure
 
 #: The reason for a worker that ended without a result.
 _KILLED: Final = (
@@ -141,8 +141,11 @@ class _Builder(NamedTuple):
         stage, request = self.stage / step.id, self.plan.request
         for id, name in outputs_read(step, built):
             lay_out([name], self._folder_of(id, step.study), stage)
-        task = actions.StepTask(step.id, stage, request.data, request.papers, dict(step.settings))
-        return self.workers.submit(run_step, task, inputs)
+        before = self.plan.built.get(step.id)
+        if step.kind == "figures" and before and not any(self.plan.altered(before)):
+            lay_out(before.outputs, request.out, stage / BEFORE)
+        task = actions.StepTask(step.id, stage, request.data, request.papers, inputs)
+        return self.workers.submit(run_step, task)
 
     def _folder_of(self, id: str, study: str) -> Path:
         """Return the folder with the outputs of step ``id``: its stage if this build ran it."""
@@ -198,10 +201,10 @@ def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
     return outputs
 
 
-def run_step(task: actions.StepTask, inputs: Mapping[str, str]) -> StepEntry:
+def run_step(task: actions.StepTask) -> StepEntry:
     """Run a step in this process; raises ``FailedStepError``.
 
-    The outputs of earlier steps that it reads are on its stage, and in ``inputs`` as ``out/…``.
+    The outputs of earlier steps that it reads are on its stage, and in its inputs as ``out/…``.
     """
     gc.disable()  # a step ends soon, and a tenth of its time would be the search for cycles
     try:
@@ -218,13 +221,13 @@ def run_step(task: actions.StepTask, inputs: Mapping[str, str]) -> StepEntry:
     outputs: dict[str, str] = {}
     for path in sorted(task.stage.rglob("*")):
         name = path.relative_to(task.stage).as_posix()
-        if not path.is_file() or f"out/{name}" in inputs:
+        if not path.is_file() or f"out/{name}" in task.inputs:
             continue
         digest = file_digest(str(path))
         if digest is None:
             raise FailedStepError(f"out/{name}: cannot be read back; build again.", "")
         outputs[name] = digest
-    return StepEntry(inputs, outputs, notices or ())
+    return StepEntry(task.inputs, outputs, notices or ())
 
 
 def _sentence(study: str, error: Exception) -> str:

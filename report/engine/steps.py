@@ -53,6 +53,9 @@ SAMPLES: Final = "samples.csv.gz"
 RECORDS_FOLDER: Final = "records"
 #: The descriptions of a study's figures, and the series that its page shows of an opened one.
 DRAWINGS: Final = "drawings.pickle"
+#: A digest of all that each figure depends on, and the folder with the figures drawn before.
+DRAWN: Final = "drawn.json"
+BEFORE: Final = "before"
 #: Name of the panel of the key figure that represents a paper in lists.
 CARD: Final = "card"
 OPENED: Final = "opened.json"
@@ -178,6 +181,11 @@ class BuildStep(NamedTuple):
     def study(self) -> str:
         """The study that the step belongs to, or ``site``."""
         return self.id.partition("/")[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of step, which names its function."""
+        return self.id.partition("/")[2]
 
 
 def is_report(name: str) -> bool:
