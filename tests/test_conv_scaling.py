@@ -30,7 +30,8 @@ from tests import factory, papers
 from tests.degraded import altered, committed
 from tests.factory import OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import findings_of, inputs_of, printing
-from tests.test_documents import blocks, paper
+from tests.test_documents import blocks
+from tests.test_documents import paper as document
 
 STUDY = "conv_scaling"
 MACS, OUTPUTS = 10_616_832, 36_864
@@ -282,7 +283,14 @@ def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
 
 
 def test_starts_and_processes_are_counted() -> None:
-    """Of 18 settings, by any, half and all of eight processes; 26 settings in 7 or 8 processes."""
+    """Of 18 settings, by any, half and all of eight processes; 26 settings in 7 or 8 processes.
+
+    By default no process maps pages up to 4 images, and all do from 8 on.
+    """
+    paper = Paper(committed(STUDY))
+    for run in paper.both:
+        mapping = {batch: point(run.mapping_share(run.factors(batch))) for batch in run.powers}
+        assert mapping == {batch: int(batch >= 8) for batch in run.powers}
     values = find_study(STUDY)(committed(STUDY)).values
     names = ("exact_any", "exact_half", "exact_all", "start_least", "start_most")
     assert [values[name].number for name in names] == [17, 15, 6, 6, 591]
@@ -290,7 +298,7 @@ def test_starts_and_processes_are_counted() -> None:
     assert values["process_calls"].number == 206
     shares = [
         top / calls.threshold
-        for calls in Paper(committed(STUDY)).processes or ()
+        for calls in paper.processes or ()
         for top in calls.medians("free_top")
     ]
     assert sum(abs(share - 1) < 0.01 for share in shares) == 45
@@ -369,7 +377,9 @@ def test_the_top_of_the_heap_holds_two_outputs_a_copy_of_the_input_and_the_reser
 
 def test_the_printed_variables_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policies, "jemalloc", lambda: "libjemalloc.so.2")
-    for printed, policy in zip(blocks(paper(STUDY), "bash"), ("retained", "jemalloc"), strict=True):
+    for printed, policy in zip(
+        blocks(document(STUDY), "bash"), ("retained", "jemalloc"), strict=True
+    ):
         lines = printed.replace("\\\n", "").split()
         assert dict(line.split("=", 1) for line in lines) == policies.variables(policy)
 
@@ -431,7 +441,7 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
 @ON_GLIBC
 def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> None:
     """In fresh processes, and at the batches between which pages begin after a tensor was freed."""
-    (program,) = blocks(paper(STUDY), "python")
+    (program,) = blocks(document(STUDY), "python")
     printed = {"4 0": False, "16 0": True, "16 8000000": False}
     further: dict[str, bool] = {}
     for elements, (last, first) in LAST_AND_ALL.items():
