@@ -15,7 +15,7 @@ Factors:
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
 - ``samples``: images; a smaller data set is repeated from the first image on.
-- ``dtype``: type of all arrays; ``float64``, NumPy's default, at the source's width only.
+- ``dtype``: type of all arrays; ``float64``, NumPy's default, as one of the changes only.
 - ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
   1,000 images held out.
 """
@@ -46,7 +46,7 @@ from experiments.backends.changes import (
     fused_forward,
     operations_with,
 )
-from experiments.backends.libraries import ON_CPU, ON_GPU, Library, LibraryArray
+from experiments.backends.libraries import ON_CPU, ON_GPU, Library
 from experiments.backends.perceptron import Training, course, training_of
 from experiments.harness.study import (
     FULL,
@@ -86,17 +86,15 @@ _CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size; NumPy alone in double precision and with a change.
-
-    PyTorch alone merges steps.
-    """
+    """List every library at each size; NumPy alone with a change.  PyTorch alone merges steps."""
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
             for backend in levels["backend"]:
-                simple = size["dtype"] == "float32" and subject != "change"
-                merged = size.get("calls") == MERGED_CALLS
-                if "torch" in str(backend) if merged else simple or backend == "numpy":
+                alone = "numpy" if "change" in size else ""
+                if size.get("calls") == MERGED_CALLS:
+                    alone = "torch"
+                if alone in str(backend):
                     case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
                     listed.append(case)
     return tuple(listed)
@@ -114,10 +112,9 @@ def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
         for images, calls in product(CALLS_IMAGES, levels["calls"]):
             yield {"hidden": HIDDEN, "samples": images, "dtype": "float32", "calls": calls}
     else:
-        for hidden, samples, dtype in product(levels["hidden"], levels["samples"], levels["dtype"]):
-            simple = dtype == "float32" or hidden == HIDDEN
-            if int(hidden) * int(samples) <= LARGEST and simple:
-                yield {"hidden": hidden, "samples": samples, "dtype": dtype}
+        for hidden, samples in product(levels["hidden"], levels["samples"]):
+            if int(hidden) * int(samples) <= LARGEST:
+                yield {"hidden": hidden, "samples": samples, "dtype": "float32"}
 
 
 def is_timed(factors: Factors) -> bool:
@@ -188,7 +185,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time the first iteration repeatedly, a call on one element, and the first layer's product.
+    """Time the first iteration repeatedly, and a call on one element.
 
     The first call of a process, which loads kernels and starts threads, has a series of its own.  A
     sample of ``call_time`` is a mean over many calls, since one is too short for the clock.
@@ -199,21 +196,16 @@ def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
         cpu_clock(workload)
     with collector_off():
         samples = repeat_calls(workload, protocol, cpu_clock)
-    wait, ops, weights = training.library.wait, training.ops, training.parameters.w1
-    one = weights[:1, :1]
+    one = training.parameters.w1[:1, :1]
 
     def calls() -> None:
         for _ in range(_CALLS):
-            wait(ops.add_bias(one, one))
-
-    def multiply() -> LibraryArray:  # the result is freed after the time is taken
-        return wait(ops.product(weights, training.train.images))
+            training.library.wait(training.ops.add_bias(one, one))
 
     return {
         "first_call_time": (first.wall,),
         **samples,
         "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
-        "product_alone_time": _again(multiply, protocol),
     }
 
 
@@ -313,7 +305,6 @@ def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple
         Factor("subject", levels=(*subjects, "change") if changes else subjects, quick=quick),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
         Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
-        Factor("dtype", levels=("float32", "float64"), quick=("float32",)),
         Factor("backend", levels=libraries),
         Factor("dataset", levels=("digits",)),
         Factor("calls", levels=CALLS),

@@ -41,7 +41,7 @@ PARTS: Final = (
     # Times by as many processes as there is time for.
     _part(6, 0.4, "training_roofline", ceilings="large"),
     # One network on three libraries, from calls that cost more than their work to a full device.
-    _part(7, 0.06, "backend_speedup", "dtype=float32", ceilings="none"),
+    _part(7, 0.06, "backend_speedup", ceilings="none"),
     _part(3, 0.2, "conv_scaling", ceilings="small"),
     # Work and bytes of the layer with TF32 off and on: one process, then ncu.
     _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
