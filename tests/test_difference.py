@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,39 +15,14 @@ from report.commands.difference import (
     find_data,
     lines,
     text_changes,
-    value_changes,
 )
 from report.core.errors import RecordError
-from report.core.missing import Missing
 from report.core.records.store import write_record
-from report.core.statistics.estimates import Estimate
 from report.engine.steps import BuildRequest
-from report.paper.values import Value
 from tests import factory
 from tests.test_conv_scaling import record as whole_record
 
 STUDY = "conv_scaling"
-
-
-def values(number: Any) -> dict[str, Value]:
-    return {"time": Value("time", "The time", number, "s", "median")}
-
-
-def estimate(value: float, half: float, n: int = 20) -> Estimate:
-    return Estimate(value, value - half, value + half, n, 0.95)
-
-
-def test_a_number_has_its_interval_samples_and_reason() -> None:
-    for old, new, printed, apart in (
-        (estimate(0.010, 0.001), estimate(0.013, 0.001), ("10.0", "[9", "11", "n = 20"), True),
-        (estimate(2.0, 0.1), estimate(2.2, 0.1), ("2.00", "[1.9", "2.1"), False),  # ends touch
-        (Missing("no run"), estimate(1.0, 0.1), ("not measured (no run)",), False),
-        (2.5, 3, ("2.5",), False),
-    ):
-        (change,) = value_changes(values(old), values(new))
-        assert all(part in change.old for part in printed)
-        assert ("apart" in change.note) is apart
-        assert value_changes(values(old), values(old)) == []
 
 
 MANUSCRIPT = r"""# Results
@@ -106,8 +80,9 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     request = BuildRequest((STUDY, "conv_profiling"), ("html",), out, data=data)
     origins, (own, other) = difference(request, str(old), lambda words, share, why: None)
     changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
-    assert "gain" in changed["numbers"] and "cliff" in changed["figures"]
-    assert not {"macs", "outputs", "parameters"} & changed["numbers"], "theory stays"
+    numbers = changed["claims and numbers"]
+    assert "value gain" in numbers and "cliff" in changed["figures"]
+    assert not {"value macs", "value outputs", "value parameters"} & numbers, "theory stays"
     assert own.parts["places in the text"]
     assert not any(other.parts.values()), "nothing is built where the data are the same"
     text = "\n".join(lines(origins, (own, other), "PAGE"))
@@ -115,7 +90,7 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     for kind, found in own.parts.items():
         assert text.count(f"{len(found):,} {kind}") == bool(found)
         assert len(found) <= LIMIT or f"{len(found) - LIMIT} more" in text
-    listed = ("claims", "numbers", "places in the text")
+    listed = ("claims and numbers", "places in the text")
     assert page.count("<tr><td>") == sum(len(own.parts[kind]) for kind in listed)
     assert text.startswith("old: directory ") and text.endswith("PAGE")
     assert not list(out.glob(".scratch-*")), "both builds are removed"

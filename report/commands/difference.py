@@ -19,8 +19,6 @@ from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, shown, stage_for
 from report.core.errors import RecordError
-from report.core.missing import Missing
-from report.core.statistics.estimates import Estimate
 from report.core.text.format import NO_BREAK
 from report.engine.actions import load
 from report.engine.cache import file_digest
@@ -28,7 +26,7 @@ from report.engine.place import put_folder
 from report.engine.plan import BuildPlan, build
 from report.engine.steps import ARTIFACTS, FINDINGS, Announce, BuildRequest, Failure
 from report.paper.findings import Findings
-from report.paper.values import Value
+from report.paper.pins import KINDS, moves, pins_of
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 
@@ -189,46 +187,23 @@ def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChan
 
 def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     """List the changes of ``study`` between two folders with its outputs, by kind."""
-    verdicts, values, texts, figures = [], [], [], []
+    pins, texts, figures = [], [], []
     for out in (old, new):
         findings: Findings = load(out / ARTIFACTS / study / FINDINGS)
-        verdicts.append({claim.title: claim.verdict for claim in findings.claims.values()})
-        values.append(findings.values)
+        pins.append(pins_of(findings, ()))
         source = out / "qmd" / study
         texts.append((source / f"{study}.qmd").read_text("utf-8"))
         paths = sorted((source / "figures").glob("*.svg"))
         figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
+    numbers = []
+    for move in moves(*pins):
+        note = "outside the old interval" if move.outside else ""
+        numbers.append(ListedChange(f"{KINDS[move.kind]} {move.name}", *move.sides, note))
     return {
-        "claims": differing(*verdicts),
-        "numbers": value_changes(*values),
+        "claims and numbers": numbers,
         "places in the text": text_changes(*texts),
         "figures": differing(*figures),
     }
-
-
-def value_changes(old: Mapping[str, Value], new: Mapping[str, Value]) -> list[ListedChange]:
-    """List the numbers that print differently, first those whose intervals do not overlap."""
-    apart, others = [], []
-    for change in differing(_value_texts(old), _value_texts(new)):
-        numbers = [side[change.name].number for side in (old, new) if change.name in side]
-        ends = [(n.low, n.high) for n in numbers if isinstance(n, Estimate)]
-        if len(ends) == 2 and max(ends)[0] > min(end for _, end in ends):
-            apart.append(change._replace(note="intervals apart"))
-        else:
-            others.append(change)
-    return apart + others
-
-
-def _value_texts(values: Mapping[str, Value]) -> dict[str, str]:
-    return {id: _value_text(value) for id, value in values.items()}
-
-
-def _value_text(value: Value) -> str:
-    """Print a number with its interval and samples, or why it is missing."""
-    if isinstance(value.number, Missing):
-        return f"{value.plain} ({value.number.reason})"
-    samples = f" (n = {value.number.n:,})" if isinstance(value.number, Estimate) else ""
-    return f"{value.interval_plain}{samples}"
 
 
 def text_changes(old: str, new: str) -> list[ListedChange]:

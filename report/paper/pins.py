@@ -89,6 +89,17 @@ class Move(NamedTuple):
         return not (low <= new <= high or _same(old, new))
 
     @property
+    def sides(self) -> tuple[str, str]:
+        """The fields that differ, as pinned and now; empty for a side that lacks the item."""
+        pinned, now = [], []
+        old, new = self.pinned or {}, self.now or {}
+        for field in dict.fromkeys((*new, *old)):
+            if not _same(old.get(field), new.get(field)):
+                pinned += [f"{field} {_json(old[field])}"] if field in old else []
+                now += [f"{field} {_json(new[field])}"] if field in new else []
+        return ", ".join(pinned), ", ".join(now)
+
+    @property
     def sentence(self) -> str:
         """Describe the item, with both contents of every field that differs."""
         item = f"{KINDS[self.kind]} {self.name}"
