@@ -1,0 +1,370 @@
+"""Builds compared: two of one state, with other data, with a published site; and artifacts."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+import build
+from report.commands.artifact import places_of, split_name
+from report.commands.console import announcer
+from report.commands.difference import LIMIT, difference, find_data, lines, text_changes
+from report.commands.verify import ENVIRONMENTS, ONLY_BYTES, build_twice, compare, first_difference
+from report.core.errors import OutputError, RecordError, RenderError
+from report.core.records.store import write_record
+from report.engine.cache import DIGESTS, digest_lines
+from report.engine.steps import ROOT, BuildRequest
+from report.studies import STUDIES
+from tests import factory, tiny
+from tests.render.conftest import needs_latex
+from tests.test_class import STUDY as CLASS_STUDY
+from tests.test_class import machine
+from tests.test_conv_scaling import record as whole_record
+
+#: A build that writes what a line of Python gives it, and its data.
+BUILD = """
+import argparse, locale, os, sys, time
+from pathlib import Path
+parser = argparse.ArgumentParser()
+parser.add_argument("--out", type=Path)
+parser.add_argument("--data", type=Path)
+(out, data) = vars(parser.parse_known_args()[0]).values()
+(out / "html").mkdir(parents=True)
+(out / "manifest.json").write_text("{}")
+(out / ".index.json").write_text(os.getcwd())
+(out / "html" / "data").write_bytes((data / "record").read_bytes())
+(out / "html" / "page").write_bytes(b"first line\\n" + repr((EXPRESSION)).encode())
+"""
+
+
+def project_of(folder: Path, expression: str) -> Path:
+    """A project whose page holds the value of an expression of Python."""
+    program = BUILD.replace("EXPRESSION", expression).encode()
+    rooms = dict.fromkeys((f"{room}/file" for room in ("report", "figures", "templates")), b"")
+    data = {"data/record": b"measured", "data/devices.yaml": b""}
+    return factory.write_files(folder / "project", {"build.py": program, **data, **rooms})
+
+
+def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    """What two builds of the project in ``folder`` give."""
+    project = folder / "project"
+    request = BuildRequest(("study",), ("html",), folder / "out", data=data or project / "data")
+    return build_twice(request, project, announcer(quiet=True))
+
+
+@pytest.mark.parametrize(
+    "expression", ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"]
+)
+def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expression: str) -> None:
+    project_of(tmp_path, expression)
+    _, differences = verified(tmp_path)
+    assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
+    for folder, *_ in ENVIRONMENTS.values():
+        assert (tmp_path / "out/verify" / folder / "out/html/page").is_file(), "to be read"
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
+def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here of records alone, beside the project's data; nothing that the user has set is seen."""
+    for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
+        monkeypatch.setenv(name, "mine")
+    seen = "[p.name for p in data.parent.glob('*data/*')]"
+    project_of(tmp_path, f"sorted({seen}), 'mine' in os.environ.values()")
+    alone = factory.write_files(tmp_path / "alone", {"record": b"of mine"})
+    (alone / "lost").symlink_to("nowhere")
+    files, differences = verified(tmp_path, alone)
+    page = b"first line\n(['devices.yaml', 'record', 'record'], False)"
+    made = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
+    assert not differences
+    assert files == {name: hashlib.sha256(text).hexdigest() for name, text in made.items()}
+    out = factory.write_files(tmp_path / "out", made)
+    for content, code in ((page, 0), (b"of other papers", 1)):
+        factory.write_files(out, {"html/page": content})
+        check = ["sha256sum", "--check", "--strict", DIGESTS]
+        assert subprocess.run(check, cwd=out, check=False).returncode == code
+
+
+def test_what_cannot_be_built_or_copied_is_a_sentence(tmp_path: Path) -> None:
+    project = project_of(tmp_path, "sys.exit('error: x.bib: not there')")
+    with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
+        verified(tmp_path)
+    os.mkfifo(pipe := project / "data" / "pipe")
+    said = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
+    with pytest.raises(OutputError, match=said):
+        verified(tmp_path)
+    (project / "build.py").unlink()
+    with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):
+        verified(tmp_path)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
+
+
+def test_where_contents_differ(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for one, other, where in (
+        (b"a\nb\n", b"a\nb\nc\n", r"byte 5: 'a\nb\n' and 'a\nb\nc\n'"),
+        (b"x" * 100 + b"1", b"x" * 100 + b"2", f"byte 101: '{'x' * 30}1' and '{'x' * 30}2'"),
+        (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
+    ):
+        factory.write_files(tmp_path, {"first": one, "second": other})
+        assert first_difference(first, second) == where
+    assert first_difference(first, tmp_path / "none") == "only the first build has it"
+
+
+@needs_latex
+def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
+    project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
+    request = BuildRequest((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
+    files, differences = build_twice(request, project, announcer(quiet=True))
+    assert files and not differences
+
+
+# --------------------------------------------------------------------------------------- other data
+
+
+MANUSCRIPT = r"""# Results
+
+Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl-time.
+
+| Network | Time (ms) |
+| :--- | ---: |
+| LeNet | [50](#v-time){.value} |
+"""
+
+
+def test_a_change_of_the_text_is_a_sentence_or_a_row_without_markup_of_numbers() -> None:
+    for old, new, sentence, gone, come in (
+        ("see [@one]", "see [@two]", "They see [@one] and @tbl-time.", "@one", "@two"),
+        ("[50](#", "[60](#", "| LeNet | 50 |", "50", "60"),
+        ("2.6", "2.7", "Calls take 2.5 [2.4, 2.6] ms each.", "2.6", "2.7"),
+    ):
+        (change,) = text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new))
+        assert (change.old, change.new) == (sentence, sentence.replace(gone, come))
+    assert text_changes(MANUSCRIPT, MANUSCRIPT.replace("(#v-time)", "(#v-other)")) == []
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory in a git repository, committed without a record."""
+    data = factory.data_folder(tmp_path / "project")
+    factory.commit(data.parent)
+    return data
+
+
+def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_record(factory.record(), data)
+    monkeypatch.setenv("GIT_DIR", ".git")
+    folder, words = find_data("HEAD", data, tmp_path)
+    assert (folder / "devices.yaml").read_bytes() == (data / "devices.yaml").read_bytes()
+    assert (data / CLASS_STUDY).exists() and not (folder / CLASS_STUDY).exists()
+    assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", words)
+    for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
+        with pytest.raises(RecordError, match="neither"):
+            find_data(name, data, tmp_path)
+    program = factory.write_files(
+        tmp_path / "bin", {"git": b"#!/bin/sh\necho dubious owner >&2; false"}
+    )
+    (program / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(program), prepend=os.pathsep)
+    with pytest.raises(RecordError, match=r"HEAD: .*dubious owner"):
+        find_data("HEAD", data, tmp_path)
+
+
+def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path) -> None:
+    old = factory.data_folder(tmp_path / "old", whole_record())
+    slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
+    data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
+    request = BuildRequest((CLASS_STUDY, "conv_profiling"), ("html",), out, data=data)
+    origins, (own, other) = difference(request, str(old), lambda words, share, why: None)
+    changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
+    numbers = changed["claims and numbers"]
+    assert "value gain" in numbers and "cliff" in changed["figures"]
+    assert not {"value macs", "value outputs", "value parameters"} & numbers, "theory stays"
+    assert own.parts["places in the text"]
+    assert not any(other.parts.values()), "nothing is built where the data are the same"
+    text = "\n".join(lines(origins, (own, other), "PAGE"))
+    page = (out / "diff" / "index.html").read_text("utf-8")
+    for kind, found in own.parts.items():
+        assert text.count(f"{len(found):,} {kind}") == bool(found)
+        assert len(found) <= LIMIT or f"{len(found) - LIMIT} more" in text
+    listed = ("claims and numbers", "places in the text")
+    assert page.count("<tr><td>") == sum(len(own.parts[kind]) for kind in listed)
+    assert text.startswith("old: directory ") and text.endswith("PAGE")
+    assert not list(out.glob(".scratch-*")), "both builds are removed"
+
+
+def test_the_first_records_of_a_study_are_shown_beside_nothing(data: Path, tmp_path: Path) -> None:
+    new = factory.data_folder(tmp_path / "new", whole_record())
+    request = BuildRequest((CLASS_STUDY,), ("html",), tmp_path / "out", data=new)
+    _, (own,) = difference(request, str(data), lambda words, share, why: None)
+    assert {change.old for change in own.parts["figures"]} == {""}
+    page = (tmp_path / "out" / "diff" / "index.html").read_text("utf-8")
+    assert "There is no such figure with the old data" in page
+
+
+def test_refused_data_are_a_sentence_for_each_side(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for study in (CLASS_STUDY, "conv_profiling"):
+        write_record(factory.record(study=study), data)
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    for folder in (data, other):
+        (folder / "reported" / f"{CLASS_STUDY}.json").write_text(
+            f"{{{folder.name}", encoding="utf-8"
+        )
+    where = ["--data", str(data), "--out", str(tmp_path / "out"), "--debug"]
+    assert build.main([CLASS_STUDY, "conv_profiling", "--diff", str(other), *where]) == 1
+    said, page = capsys.readouterr(), (tmp_path / "out/diff/index.html").read_text("utf-8")
+    for age in ("old", "new"):
+        assert re.search(rf"{age} data: .*not valid JSON", said.out)
+        assert f"Not built from the {age} data" in page
+    assert "conv_profiling: its data are the same" in said.out and "Traceback" in said.err
+
+
+# --------------------------------------------------------------------------- an artifact and a site
+
+STUDY = tiny.STUDY
+AUTHOR = """\
+author:
+  - name: Guido van Example
+    affiliation: University of Examples
+    orcid: 0000-0002-1825-0097
+doi: 10.5281/zenodo.1234
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A committed project of one study, with its artifact."""
+    project = tiny.write_project(tmp_path_factory.mktemp("artifact") / "project")
+    for name in ("pyproject.toml", ".gitignore"):
+        shutil.copyfile(ROOT / name, project / name)
+    template = project / tiny.TEMPLATE
+    before, _, after = template.read_text("utf-8").partition("author:\n")
+    template.write_text(before + AUTHOR + after.partition("\n")[2], "utf-8")
+    factory.commit(project)
+    ended = tiny.build(project, "--artifact")
+    assert ended.code == 0, ended.said
+    assert "data/site.yaml: lacks 'url: " in ended.said and "orcid" not in ended.said
+    return project
+
+
+def test_the_archive_builds_the_same_site_without_git(project: Path, tmp_path: Path) -> None:
+    folder = project / "out" / "artifact" / STUDY
+    content = (folder / f"{STUDY}-artifact.tar.gz").read_bytes()
+    assert tiny.build(project, "--artifact").code == 0
+    assert (folder / f"{STUDY}-artifact.tar.gz").read_bytes() == content, "the same bytes"
+    with tarfile.open(folder / f"{STUDY}-artifact.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / f"{STUDY}-artifact"
+    assert not (unpacked / ".git").exists()
+    assert tiny.build(unpacked).code == 0
+    published = (unpacked / "published" / DIGESTS).read_text("utf-8")
+    assert (unpacked / "out" / "html" / DIGESTS).read_text("utf-8") == published
+    digests = factory.digests(unpacked / "published", {DIGESTS})
+    assert published == digest_lines(digests), "every file of the site, and no other"
+    ended = tiny.build(unpacked, "--artifact")
+    assert ended.code == 2 and "run it in a git checkout" in ended.said
+    ended = tiny.build(unpacked, "--verify-against", f"published/{DIGESTS}")
+    assert ended.code == 0 and f"{len(digests)} files: 0 differ" in ended.said
+
+
+def test_citation_and_appendix(project: Path) -> None:
+    folder = project / "out" / "artifact" / STUDY
+    cff = yaml.safe_load((folder / "CITATION.cff").read_text("utf-8"))
+    (author,) = cff["authors"]
+    assert (author["given-names"], author["family-names"]) == ("Guido", "van Example")
+    assert author["orcid"] == "https://orcid.org/0000-0002-1825-0097"
+    assert (cff["title"], cff["license"], len(cff["commit"])) == ("A tiny paper", "MIT", 40)
+    assert cff["doi"] == "10.5281/zenodo.1234"
+    zenodo = json.loads((folder / ".zenodo.json").read_text("utf-8"))
+    assert zenodo["creators"][0]["name"] == "van Example, Guido"
+    codemeta = json.loads((folder / "codemeta.json").read_text("utf-8"))
+    assert codemeta["author"][0]["affiliation"]["name"] == "University of Examples"
+    appendix = (folder / "artifact-appendix.md").read_text("utf-8")
+    assert "## Expected results" in appendix and "supported" in appendix
+    assert "1 run of" in appendix and "min" in appendix, "the time of the record"
+    assert "**Archived:** https://doi.org/10.5281/zenodo.1234" in appendix
+    assert re.search(r"\*\* \(section “[^”]+”\): ", appendix), "a claim names its section"
+    latex = (folder / "artifact-appendix.tex").read_text("utf-8")
+    assert r"\section{Artifact appendix}" in latex and "Shaded" not in latex
+
+
+def test_claims_name_their_figure_or_section() -> None:
+    lines = ("# Method {#sec-m}", "[]{#claim-a}A", "![[]{#claim-b}B](b){#fig-b}", "Text", "# End")
+    document = "\n".join((*lines, "[]{#claim-c}C"))
+    expected = {"a": "section “Method”", "b": "Figure 1", "c": "section “End”"}
+    assert places_of(document) == expected
+
+
+def test_names() -> None:
+    assert split_name("Ada B. Example") == {"given": "Ada B.", "family": "Example"}
+    assert split_name("Ludwig van der Rohe") == {"given": "Ludwig", "family": "van der Rohe"}
+    for name in ("Aristotle", "The ridgepoint project"):
+        assert split_name(name) == {"given": "", "family": name}
+
+
+def test_reasons_of_differences(tmp_path: Path) -> None:
+    old, new = (factory.write_files(tmp_path / name, {}) for name in ("old", "new"))
+    names = ("a/index.html", "a/values.json", "a/records/r.json", "index.html")
+    same = dict.fromkeys(names, "0")
+    for folder, number in ((old, 1.5), (new, 1.6)):
+        factory.write_files(folder, {"a/values.json": json.dumps({"v": {"gain": number}}).encode()})
+    numbers = "its numbers (v.gain 1.5 → 1.6)"
+    page, values, record, index = ({name: "1"} for name in names)
+    for changed, expected in (
+        ({}, {}),
+        (page, {"a/index.html": ONLY_BYTES}),
+        (page | index, {"a/index.html": ONLY_BYTES, "index.html": ONLY_BYTES}),
+        (values | index, {"a/values.json": numbers, "index.html": numbers}),
+        (values | record, dict.fromkeys(("a/records/r.json", "a/values.json"), "its records")),
+    ):
+        reasons = compare(same, same | changed, old, new)
+        assert {name: reason for name, reason in reasons.items() if reason} == expected
+    (old / "a/values.json").unlink()
+    assert compare(same, same | values, old, new)["a/values.json"].startswith("its numbers or its")
+
+
+def test_the_pipeline_of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of a pull request, in order, with stand-ins for make and GitHub."""
+    pytest.importorskip("torch")
+    course = tmp_path / "course"
+    others = [study for study in STUDIES if study != CLASS_STUDY]
+    for name in ("report", "figures", "templates", "experiments", "data"):
+        ignored = others if name == "data" else ["__pycache__"]
+        shutil.copytree(ROOT / name, course / name, ignore=shutil.ignore_patterns(*ignored))
+    shutil.copyfile(ROOT / "build.py", course / "build.py")
+    factory.write_files(course, {"class/README": b"The records of a class."})
+    factory.commit(course)
+    git = ("git", "-C", str(course))
+    subprocess.run([*git, "update-ref", "refs/remotes/origin/main", "HEAD"], check=True)
+    write_record(machine(CLASS_STUDY, 1), course / "class")
+    factory.commit(course)
+    programs = {
+        "bin/make": "#!/bin/sh\n",
+        "bin/gh": '#!/bin/sh\ncat "$5" > said.txt\n',
+        ".venv/bin/python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
+    }
+    factory.write_files(course, {name: text.encode() for name, text in programs.items()})
+    for name in programs:
+        (course / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(course / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    monkeypatch.setenv("NUMBER", "7")
+    workflow = yaml.safe_load((ROOT / "docs" / "course.yml").read_text("utf-8"))
+    for step in workflow["jobs"]["build"]["steps"]:
+        if "run" in step and step.get("if") != "github.event_name != 'pull_request'":
+            subprocess.run(["bash", "-e", "-c", step["run"]], cwd=course, check=True)
+    comment = (course / "said.txt").read_text("utf-8")
+    assert "can be handed in" in comment and " claims" in comment.splitlines()[-1]
+    assert (course / "site" / "class" / "index.html").is_file()
