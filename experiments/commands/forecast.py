@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import ceil, inf, prod
 from operator import truediv
 from pathlib import Path
@@ -91,13 +91,16 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
     kinds = _by_kind(cases)
-    _check_cases(study, kinds, note)
+    _check_cases(study, cases, note)
     _check_disk(request.records, protocol, len(cases))
     noise = _note_noise(threads, note)
     session = Session(request.device, protocol, threads=threads)
     timed = _time_kinds(study, kinds, session)
     expected = [_interpolated(timed, factors, protocol) for factors in cases]
-    turns = _time_turns(study, cases, expected, protocol)
+    turns = dict.fromkeys(protocol.processes, 0.0)
+    for factors, times in zip(cases, expected, strict=True):
+        for policy in study.policies(factors, protocol):
+            turns[policy] += times.times
     request = _choose_pairs(request, study, session, turns, start_s, note)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
@@ -136,23 +139,22 @@ def _size(factors: Factors) -> float:
     return prod(level for level in factors.values() if not isinstance(level, str))
 
 
-def _check_cases(
-    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], note: Callable[[str], None]
-) -> None:
+def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[str], None]) -> None:
     """Build the smallest and largest case on the meta device; check the memory of the largest.
 
     Raises ``MeasurementError`` if neither can be built.
     """
     if study.subject is None:
         return
-    ordered = sorted(chain.from_iterable(kinds.values()), key=_size)
-    reasons = {}
-    for factors in (ordered[0], ordered[-1]):
+    built, extremes = 0, [min(cases, key=_size), max(cases, key=_size)]
+    for factors in extremes:
         try:
             subject = build_subject(study, factors, "meta")
         except Exception as error:
-            reasons[factors_text(factors)] = f"{type(error).__name__}: {first_line(str(error))}"
+            reason = f"{type(error).__name__}: {first_line(str(error))}"
+            note(f"{factors_text(factors)} cannot be built: {reason}")
             continue
+        built += 1
         tensors = (*subject.module.parameters(), *subject.module.buffers(), subject.inputs)
         needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if needed > (available := limits.available_memory()):
@@ -160,9 +162,7 @@ def _check_cases(
                 f"{factors_text(factors)} needs more than {needed / 1e9:.1f} GB, and "
                 f"{available / 1e9:.1f} GB are free; the case will end as out of memory."
             )
-    for name, reason in reasons.items():
-        note(f"{name} cannot be built: {reason}")
-    if len(reasons) == 2 or (reasons and len(ordered) == 1):
+    if not built:
         raise MeasurementError(
             f"experiments/{study.name}.py: neither the smallest nor the largest case can be built; "
             "correct the function «subject»."
@@ -264,17 +264,6 @@ def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors, protocol:
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
     memory = max(small.memory + share * (large.memory - small.memory), 0.0)
     return Times(size, memory, max(small.times + share * (large.times - small.times), 0.0))
-
-
-def _time_turns(
-    study: Experiment, cases: Sequence[Factors], expected: Sequence[Times], protocol: Protocol
-) -> dict[Policy, float]:
-    """Forecast the time in which a process measures all cases, by memory policy (s)."""
-    turns = dict.fromkeys(protocol.processes, 0.0)
-    for factors, times in zip(cases, expected, strict=True):
-        for policy in study.policies(factors, protocol):
-            turns[policy] += times.times
-    return turns
 
 
 def _expected(

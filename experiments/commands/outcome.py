@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 from experiments.harness.progress import measured_text, outcome_text
@@ -15,7 +14,6 @@ from experiments.machine.text import factors_text
 from report.core.errors import RidgepointError
 from report.core.missing import Missing
 from report.core.records import ENDING
-from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Policy, Record
 from report.core.records.store import Stored, read_attachments
 from report.core.statistics.estimates import CONFIDENCE, median_interval
@@ -133,29 +131,49 @@ def _instability_of_case(case: Case) -> str | None:
     return None
 
 
+#: Results of a case in tables.
+_RESULTS: Final = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
+#: Measures of peak memory, in order of preference.
+_PEAKS: Final = ("allocated_peak", "requested_peak", "resident_peak")
+
+
+def case_results(case: Case) -> dict[str, str]:
+    """Format the results of a case, with freed memory kept if possible.
+
+    The median and its interval are over processes; the calls of one process have no interval.
+    """
+    results = {**dict.fromkeys(_RESULTS, "–"), "outcome": outcome_text(case)}
+    policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
+    if times := case.samples("time", policy):
+        processes = gates.medians(case, "time", policy)
+        estimate = median_interval(processes if len(processes) > 1 else times)
+        results["median time"] = measured_text(estimate.value, "s")
+        results["measured by"] = f"{len(times)} calls"
+        if len(processes) > 1:
+            level = estimate.confidence
+            reached = "" if level >= CONFIDENCE else f" ({100 * level:.0f} %)"
+            ends = f"{measured_text(estimate.low, 's')} to {measured_text(estimate.high, 's')}"
+            results["95 % interval"] = f"{ends}{reached}"
+            results["measured by"] = f"{len(processes)} processes"
+    if peaks := next(filter(None, (case.samples(name, policy) for name in _PEAKS)), ()):
+        results["peak memory"] = measured_text(max(peaks), "B")
+    return results
+
+
 def case_table(cases: Sequence[Case]) -> str:
-    """Format a row per case: factors, median time, samples, allocated peak and outcome."""
+    """Format a row per case: its factors and results."""
     import pandas as pd
 
-    rows = []
-    for case in cases:
-        times, peaks = case.samples("time"), case.samples("allocated_peak")
-        measured = {
-            "median time": measured_text(median(times), "s") if times else "–",
-            "timings": len(times) or "–",
-            "peak memory": measured_text(max(peaks), "B") if peaks else "–",
-        }
-        rows.append({**case.factors, **measured})
-    lines = pd.DataFrame(rows, dtype=object).to_string(index=False, na_rep="–").splitlines()
+    rows = [{**case.factors, **case_results(case)} for case in cases]
+    frame = pd.DataFrame(rows, dtype=object)
     # Outside the frame, where the longest reason would widen every row.
-    ends = ("outcome", *map(outcome_text, cases))
+    ends = ("outcome", *frame.pop("outcome"))
+    lines = frame.to_string(index=False, na_rep="–").splitlines()
     return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))
 
 
 # ------------------------------------------------------------------------------- review
 
-#: Quantities of the table, in order of preference.
-_SHOWN: Final = ("time", "allocated_peak", "requested_peak", "resident_peak")
 #: Rows of the table: a comment on a forge has at most 65,536 characters.
 _MOST_CASES: Final = 250
 
@@ -175,32 +193,14 @@ def review(record: Record) -> Iterator[str]:
         ("Plan", code_text(f"{plan}; processes: {processes or 'one'}")),
         ("Code", code_text(f"{commit}{changed}")),
     )
-    head = ("Case", "Quantity", "Median", "95 % interval", "n")
-    cases = map(_row, record.cases[:_MOST_CASES])
-    for row in (("", ""), ("---",) * 2, *rows, (), head, ("---",) * 5, *cases):
+    head, cases = ("case", *_RESULTS), []
+    for case in record.cases[:_MOST_CASES]:
+        *cells, outcome = case_results(case).values()
+        cases.append((code_text(factors_text(case.factors)), *cells, code_text(outcome)))
+    for row in (("", ""), ("---",) * 2, *rows, (), head, ("---",) * len(head), *cases):
         yield f"| {' | '.join(row)} |" if row else ""
     if more := record.cases[_MOST_CASES:]:
         yield f"\nand {len(more)} more cases"
-
-
-def _row(case: Case) -> tuple[str, ...]:
-    """Cells of a case: the median over processes, with freed memory kept if possible."""
-    name = code_text(factors_text(case.factors))
-    if case.status != "ok":
-        return name, code_text(outcome_text(case)), "–", "–", "0"
-    policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
-    quantity = next((name for name in _SHOWN if case.samples(name, policy)), None)
-    if quantity is None:
-        return name, "–", "–", "–", "0"
-    unit, processes = QUANTITIES[quantity].unit, gates.medians(case, quantity, policy)
-    if len(processes) < 2:
-        samples = case.samples(quantity, policy)
-        middle = measured_text(median_interval(samples).value, unit)
-        return name, quantity, middle, "one process", f"{len(samples)} calls"
-    estimate = median_interval(processes)
-    level = "" if estimate.confidence >= CONFIDENCE else f" ({100 * estimate.confidence:.0f} %)"
-    interval = f"{measured_text(estimate.low, unit)} to {measured_text(estimate.high, unit)}{level}"
-    return name, quantity, measured_text(estimate.value, unit), interval, f"{estimate.n} processes"
 
 
 def code_text(text: str) -> str:

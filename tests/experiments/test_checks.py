@@ -66,8 +66,8 @@ def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
     full = Case(factors=factors, status="out_of_memory", reason="Memory ran out.")
     heading, good, bad = case_table((Case(factors=factors, series=series), full)).splitlines()
     assert heading.split()[:2] == ["batch", "samples"]
-    assert good.split()[2:] == ["2", "ms", "3", "718.9", "MB", "ok"]
-    assert bad.split()[2:6] == ["–", "–", "–", "out_of_memory:"]
+    assert good.split()[2:] == ["2", "ms", "–", "3", "calls", "718.9", "MB", "ok"]
+    assert bad.split()[2:7] == ["–", "–", "–", "–", "out_of_memory:"]
     assert heading.index("outcome") == good.index("ok") == bad.index("out_of_memory")
 
 
@@ -152,7 +152,7 @@ def test_markdown_of_a_record(tmp_path: Path, ask: Ask) -> None:
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
     assert len(medians) == 8
     ends = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
-    row = f"subject=layer` | time | {median(medians) * 1e6:.4g} µs | {ends} | 8 processes |"
+    row = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {ends} | 8 processes |"
     code, said, _ = ask("check", FILE, "--markdown")
     assert said.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
     assert row in said.split("\n| `batch=1,", 1)[1].split("\n")[0]
@@ -161,7 +161,7 @@ def test_markdown_of_a_record(tmp_path: Path, ask: Ask) -> None:
     hostile = first(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})(record)
     code, said, _ = ask("check", write_record(hostile, tmp_path), "--markdown")
     assert code == 1 and "- **problem**, outcomes: `1 of 50 cases failed" in said
-    assert "subject=layer` | `failed: a\\|b 'c' <d> @e` | – | – | 0 |\n" in said
+    assert "subject=layer` | – | – | – | – | `failed: a\\|b 'c' <d> @e` |\n" in said
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
 
 
