@@ -99,10 +99,7 @@ def predicted_gains(
 def predictions(
     run: Run, predict: Prediction = Run.predicted, largest: float = float("inf")
 ) -> Quantity:
-    """Count the predictions where memory is kept, or those whose error is below ``largest``.
-
-    An error is a share of the measured median.
-    """
+    """Count predictions where memory is kept, or those of a relative error below ``largest``."""
     gains = predicted_gains(run, predict).values()
     errors = [abs(predicted / measured - 1) for predicted, _, measured, _ in gains]
     return counted(run, "predictions", sum(error < largest for error in errors))
