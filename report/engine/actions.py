@@ -143,8 +143,9 @@ def figures(task: StepTask) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     earlier = task._replace(stage=before)
     old_marks, old_opened = {}, {}
-    if before.exists():
-        old_marks = _read(earlier.artifacts() / steps.DRAWN)
+    drawn = earlier.artifacts() / steps.DRAWN
+    if drawn.exists():  # a build by an earlier version has none
+        old_marks = _read(drawn)
         old_opened = _read(earlier.artifacts() / steps.OPENED)
     marks, opened = {}, {}
     for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
