@@ -27,11 +27,8 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "P": "same in part",
 }
 DECIDED: Final = ("supported", "refuted")
-#: Reasons that speak of a data directory, and the one of a record.
-_NO_RUN: Final = (
-    "no run of the experiment is in the data directory",
-    "nothing to compare was recorded",
-)
+#: Beginnings of reasons that speak of a data directory, and the reason of a record.
+_NO_RUN: Final = ("no run of the experiment is in", "nothing to compare was recorded")
 _NO_CASES: Final = "the record holds no such cases"
 
 
@@ -73,7 +70,7 @@ class Replica:
         texts = []
         for reason in claim.reasons:
             text = re.sub(f" on ({labels})", "", reason)
-            texts.append(_NO_CASES if text in _NO_RUN else text.rstrip("."))
+            texts.append(_NO_CASES if text.startswith(_NO_RUN) else text.rstrip("."))
         return [*dict.fromkeys(texts)]
 
 
@@ -127,10 +124,8 @@ class Row:
 
 
 def _letter(claim: Claim, paper: Claim) -> str:
-    if claim.verdict == "undecided":
-        return "U"
     if claim.verdict not in DECIDED:
-        return "N"
+        return "U" if claim.verdict == "undecided" else "N"
     if paper.verdict not in DECIDED:
         return "D"
     if paper.verdict != claim.verdict:

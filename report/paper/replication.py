@@ -76,7 +76,7 @@ def report(
         "commit": (newest.code.commit or "unknown")[:12],
         "claims": sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason")),
         "copies": [f"{label}: {why}" for label, why in copies.items()],
-        "missing": [*_missing_parts(replicas)],
+        "missing": _missing_parts(replicas),
         "left_out": list(left_out),
     }
     return Findings(
@@ -123,11 +123,16 @@ def _reason(replicas: Sequence[Replica], row: Row) -> str:
         if letter in ("C", "U") or letter == row.outcome == "N":
             reasons = first_few(replica.reasons(row.claims[replica.label]))
             labels.setdefault("; ".join(reasons) or "supported", []).append(replica.label)
+    return "; ".join(_with_machines(labels, len(row.claims)))
+
+
+def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]:
+    """Name the machines behind each text, unless it is true of all ``count`` machines."""
     texts = []
     for text, where in labels.items():
-        on_all = len(where) == len(row.claims)
-        texts.append(text if on_all else f"{text} (on {'; '.join(first_few(where))})")
-    return "; ".join(texts)
+        on_some = f" (on {'; '.join(first_few(where))})"
+        texts.append(text if len(where) == count else text + on_some)
+    return texts
 
 
 # ------------------------------------------------------------------------------------ one machine
@@ -402,8 +407,9 @@ def _records(replicas: Sequence[Replica]) -> Table:
     return table_of("tbl-records", rows, wide=True)
 
 
-def _missing_parts(replicas: Sequence[Replica]) -> Iterator[str]:
-    """Name the parts of each run that its record lacks, those with one reason together."""
+def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
+    """Name the parts that records lack, those with one reason together."""
+    labels: dict[str, list[str]] = {}
     for replica in replicas:
         record, reasons = replica.stored.record, dict[str, list[str]]()
         for field, why in record.environment.missing.items():
@@ -414,6 +420,7 @@ def _missing_parts(replicas: Sequence[Replica]) -> Iterator[str]:
             if case.status != "ok":
                 levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
                 reasons.setdefault(case.reason or case.status, []).append(levels)
-        where = f"{replica.label}: " if len(replicas) > 1 else ""
         for why, names in reasons.items():
-            yield f"{where}{', '.join(first_few(names))}: {why.rstrip('.')}"
+            text = f"{', '.join(first_few(names))}: {why.rstrip('.')}"
+            labels.setdefault(text, []).append(replica.label)
+    return _with_machines(labels, len(replicas))

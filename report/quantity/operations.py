@@ -109,8 +109,9 @@ def range_of_terms(quantity: Quantity) -> str:
     ends = []
     for first, last in zip(terms[0], terms[-1], strict=False) if terms else ():
         factor = first.rpartition(" ")[0] + " "
-        ends.append(first if first == last else f"{first} to {last.removeprefix(factor)}")
-    return f"{len(terms)} cases, {', '.join(ends)}" if terms else ""
+        if first != last:
+            ends.append(f"{first} to {last.removeprefix(factor)}")
+    return ", ".join((f"{len(terms)} cases", *ends)) if terms else ""
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
