@@ -12,22 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
+from report.core.records import pooling
 from report.core.records.choice import (
     Edition,
     choices_of,
     read_editions,
     use_in_build,
     write_edition,
-)
-from report.core.records.pooling import (
-    deterministic_values,
-    first_contradiction,
-    measures_case,
-    measures_process,
-    merged,
-    missing_shards,
-    runs_of,
-    why_not_pooled,
 )
 from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
@@ -236,7 +227,7 @@ UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 @pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
 def test_what_makes_another_measurement(part: str, change: dict[str, Any], why: str | None) -> None:
-    assert why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == why
+    assert pooling.why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == why
 
 
 def test_what_varies_within_a_run_contradicts_nothing() -> None:
@@ -244,7 +235,9 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
         return factory.record([factory.case(4, memory={"allocated_after": samples}, **change)])
 
     def compared(one: Record, other: Record) -> str | None:
-        return first_contradiction(deterministic_values(one), deterministic_values(other))
+        return pooling.first_contradiction(
+            pooling.deterministic_values(one), pooling.deterministic_values(other)
+        )
 
     assert compared(held(1, 1), held(2, 2)) is not None
     assert compared(held(1, 1), held(1, 2)) is None
@@ -277,8 +270,8 @@ def shard_of(record: Record, number: int, of: int) -> Record:
     shard = Shard(number=number, of=of, sweep=SWEEP)
 
     def case(index: int, found: Case) -> Case:
-        rounds = tuple(r for r in found.rounds if measures_process(shard, r.process))
-        if measures_case(shard, index):
+        rounds = tuple(r for r in found.rounds if pooling.measures_process(shard, r.process))
+        if pooling.measures_case(shard, index):
             return changed(found, rounds=rounds)
         if any(r.status == "ok" for r in rounds):
             return changed(found, rounds=rounds, series={})
@@ -323,12 +316,14 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
     record = timed()
     items = [factory.stored(one) for one in split(record, of)]
     random.shuffle(items)
-    (run,) = runs_of(items)
-    assert missing_shards(run) == ()
+    (run,) = pooling.runs_of(items)
+    assert pooling.missing_shards(run) == ()
     assert run.record == record
     if of > 2:
-        (run,) = runs_of([each for each in items if each.record.shard.number not in (2, of)])
-        assert missing_shards(run) == (2, of)
+        (run,) = pooling.runs_of(
+            [each for each in items if each.record.shard.number not in (2, of)]
+        )
+        assert pooling.missing_shards(run) == (2, of)
 
 
 def test_one_shard_of_many_alone_is_called_what_it_is(tmp_path: Path) -> None:
@@ -345,7 +340,7 @@ def test_one_shard_of_many_alone_is_called_what_it_is(tmp_path: Path) -> None:
 def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     parts = [factory.stored(one) for one in split(timed(), 4)]
     again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
-    run, left = runs_of([*parts, again])
+    run, left = pooling.runs_of([*parts, again])
     assert (run.parts[1], left.parts) == (again, (parts[1],))
     assert (run.record.cases, run.record.started) == (timed().cases, timed().started)
 
@@ -361,7 +356,7 @@ def test_repeated_processes_are_numbered(own: list[tuple[int, ...]], expected: l
     for each, numbers in zip(split(timed(), len(own)), own, strict=True):
         rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
         parts.append(changed(each, cases=(changed(each.cases[0], rounds=rounds),)))
-    assert [r.process for r in merged(parts).cases[0].rounds] == expected
+    assert [r.process for r in pooling.merged(parts).cases[0].rounds] == expected
 
 
 def test_shards_of_unlike_runs_are_not_merged() -> None:
@@ -374,7 +369,7 @@ def test_shards_of_unlike_runs_are_not_merged() -> None:
         {"environment": changed(other.environment, threads=1)},
     ):
         items = [factory.stored(one), factory.stored(changed(other, **change))]
-        assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
+        assert [run.files for run in pooling.runs_of(items)] == [(found.file,) for found in items]
 
 
 def test_the_logs_of_two_shards_are_one_file() -> None:

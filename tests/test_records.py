@@ -19,22 +19,12 @@ from hypothesis import strategies as st
 import build
 from report.core.errors import RecordError
 from report.core.missing import Missing
+from report.core.records import store
 from report.core.records.filed import EVENTS, encode, join_events, parse, split_events
-from report.core.records.files import TABLE, read_bounded, read_table
+from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
 from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
-from report.core.records.store import (
-    Stored,
-    attachments_folder,
-    digest,
-    read_attachments,
-    read_record,
-    read_records,
-    strays,
-    survey,
-    write_record,
-)
 from report.engine.gather import choose
 from report.evidence.runs import Run
 from report.studies import STUDIES
@@ -141,22 +131,22 @@ def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Pat
     cases, content = split_events(whole.cases)
     assert cases[0] == CASE and cases[1].series == {"allocated_peak": (700,)}
     assert split_events(cases) == (cases, b"")
-    attachment = Attachment(name=EVENTS, sha256=digest(content), meaning="events")
+    attachment = Attachment(name=EVENTS, sha256=store.digest(content), meaning="events")
     filed = msgspec.structs.replace(whole, cases=cases, attachments=(attachment,))
-    path = write_record(filed, tmp_path, {EVENTS: content})
+    path = store.write_record(filed, tmp_path, {EVENTS: content})
     assert b"memory_events" not in path.read_bytes().replace(EVENTS.encode(), b"")
-    read = read_record(path, tmp_path).record
+    read = store.read_record(path, tmp_path).record
     assert read == msgspec.structs.replace(whole, attachments=(attachment,))
-    place = attachments_folder(path) / EVENTS
+    place = store.attachments_folder(path) / EVENTS
     place.unlink()
-    stored = read_record(path, tmp_path)
+    stored = store.read_record(path, tmp_path)
     run = Run(stored, "x")
     why = f"no memory events recorded on x: {EVENTS} is not beside the record"
     assert stored.record.cases == cases
     assert run.samples("memory_events", cases[1].factors) == Missing(why)
     place.write_bytes(b"altered")
     with pytest.raises(RecordError, match=f"{EVENTS}: is another file"):
-        read_record(path, tmp_path)
+        store.read_record(path, tmp_path)
 
 
 def test_events_of_no_case_are_refused() -> None:
@@ -186,12 +176,12 @@ def test_whole_nanoseconds_are_read_as_the_nearest_seconds() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("20261101T10", "20261101T11"), ("e-2t-", "e-4t-")])
 def test_a_name_of_another_time_or_machine_is_refused(tmp_path: Path, old: str, new: str) -> None:
-    path = write_record(factory.record(), tmp_path)
+    path = store.write_record(factory.record(), tmp_path)
     other = path.rename(path.with_name(path.name.replace(old, new)))
     with pytest.raises(
         RecordError, match=f"does not fit the time and machine .* rename it to {path.name}"
     ):
-        read_record(other, tmp_path)
+        store.read_record(other, tmp_path)
 
 
 def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
@@ -248,7 +238,7 @@ FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 def with_attachments() -> Record:
     named = tuple(
-        Attachment(name=name, sha256=digest(content), meaning="what a counter printed")
+        Attachment(name=name, sha256=store.digest(content), meaning="what a counter printed")
         for name, content in FILES.items()
     )
     return msgspec.structs.replace(factory.record(), attachments=named)
@@ -256,19 +246,19 @@ def with_attachments() -> Record:
 
 def test_what_was_written_is_read_again_and_never_replaced(tmp_path: Path) -> None:
     record = with_attachments()
-    path = write_record(record, tmp_path, FILES)
-    assert path.name == f"20261101T100000Z-example-2t-{digest(encode(record))[:8]}.json"
+    path = store.write_record(record, tmp_path, FILES)
+    assert path.name == f"20261101T100000Z-example-2t-{store.digest(encode(record))[:8]}.json"
     folder = path.with_suffix("")
     assert sorted(path.parent.iterdir()) == [folder, path]
     assert {item.name: item.read_bytes() for item in folder.iterdir()} == FILES
-    (stored,) = read_records("conv_scaling", tmp_path)
-    sha256 = digest(path.read_bytes())
-    assert stored == Stored(record, f"conv_scaling/{path.name}")
-    assert read_attachments(stored, FILES, tmp_path) == FILES
-    assert read_attachments(stored, ("other.*",), tmp_path) == {}
+    (stored,) = store.read_records("conv_scaling", tmp_path)
+    sha256 = store.digest(path.read_bytes())
+    assert stored == store.Stored(record, f"conv_scaling/{path.name}")
+    assert store.read_attachments(stored, FILES, tmp_path) == FILES
+    assert store.read_attachments(stored, ("other.*",), tmp_path) == {}
     with pytest.raises(RecordError, match="records are never replaced"):
-        write_record(record, tmp_path)
-    assert digest(path.read_bytes()) == sha256
+        store.write_record(record, tmp_path)
+    assert store.digest(path.read_bytes()) == sha256
 
 
 @pytest.mark.parametrize(
@@ -282,39 +272,39 @@ def test_a_failed_writer_leaves_nothing(
 
     monkeypatch.setattr(os, "fsync", sync)
     with pytest.raises((RecordError, KeyboardInterrupt), match=r"No space left.*make room|^$"):
-        write_record(factory.record(), tmp_path)
+        store.write_record(factory.record(), tmp_path)
     assert list((tmp_path / "conv_scaling").iterdir()) == []
 
 
 def test_altered_files_are_refused_and_missing_ones_are_missing(tmp_path: Path) -> None:
-    path = write_record(with_attachments(), tmp_path, FILES)
-    stored = read_record(path, tmp_path)
-    place = attachments_folder(path) / "ncu.json.gz"
+    path = store.write_record(with_attachments(), tmp_path, FILES)
+    stored = store.read_record(path, tmp_path)
+    place = store.attachments_folder(path) / "ncu.json.gz"
     place.write_bytes(b"altered")
     with pytest.raises(RecordError, match=r"ncu\.json\.gz: is another file than the record names"):
-        read_attachments(stored, ("ncu.*",), tmp_path)
+        store.read_attachments(stored, ("ncu.*",), tmp_path)
     place.unlink()
     missing = Missing("ncu.json.gz is not beside the record")
-    assert read_attachments(stored, ("*",), tmp_path) == {**FILES, "ncu.json.gz": missing}
+    assert store.read_attachments(stored, ("*",), tmp_path) == {**FILES, "ncu.json.gz": missing}
     shutil.rmtree(place.parent)
-    assert read_attachments(stored, ("ncu.*",), tmp_path) == {"ncu.json.gz": missing}
-    assert read_record(path, tmp_path) == stored
+    assert store.read_attachments(stored, ("ncu.*",), tmp_path) == {"ncu.json.gz": missing}
+    assert store.read_record(path, tmp_path) == stored
 
 
 @pytest.mark.parametrize("sizes", [[2**40], [2**25] * 3])
 def test_attachments_beyond_all_bounds_are_not_read(tmp_path: Path, sizes: list[int]) -> None:
     """One of a tebibyte of zeros, and three that are too much together: both left out."""
     study, names = "backend_speedup", [f"backend.{n}.json" for n in range(len(sizes))]
-    right = digest(bytes(2**25))
+    right = store.digest(bytes(2**25))
     zeros = [Attachment(name=name, sha256=right, meaning="zeros") for name in names]
     good = factory.record(study=study, machine=factory.environment("good-1t"))
     bad = factory.record(study=study, machine=factory.environment("bad-1t"))
     bad = msgspec.structs.replace(bad, attachments=tuple(zeros))
     data = factory.data_folder(tmp_path, good, bad)
     (path,) = (data / study).glob("*bad*.json")
-    attachments_folder(path).mkdir()
+    store.attachments_folder(path).mkdir()
     for name, size in zip(names, sizes, strict=True):
-        with (attachments_folder(path) / name).open("wb") as stream:
+        with (store.attachments_folder(path) / name).open("wb") as stream:
             stream.truncate(size)
     chosen = choose(study, data)
     assert [stored.record.environment.key for stored in chosen.inputs.records] == ["good-1t"]
@@ -326,10 +316,10 @@ def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files(
     """Whatever is converted, edited or lost, by hand or by git, is another byte."""
     data, records, named = factory.ROOT / "data", 0, set[Path]()
     for study, kind in product(STUDIES, (Record, ImportedRecord)):
-        for stored in read_records(study, data, kind):
-            attachments = read_attachments(stored, ("*",), data)
+        for stored in store.read_records(study, data, kind):
+            attachments = store.read_attachments(stored, ("*",), data)
             assert not stored.edited and Missing not in map(type, attachments.values())
-            beside = attachments_folder(data / stored.file)
+            beside = store.attachments_folder(data / stored.file)
             named |= {data / stored.file, *(beside / name for name in attachments)}
             records += 1
     folders = [data / study for study in STUDIES if (data / study).is_dir()]
@@ -341,14 +331,14 @@ def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files(
 
 def test_records_are_read_oldest_first_and_compared_with_their_names(tmp_path: Path) -> None:
     """Also where no paper uses it: what it says decides which record is used."""
-    assert read_records("conv_scaling", tmp_path) == ()
+    assert store.read_records("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
-        path = write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
+        path = store.write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
     factory.edit(path, '"plan": "full"', '"plan": "quick"')
     (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
     path.rename(tmp_path / "kept.json")
     path.symlink_to("../kept.json")
-    found = read_records("conv_scaling", tmp_path)
+    found = store.read_records("conv_scaling", tmp_path)
     days = [(item.record.started[8:10], item.edited) for item in found]
     assert days == [("01", False), ("02", True), ("03", False)]
 
@@ -379,12 +369,12 @@ def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
         file = f"another/20261101T100000Z-{name}.json"
         make(tmp_path / "data" / file)
         said[file] = words
-    found, refused = survey("another", tmp_path / "data")
+    found, refused = store.survey("another", tmp_path / "data")
     assert found == () and refused.keys() == said.keys()
     for file, why in refused.items():
         assert why.startswith(f"data/{file}: ") and said[file] in why
     with pytest.raises(RecordError, match="found no regular file"):
-        read_records("another", tmp_path / "data")
+        store.read_records("another", tmp_path / "data")
 
 
 class Baseline(msgspec.Struct, frozen=True):
@@ -413,7 +403,7 @@ def test_a_table_beside_records_is_read_by_the_types_of_its_rows(tmp_path: Path)
 
 def test_strays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = factory.data_folder(tmp_path, with_attachments())
-    assert strays(STUDY, data) == ()
+    assert store.strays(STUDY, data) == ()
     name = "20261101T100000Z-a-00000000"
     files = f"imported/{name}.zip", f"{name}.ZIP", f"{name}.JSON", f"{name}/ncu.json.gz", ".hidden"
     factory.write_files(data / STUDY, dict.fromkeys(files, b"x"))
@@ -512,8 +502,10 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     """Of an own record, and two of somebody else of the same study."""
     data = factory.data_folder(tmp_path, factory.record())
     for time in (0.5, 0.25):
-        write_record(imported(case("a", time), case("b", reason="no time"), study=STUDY), data)
-    theirs = read_records(STUDY, data, ImportedRecord)
+        store.write_record(
+            imported(case("a", time), case("b", reason="no time"), study=STUDY), data
+        )
+    theirs = store.read_records(STUDY, data, ImportedRecord)
     chosen = choose(STUDY, data)
     assert chosen.inputs.imported == theirs
     (own,) = chosen.inputs.records
@@ -527,11 +519,11 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     assert values["records"] == [each.file for each in chosen.files]
     assert [stored.edited for stored in theirs] == [False, False]
     factory.edit(data / theirs[0].file, "0.", "1.")
-    assert read_record(data / theirs[0].file, data, ImportedRecord).edited
+    assert store.read_record(data / theirs[0].file, data, ImportedRecord).edited
 
 
 def test_more_than_is_unpacked_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("report.core.records.files.LARGEST_UNPACKED", 4)
-    assert read_bounded(io.BytesIO(b"1234").read) == b"1234"
-    with pytest.raises(ValueError, match="found more than 4 B"):
-        read_bounded(io.BytesIO(b"12345").read)
+    assert unpacked(gzipped(b"1234"), "x", "cut it") == b"1234"
+    with pytest.raises(RecordError, match="x: has more than 4 B unpacked; cut it"):
+        unpacked(gzipped(b"12345"), "x", "cut it")

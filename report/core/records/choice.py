@@ -18,14 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from report.core.errors import RecordError, unwritable
-from report.core.records.pooling import (
-    DeterministicValues,
-    deterministic_values,
-    first_contradiction,
-    missing_shards,
-    runs_of,
-    why_not_pooled,
-)
+from report.core.records import pooling
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import read_strictly, refuse_first
 
@@ -158,7 +151,7 @@ def choices_of(
     Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
     """
     machines: dict[str, list[Stored]] = {}
-    for run in sorted(runs_of(records), key=_rank):
+    for run in sorted(pooling.runs_of(records), key=_rank):
         machines.setdefault(run.record.environment.key, []).append(run)
     key_of = {f: key for key, runs in machines.items() for run in runs for f in run.files}
     named = {USE: requested, _EDITION: edition.files if edition else ()}
@@ -266,7 +259,13 @@ def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> C
     newest = sorted(runs, key=start_and_file, reverse=True)
     for by, files in named.items():
         if chosen := [run for run in newest if not set(files).isdisjoint(run.files)]:
-            _refuse_different(chosen, by)
+            for other in chosen[1:]:
+                if why := pooling.why_not_pooled(chosen[0].record, other.record):
+                    raise RecordError(
+                        f"{by}: {chosen[0].file} and {other.file} are both records of "
+                        f"{other.record.environment.key} and cannot be pooled, since the latter "
+                        f"is {why}; name one of them."
+                    )
             left = tuple((run, f"{by} names another") for run in newest if run not in chosen)
             return Choice(tuple(chosen), left, by)
     reasons = {run.file: _why_unused(runs[-1], run) for run in newest}
@@ -274,17 +273,6 @@ def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> C
     used.sort(key=lambda run: len(run.record.attachments), reverse=True)
     left = tuple((run, reasons[run.file]) for run in newest if reasons[run.file])
     return Choice(tuple(used), left)
-
-
-def _refuse_different(named: Sequence[Stored], by: str) -> None:
-    first, *others = named
-    for other in others:
-        if why := why_not_pooled(first.record, other.record):
-            raise RecordError(
-                f"{by}: {first.file} and {other.file} are both records of "
-                f"{first.record.environment.key} and cannot be pooled, since the latter is {why}; "
-                "name one of them."
-            )
 
 
 def _why_unused(best: Stored, run: Stored) -> str:
@@ -295,26 +283,26 @@ def _why_unused(best: Stored, run: Stored) -> str:
         return "older"
     if not is_full(run):
         return f"{describe_incomplete(run)} beside a full one"
-    why = why_not_pooled(best.record, run.record)
+    why = pooling.why_not_pooled(best.record, run.record)
     return f"older and {why}" if why else ""
 
 
 def _without_contradictions(choice: Choice) -> Choice:
     """Move runs and shards that contradict a deterministic value of earlier ones to ``left``."""
-    known: DeterministicValues = {}
+    known: pooling.DeterministicValues = {}
     used: list[Stored] = []
     refused: list[tuple[Stored, str]] = []
     for run in choice.used:
         agreeing: list[Stored] = []
         for part in run.shards:
-            values = deterministic_values(part.record)
-            if why := first_contradiction(known, values):
+            values = pooling.deterministic_values(part.record)
+            if why := pooling.first_contradiction(known, values):
                 reason = f"not the same measurement: {why} as in {_short(choice.primary)}"
                 refused.append((part, reason))
             else:
                 agreeing.append(part)
                 known |= values
-        used += [run] if len(agreeing) == len(run.shards) else runs_of(agreeing)
+        used += [run] if len(agreeing) == len(run.shards) else pooling.runs_of(agreeing)
     return replace(choice, used=tuple(used), left=(*refused, *choice.left))
 
 
@@ -323,20 +311,20 @@ def _without_contradictions(choice: Choice) -> Choice:
 
 def is_full(run: Stored) -> bool:
     """Tell whether a run has the full plan and all its shards."""
-    return run.record.protocol.plan == "full" and not missing_shards(run)
+    return run.record.protocol.plan == "full" and not pooling.missing_shards(run)
 
 
 def plan_text(run: Stored) -> str:
     """Name the plan of a run, with the number of its shards if some are missing."""
     plan = f"{run.record.protocol.plan} plan"
-    if missing := missing_shards(run):
+    if missing := pooling.missing_shards(run):
         return f"{len(run.parts):,} of {len(missing) + len(run.parts):,} shards of the {plan}"
     return plan
 
 
 def describe_incomplete(run: Stored) -> str:
     """Describe an incomplete run."""
-    if missing := missing_shards(run):
+    if missing := pooling.missing_shards(run):
         return f"a sweep that lacks {len(missing):,} of {len(missing) + len(run.parts):,} shards"
     return f"a {run.record.protocol.plan} run"
 

@@ -6,7 +6,6 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
@@ -74,14 +73,6 @@ def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
-def read_bounded(read: Callable[[int], bytes]) -> bytes:
-    """Read an unpacking stream to its end; raises ``ValueError`` for too many bytes."""
-    content = read(LARGEST_UNPACKED + 1)
-    if len(content) > LARGEST_UNPACKED:
-        raise ValueError(f"found more than {LARGEST_UNPACKED:,} B")
-    return content
-
-
 def unpacked(content: bytes, place: str, remedy: str) -> bytes:
     """Unpack the content of a file, if it is gzipped; messages call the file ``place``.
 
@@ -91,10 +82,13 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
         return content
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-            return read_bounded(stream.read)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+            text = stream.read(LARGEST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
         why = str(error).rstrip(".")
         raise RecordError(f"{place}: cannot be unpacked ({why}); {remedy}.") from error
+    if len(text) > LARGEST_UNPACKED:
+        raise RecordError(f"{place}: has more than {LARGEST_UNPACKED:,} B unpacked; {remedy}.")
+    return text
 
 
 def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:

@@ -136,7 +136,15 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
         else:
             runs.append([stored])
     runs.sort(key=lambda run: min(map(records.index, run)))
-    return tuple(_merged_run(run) if run[0].record.shard else run[0] for run in runs)
+    whole: list[Stored] = []
+    for run in runs:
+        parts = tuple(sorted(run, key=_number))
+        if parts[0].record.shard:
+            record = merged([part.record for part in parts])
+            whole.append(replace(parts[0], record=record, parts=parts))
+        else:
+            whole.append(parts[0])
+    return tuple(whole)
 
 
 def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
@@ -148,11 +156,6 @@ def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
     is_new = all(other.shard.number != _number(part) for part in run)
     alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
     return same_sweep and is_new and alike
-
-
-def _merged_run(run: Iterable[Stored]) -> Stored:
-    parts = tuple(sorted(run, key=_number))
-    return replace(parts[0], record=merged([part.record for part in parts]), parts=parts)
 
 
 def _number(part: Stored) -> int:

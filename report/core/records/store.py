@@ -19,17 +19,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.core.errors import RecordError, reason_of
 from report.core.missing import Missing
-from report.core.records import ENDING, IMPORTED
-from report.core.records.filed import (
-    EVENTS,
-    OWN,
-    REMEDY,
-    Kind,
-    encode,
-    join_events,
-    parse,
-    without_events,
-)
+from report.core.records import ENDING, IMPORTED, filed
+from report.core.records.filed import EVENTS, OWN, REMEDY, Kind
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
@@ -91,7 +82,7 @@ def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """Return the file name of a record: time, device and a short hash of its ``text``."""
     moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
     moment = re.sub("[-:]", "", moment)
-    return f"{moment}-{record.environment.key}-{digest(text or encode(record))[:8]}{ENDING}"
+    return f"{moment}-{record.environment.key}-{digest(text or filed.encode(record))[:8]}{ENDING}"
 
 
 def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
@@ -111,7 +102,7 @@ def write_record(
     ``attachments`` are the contents of ``record.attachments`` by name.  Raises ``RecordError`` if
     the file exists, since records are never replaced, or if the folder cannot be written.
     """
-    text = encode(record)
+    text = filed.encode(record)
     target = data / _folder(record.study, type(record)) / record_name(record, text)
     return write_files(target, text, attachments)
 
@@ -219,7 +210,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
     try:
-        record = parse(text, place, kind)
+        record = filed.parse(text, place, kind)
     except RecordError:
         raise
     except Exception as error:
@@ -234,9 +225,9 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     patterns = (EVENTS,) if isinstance(record, Record) else ()
     for content in read_attachments(stored, patterns, data).values():
         if isinstance(content, Missing):
-            return replace(stored, record=without_events(stored.record, content.reason))
+            return replace(stored, record=filed.without_events(stored.record, content.reason))
         place = f"{stored.file}, {EVENTS}"
-        return replace(stored, record=join_events(stored.record, content, place))
+        return replace(stored, record=filed.join_events(stored.record, content, place))
     return stored
 
 
