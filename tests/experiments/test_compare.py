@@ -195,6 +195,7 @@ def test_arrays_keep_type_layout_and_value() -> None:
     assert last.stride() == images.stride() and torch.equal(last, images)
     assert torch.equal(half, values[2])
     assert np.array_equal(pairs.numbers_of(written[2], memory), values[2].float().numpy())
+    assert torch.equal(pairs.read_value(written[2], memory, double=True), values[2].double())
 
 
 def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
