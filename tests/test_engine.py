@@ -2,14 +2,18 @@
 
 import ast
 import inspect
+import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import grimp
 import pytest
 
+from figures.panels import Bars, BarSeries, Drawing
 from report.core.records import OPERATORS
-from report.engine import actions, cache, run
+from report.engine import actions, cache, run, steps
 from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
 from report.engine.place import install
 from report.engine.plan import BuildPlan, changes, files_below
@@ -185,6 +189,34 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
     task = actions.StepTask(f"{STUDY}/link", tmp_path / STUDY / "link", tmp_path, tmp_path, {})
     with pytest.raises(run.FailedStepError, match="out/a: cannot be read back"):
         run.run_step(task)
+
+
+def test_only_kinds_of_panel_whose_code_changed_are_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing = Drawing((Bars(("a",), (BarSeries("b", (1.0,)),), "x"),))
+    names = ("figures/bars.py", "figures/dots.py", "figures/style.py", "matplotlib")
+    inputs = dict.fromkeys(names, "1")
+    task = actions.StepTask(f"{STUDY}/figures", tmp_path / "new", tmp_path, tmp_path, inputs)
+
+    def drawn() -> dict[str, bytes]:
+        shutil.copytree(task.stage, tmp_path / steps.BEFORE)
+        (tmp_path / steps.BEFORE).rename(task.stage / steps.BEFORE)
+        actions.figures(task)
+        return {path.name: path.read_bytes() for path in (task.source / "figures").iterdir()}
+
+    task.artifacts().mkdir(parents=True)
+    actions.save({"x": drawing}, task.artifacts() / steps.DRAWINGS)
+    actions.figures(task)
+    first = drawn()
+    assert {*first} == {f"x.{ending}" for ending in ("pdf", "svg", "png", "csv")}
+    monkeypatch.setattr("figures.render.render", Mock(side_effect=KeyError))
+    for name, is_redrawn in zip(names, (True, False, True, True), strict=True):
+        inputs[name] = "2"
+        with pytest.raises(KeyError) if is_redrawn else nullcontext():
+            assert drawn() == first
+        inputs[name] = "1"
+        shutil.rmtree(task.stage / steps.BEFORE, ignore_errors=True)
 
 
 def test_what_a_folder_of_records_lacks_is_the_project_s_own(plan: BuildPlan) -> None:

@@ -121,7 +121,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "document": {"study": (ORIGIN, FINDINGS, ATLAS, COVERAGE)},
     "editions": {
         "study": (DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
-        "figures": ("",),
+        "figures": ("qmd/", OPENED),
         "document": ("qmd/", PAGE, LATEX),
     },
     "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
