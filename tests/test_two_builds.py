@@ -141,15 +141,15 @@ Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl
 """
 
 
-def test_a_change_of_the_text_is_a_sentence_or_a_row_without_markup_of_numbers() -> None:
+def test_a_change_of_the_text_is_a_sentence_without_markup_of_numbers() -> None:
     for old, new, sentence, gone, come in (
         ("see [@one]", "see [@two]", "They see [@one] and @tbl-time.", "@one", "@two"),
-        ("[50](#", "[60](#", "| LeNet | 50 |", "50", "60"),
         ("2.6", "2.7", "Calls take 2.5 [2.4, 2.6] ms each.", "2.6", "2.7"),
     ):
         (change,) = text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new))
         assert (change.old, change.new) == (sentence, sentence.replace(gone, come))
-    assert text_changes(MANUSCRIPT, MANUSCRIPT.replace("(#v-time)", "(#v-other)")) == []
+    for old, new in (("(#v-time)", "(#v-other)"), ("[50](#", "[60](#")):
+        assert text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new)) == []
 
 
 @pytest.fixture

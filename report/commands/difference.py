@@ -197,7 +197,8 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
         figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
     numbers = []
     for move in moves(*pins):
-        note = "outside the old interval" if move.outside else ""
+        known = move.now and "interval" in (move.pinned or {})
+        note = "outside the old interval" if known and move.outside else ""
         numbers.append(ListedChange(f"{KINDS[move.kind]} {move.name}", *move.sides, note))
     return {
         "claims and numbers": numbers,
@@ -207,7 +208,7 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
 
 
 def text_changes(old: str, new: str) -> list[ListedChange]:
-    """List the sentences and table rows that differ between two manuscripts."""
+    """List the sentences that differ between two manuscripts; cells of tables are pinned."""
     before, now = _sentences(old), _sentences(new)
     places = []
     for tag, i, j, k, m in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
@@ -219,7 +220,8 @@ def text_changes(old: str, new: str) -> list[ListedChange]:
 def _sentences(manuscript: str) -> list[str]:
     sentences: list[str] = []
     for line in filter(None, map(str.strip, _LINKED.sub(r"\1", manuscript).splitlines())):
-        sentences += _SENTENCE.split(line.replace("\\", ""))
+        if not line.startswith("|"):
+            sentences += _SENTENCE.split(line.replace("\\", ""))
     return sentences
 
 
