@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.theory.captures import Build, agreed_theory
 from experiments.theory.networks import import_timm, network
-from experiments.theory.operator_recorder import FakeMode, put_into, tensors_in
+from experiments.theory.operator_recorder import FakeMode, make_fake, tensors_in
 from experiments.theory.operators import Input, build_module, capture
 from report.core.errors import MeasurementError
 from report.core.records import OPERATORS
@@ -158,7 +158,7 @@ def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
     for batch in (1, 2):
         module, mode, gpu = build_module(build).eval(), FakeMode(), torch.device("cuda")
         module.requires_grad_(False)
-        put_into(module, mode, gpu)
+        make_fake(module, mode, gpu)
         images = mode.like(torch.empty((batch, *image), device="meta"), gpu)
         counter = _ByteCounter()
         torch.set_autocast_dtype("cuda", torch.float16)

@@ -26,7 +26,7 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "MobileNetV2": _IMAGENET,
 }
 
-#: Networks of which an allocation can be changed → the changes, see ``changed``.
+#: Network → the possible changes of one allocation (see ``changed``).
 CHANGES: Final[dict[str, tuple[str, ...]]] = {
     "ResNet-20": ("in_place", "nested"),
     "ResNet-110": ("in_place", "nested"),
@@ -36,10 +36,10 @@ CHANGES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def changed(name: str, change: str = "") -> nn.Sequential:
-    """Build a network with one allocation changed, none for the empty ``change``.
+    """Build a network with one changed allocation; unchanged if ``change`` is empty.
 
-    ``in_place`` lets ReLU overwrite its input.  ``nested`` groups the blocks of each stage in a
-    chain, as torchvision does, whose call holds the stage's input until the stage ends.
+    With ``in_place`` ReLU overwrites its input.  With ``nested`` the blocks of each stage form a
+    chain, as in torchvision; the chain's call holds the stage's input until the stage ends.
     """
     from experiments.networks.residual import nested
 
@@ -50,8 +50,8 @@ def changed(name: str, change: str = "") -> nn.Sequential:
 def network(name: str, *, in_place: bool = False) -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
-    ``in_place`` lets ReLU overwrite its input, as torchvision does.  Raises ``ValueError`` with the
-    possible names.
+    ``in_place`` lets ReLU overwrite its input, as in torchvision.  Raises ``ValueError`` for an
+    unknown name.
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")

@@ -1,4 +1,4 @@
-"""Networks of one flat chain of layers, so that no surrounding module holds a tensor.
+"""Networks that are one flat chain of layers, so that no enclosing module holds a tensor.
 
 - the CNN of PyTorch's MNIST example (github.com/pytorch/examples, mnist/main.py);
 - LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
@@ -13,6 +13,7 @@ from torch import nn
 
 from experiments.networks.residual import CLASSES
 
+#: Outputs of the hidden linear layers of AlexNet and VGG-16.
 _HIDDEN: Final = 4096
 #: VGG-16: convolutions and channels of the five stages.
 _STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
@@ -21,9 +22,8 @@ _STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 def mnist_cnn() -> nn.Sequential:
     """Build the MNIST CNN: ``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``.
 
-    It has 1,199,882 parameters.  The second convolution does most of the work, on
-    ``(N, 32, 26, 26)``.  The example calls functions; here every operation is a module, so that it
-    has a name.
+    It has 1,199,882 parameters.  The second convolution, on ``(N, 32, 26, 26)``, does most of the
+    work.  Unlike in PyTorch's example, every operation is a module and so has a name.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -96,7 +96,7 @@ def alexnet() -> nn.Sequential:
 def vgg16() -> nn.Sequential:
     """Build VGG-16: ``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters.
 
-    A stage has convolutions of 3 × 3 that keep height and width, and a pooling that halves both.
+    The 3 × 3 convolutions of a stage keep height and width; the pooling after them halves both.
     """
     parts = OrderedDict[str, nn.Module]()
     in_channels = 3

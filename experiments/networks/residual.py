@@ -1,10 +1,10 @@
 """Networks of residual blocks in one flat chain, so that no module holds a stage's input.
 
 - ResNet-18 and ResNet-50 for images of 224 × 224 pixels (He, Zhang, Ren and Sun, CVPR 2016,
-  table 1), and their networks for CIFAR-10 (section 4.2);
+  table 1), and the ResNets of the same paper for CIFAR-10 (section 4.2);
 - MobileNetV2 (Sandler, Howard, Zhu, Zhmoginov and Chen, CVPR 2018, table 2).
 
-Weights start as PyTorch draws them: neither bytes nor times depend on their values.
+Weights are PyTorch's random defaults: neither memory nor times depend on the values of weights.
 """
 
 from collections import OrderedDict
@@ -18,10 +18,10 @@ from torch.nn import functional
 
 #: Classes of ImageNet.
 CLASSES: Final = 1000
-#: Output channels of a bottleneck over the channels of its 3 × 3 convolution.
+#: Ratio of a bottleneck's output channels to the channels of its 3 × 3 convolution.
 EXPANSION: Final = 4
-#: The rows of MobileNetV2's table: expansion, channels, blocks, and the stride of the first.
-_MOBILE: Final = (
+#: Rows of MobileNetV2's table 2: expansion, output channels, blocks, stride of the first block.
+_MOBILENET_STAGES: Final = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -35,10 +35,10 @@ Parts: TypeAlias = Iterator[tuple[str, nn.Module]]
 
 
 def resnet(depth: int) -> nn.Sequential:
-    """Build a ResNet: ``(N, 3, 224, 224)``, or other extents, to scores ``(N, 1000)``.
+    """Build a ResNet: ``(N, 3, H, W)``, H = W = 224 in the paper, to scores ``(N, 1000)``.
 
-    Depth 18 has basic blocks and 11,689,512 parameters, depth 50 bottlenecks and 25,557,032.  The
-    shortcut into a new stage is a projection (option B).
+    Depth 18 has basic blocks and 11,689,512 parameters; depth 50 has bottlenecks and 25,557,032
+    parameters.  The shortcut into a new stage is a projection (option B).
     """
     stages = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]
     block, expansion = (_bottleneck, EXPANSION) if depth == 50 else (basic, 1)
@@ -58,9 +58,9 @@ def resnet(depth: int) -> nn.Sequential:
 def cifar_resnet(depth: int) -> nn.Sequential:
     """Build a ResNet for CIFAR-10: ``(N, 3, H, W)``, H = W = 32 in the paper, to ``(N, 10)``.
 
-    Three stages of n blocks with 16, 32 and 64 channels; the first block of the second and third
-    stage halves the extents and has an ``OptionAShortcut``.  Raises ``ValueError`` for a depth that
-    is not 6n + 2.
+    The three stages have n blocks with 16, 32 and 64 channels.  The first block of the second and
+    third stage halves height and width and has an ``OptionAShortcut``.  Raises ``ValueError`` for a
+    depth that is not 6n + 2.
     """
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
@@ -78,9 +78,9 @@ def cifar_resnet(depth: int) -> nn.Sequential:
 
 
 def mobilenet_v2() -> nn.Sequential:
-    """Build MobileNetV2: ``(N, 3, 224, 224)``, or other extents, to scores ``(N, 1000)``.
+    """Build MobileNetV2: ``(N, 3, H, W)``, H = W = 224 in the paper, to scores ``(N, 1000)``.
 
-    Width 1, 3,504,872 parameters.
+    It has width 1 and 3,504,872 parameters.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -98,7 +98,7 @@ def mobilenet_v2() -> nn.Sequential:
 
 
 def nested(module: nn.Sequential) -> nn.Sequential:
-    """Group the blocks of each stage of a residual network in a chain of their own."""
+    """Group the blocks of each stage of a residual network in a nested chain."""
     parts = OrderedDict[str, nn.Module]()
     for name, part in module.named_children():
         stage, _, block = name.partition("_block")
@@ -114,7 +114,7 @@ def nested(module: nn.Sequential) -> nn.Sequential:
 
 
 class Add(nn.Module):
-    """The sum of two tensors of the same shape, as a module so that a hook can see it run."""
+    """Sum of two tensors of the same shape; a module, so that hooks see the addition."""
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Return ``left + right``, element by element."""
@@ -122,7 +122,7 @@ class Add(nn.Module):
 
 
 class Residual(nn.Module):
-    """Chain of layers with a shortcut around it, and a layer on the sum."""
+    """Residual block: a chain of layers, a shortcut around the chain, and a layer on the sum."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Residual(nn.Module):
 
     @property
     def trunk(self) -> list[nn.Module]:
-        """Layers that the shortcut bypasses."""
+        """Chain of layers that the shortcut bypasses."""
         return [*self.children()][:-3]
 
     @property
@@ -148,7 +148,8 @@ class Residual(nn.Module):
     def forward(self, source: torch.Tensor) -> torch.Tensor:
         """Return ``after(trunk(source) + shortcut(source))``.
 
-        ``result`` is overwritten at each step: a nested call would hold its argument a step longer.
+        ``result`` is reassigned at each step, so that an intermediate tensor is freed at once.  In
+        nested calls, a call would hold its argument one step longer.
         """
         result = source
         for part in self.trunk:
@@ -158,10 +159,10 @@ class Residual(nn.Module):
 
 
 class OptionAShortcut(nn.Module):
-    """A shortcut without parameters into a stage with more channels and smaller images.
+    """Shortcut without parameters into a stage with more channels and smaller images.
 
-    It selects every ``stride``-th row and column and adds channels of zeros, half of them before
-    and half after (option A of He et al., CVPR 2016, section 4.2).
+    It selects every ``stride``-th row and column, and adds channels of zeros, half at the front and
+    half at the end (option A of He et al., CVPR 2016, section 4.2).
     """
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
@@ -182,78 +183,78 @@ def _blocks(
     block: Callable[[int, int, int], nn.Module],
     expansion: int = 1,
 ) -> Parts:
-    """Yield blocks stage by stage; the first block of each later stage halves the extents."""
-    before = channels[0]
+    """Yield blocks by stage; the first block of each later stage halves height and width."""
+    in_channels = channels[0]
     for stage, (count, width) in enumerate(zip(counts, channels, strict=True), start=1):
         for number in range(1, count + 1):
             stride = 2 if stage > 1 and number == 1 else 1
-            yield f"stage{stage}_block{number}", block(before, width, stride)
-            before = width * expansion
+            yield f"stage{stage}_block{number}", block(in_channels, width, stride)
+            in_channels = width * expansion
 
 
-def _projection(before: int, channels: int, stride: int) -> nn.Module | None:
-    """Return a convolution of 1 × 1 if the sum needs other channels or extents."""
-    if stride == 1 and before == channels:
+def _projection(in_channels: int, channels: int, stride: int) -> nn.Module | None:
+    """Return a 1 × 1 convolution, or None if the block keeps channels, height and width."""
+    if stride == 1 and in_channels == channels:
         return None
-    return nn.Sequential(OrderedDict(_convolution("{}1", before, channels, 1, stride)))
+    return nn.Sequential(OrderedDict(_convolution("{}1", in_channels, channels, 1, stride)))
 
 
-def option_a(before: int, channels: int, stride: int) -> nn.Module | None:
-    """Return a shortcut that adds channels of zeros, if the sum needs other channels."""
-    return None if before == channels else OptionAShortcut(before, channels, stride)
+def option_a(in_channels: int, channels: int, stride: int) -> nn.Module | None:
+    """Return a shortcut that adds channels of zeros, or None if the block keeps channels."""
+    return None if in_channels == channels else OptionAShortcut(in_channels, channels, stride)
 
 
 def basic(
-    before: int,
+    in_channels: int,
     width: int,
     stride: int,
     shortcut: Callable[[int, int, int], nn.Module | None] = _projection,
     last: str = "last",
 ) -> Residual:
-    """Return a block of two convolutions of 3 × 3."""
+    """Return a block of two 3 × 3 convolutions."""
     parts = (
-        *_convolution("{}1", before, width, 3, stride),
+        *_convolution("{}1", in_channels, width, 3, stride),
         ("relu1", nn.ReLU()),
         *_convolution("{}2", width, width, 3),
     )
-    return Residual(parts, shortcut(before, width, stride), (last, nn.ReLU()))
+    return Residual(parts, shortcut(in_channels, width, stride), (last, nn.ReLU()))
 
 
-def _bottleneck(before: int, width: int, stride: int) -> Residual:
-    """Return a block of 1 × 1, 3 × 3 and 1 × 1 with the stride in the 3 × 3 convolution.
+def _bottleneck(in_channels: int, width: int, stride: int) -> Residual:
+    """Return a block of 1 × 1, 3 × 3 and 1 × 1 convolutions with the stride in the second.
 
-    The paper has the stride in the first convolution; frameworks moved it, for higher accuracy at
-    more work (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
+    In the paper the first convolution has the stride.  Frameworks use the second, for higher
+    accuracy at more work (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
     """
-    after = EXPANSION * width
+    out_channels = EXPANSION * width
     parts = (
-        *_convolution("{}1", before, width, 1),
+        *_convolution("{}1", in_channels, width, 1),
         ("relu1", nn.ReLU()),
         *_convolution("{}2", width, width, 3, stride),
         ("relu2", nn.ReLU()),
-        *_convolution("{}3", width, after, 1),
+        *_convolution("{}3", width, out_channels, 1),
     )
-    return Residual(parts, _projection(before, after, stride), ("last", nn.ReLU()))
+    return Residual(parts, _projection(in_channels, out_channels, stride), ("last", nn.ReLU()))
 
 
 def _mobile_blocks() -> Parts:
-    """Yield MobileNetV2's blocks; those that keep extents and channels have a shortcut."""
-    before = 32
-    for stage, (expansion, channels, count, first) in enumerate(_MOBILE, start=1):
+    """Yield MobileNetV2's blocks; blocks that keep channels, height and width have a shortcut."""
+    in_channels = 32
+    for stage, (expansion, channels, count, first) in enumerate(_MOBILENET_STAGES, start=1):
         for number in range(1, count + 1):
             stride = first if number == 1 else 1
-            parts = _inverted(before, channels, expansion, stride)
-            has_shortcut = stride == 1 and before == channels
+            parts = _inverted(in_channels, channels, expansion, stride)
+            has_shortcut = stride == 1 and in_channels == channels
             block = Residual(parts) if has_shortcut else nn.Sequential(OrderedDict(parts))
             yield f"stage{stage}_block{number}", block
-            before = channels
+            in_channels = channels
 
 
-def _inverted(before: int, channels: int, expansion: int, stride: int) -> Parts:
+def _inverted(in_channels: int, channels: int, expansion: int, stride: int) -> Parts:
     """Yield an expansion to more channels, a depthwise convolution and a linear projection."""
-    hidden = before * expansion
+    hidden = in_channels * expansion
     if expansion != 1:
-        yield from _convolution("expand_{}", before, hidden, 1)
+        yield from _convolution("expand_{}", in_channels, hidden, 1)
         yield "expand_relu", nn.ReLU6()
     yield from _convolution("depthwise_{}", hidden, hidden, 3, stride, groups=hidden)
     yield "depthwise_relu", nn.ReLU6()
@@ -261,12 +262,12 @@ def _inverted(before: int, channels: int, expansion: int, stride: int) -> Parts:
 
 
 def _convolution(
-    name: str, before: int, channels: int, kernel: int, stride: int = 1, groups: int = 1
+    name: str, in_channels: int, channels: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> Parts:
-    """Yield a convolution, padded so that only its stride reduces extents, and its batch norm."""
+    """Yield a convolution and its batch norm; with stride 1 the padding keeps height and width."""
     padding = (kernel - 1) // 2
     yield (
         name.format("conv"),
-        nn.Conv2d(before, channels, kernel, stride, padding, groups=groups, bias=False),
+        nn.Conv2d(in_channels, channels, kernel, stride, padding, groups=groups, bias=False),
     )
     yield name.format("bn"), nn.BatchNorm2d(channels)

@@ -1,10 +1,10 @@
-"""Convolutions tile by tile: a part of the image at a time, with the halo that its windows need.
+"""Convolutions computed tile by tile, each tile from a part of the image with a halo.
 
 A tile is a rectangle of a chain's *output*.  The required part of each map is computed backwards
-through the chain: a window of k taps at stride s needs (n - 1) s + k values for n outputs.  Beyond
-the border of any map of the chain a tile is padded with that map's zeros, so that a tile equals the
-untiled result at its place.  Only the chain's input and output exist as whole maps.  Kernels,
-strides and paddings are the same along both axes.
+through the chain: along an axis, n outputs of a convolution with kernel k and stride s need
+(n - 1) s + k inputs.  A part is padded with zeros only where it touches the border of a map, so
+that the tile equals the same rectangle of the untiled result.  Only the chain's input and output
+exist as whole maps.  Kernels, strides and paddings are the same along both axes.
 """
 
 import copy
@@ -22,18 +22,18 @@ from experiments.networks.residual import OptionAShortcut, Residual
 Form: TypeAlias = Literal["tiled_layers", "tiled_blocks", "tiled_stages"]
 #: Height and width of a map.
 Extents: TypeAlias = tuple[int, int]
-#: A rectangle of a map: its rows and its columns.
+#: Rectangle of a map: rows and columns.
 Region: TypeAlias = tuple[range, range]
 Compute: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-#: The required part of an input, and the function that computes a tile from it.
+#: Required part of an input, and the function that computes a tile from this part.
 TilePlan: TypeAlias = tuple[Region, Compute]
 
-#: Modules whose output at a place depends on the input at that place alone.
+#: Modules whose output at a position depends only on the input at the same position.
 _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
 
 
 def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """Cut the part ``wanted`` from a tensor ``(N, C, H, W)`` that holds the part ``held``."""
+    """Cut the region ``wanted`` from a tensor ``(N, C, H, W)`` that holds the region ``held``."""
     rows, columns = (
         slice(inner.start - outer.start, inner.stop - outer.start)
         for inner, outer in zip(wanted, held, strict=True)
@@ -58,14 +58,14 @@ class Tiled(nn.Module):
         """Return the chain's result on ``(N, C, H, W)``, equal up to the order of summation."""
         chain = tuple(self.chain)
         maps = _maps(chain, (source.shape[2], source.shape[3]))
-        before, after = ((range(high), range(wide)) for high, wide in (maps[0], maps[-1]))
+        whole_input, whole_output = ((range(h), range(w)) for h, w in (maps[0], maps[-1]))
         result: torch.Tensor | None = None
         for wanted in product(*(self._spans(extent) for extent in maps[-1])):
             needed, compute = _plan(chain, maps, wanted)
-            part = compute(_cut(source, before, needed))
+            part = compute(_cut(source, whole_input, needed))
             if result is None:
                 result = _empty(part, maps[-1])
-            _cut(result, after, wanted).copy_(part)
+            _cut(result, whole_output, wanted).copy_(part)
         assert result is not None
         return result
 
@@ -75,7 +75,7 @@ class Tiled(nn.Module):
 
 
 def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
-    """Allocate a whole map for tiles like ``part``, in the layout of ``part``."""
+    """Allocate a whole map with the channels, type and layout of the tile ``part``."""
     last = part.is_contiguous(memory_format=torch.channels_last) and not part.is_contiguous()
     layout = torch.channels_last if last else torch.contiguous_format
     shape = (*part.shape[:2], *extents)
@@ -83,7 +83,7 @@ def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
 
 
 def _maps(modules: Sequence[nn.Module], extents: Extents) -> tuple[Extents, ...]:
-    """Return height and width before the first module and after each."""
+    """Return height and width of the chain's input and of every module's output."""
     maps = [extents]
     for module in modules:
         maps.append(_extents(module, maps[-1]))
@@ -91,7 +91,7 @@ def _maps(modules: Sequence[nn.Module], extents: Extents) -> tuple[Extents, ...]
 
 
 def _extents(module: nn.Module, extents: Extents) -> Extents:
-    """Return height and width of a module's output; raises ``TypeError`` for an unknown one."""
+    """Return height and width of a module's output; raise ``TypeError`` for an unknown module."""
     match module:
         case nn.Conv2d():
             kernel, stride, padding = _geometry(module)
@@ -105,40 +105,40 @@ def _extents(module: nn.Module, extents: Extents) -> Extents:
 
 
 def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region) -> TilePlan:
-    """Plan the part ``wanted`` of a chain's output; ``maps`` are the extents of all its maps."""
+    """Plan the region ``wanted`` of a chain's output; ``maps`` come from ``_maps``."""
     steps: list[Compute] = []
     for module, extents in zip(reversed(modules), reversed(maps[:-1]), strict=True):
-        wanted, step = _plan_of(module, extents, wanted)
+        wanted, step = _plan_module(module, extents, wanted)
         steps.append(step)
 
-    def chained(part: torch.Tensor) -> torch.Tensor:
+    def compute_chain(part: torch.Tensor) -> torch.Tensor:
         for step in reversed(steps):
             part = step(part)
         return part
 
-    return wanted, chained
+    return wanted, compute_chain
 
 
-def _plan_of(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
-    """Plan the part ``wanted`` of a module's output, whose input is a map of ``extents``."""
+def _plan_module(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
+    """Plan the region ``wanted`` of a module's output; ``extents`` are the input's."""
     match module:
         case nn.Conv2d():
             rows, columns = (_window(module, *axis) for axis in zip(wanted, extents, strict=True))
             zeros = (*columns[1:], *rows[1:])
-            return (rows[0], columns[0]), partial(_convolved, module, zeros)
+            return (rows[0], columns[0]), partial(_convolve, module, zeros)
         case Residual():
             held, trunk = _plan(module.trunk, _maps(module.trunk, extents), wanted)
 
-            def added(part: torch.Tensor) -> torch.Tensor:
+            def compute_block(part: torch.Tensor) -> torch.Tensor:
                 result = module.add(trunk(part), _shortcut(module, part, held, wanted))
                 return module.after(result)  # type: ignore[no-any-return]
 
-            return held, added
+            return held, compute_block
     return wanted, module
 
 
 def _window(module: nn.Conv2d, wanted: range, extent: int) -> tuple[range, int, int]:
-    """Return the values that outputs need of an axis, and the numbers of zeros on both sides."""
+    """Return the inputs that ``wanted`` outputs need along an axis, and the zeros on both sides."""
     kernel, stride, padding = _geometry(module)
     first = wanted.start * stride - padding
     end = (wanted.stop - 1) * stride - padding + kernel
@@ -146,8 +146,8 @@ def _window(module: nn.Conv2d, wanted: range, extent: int) -> tuple[range, int, 
     return span, span.start - first, end - span.stop
 
 
-def _convolved(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> torch.Tensor:
-    """Convolve a part, padded only where it touches the border of the map."""
+def _convolve(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> torch.Tensor:
+    """Convolve a part of a map, padded only where the part touches the border."""
     if set(zeros) == {int(module.padding[0])}:
         return module(part)  # type: ignore[no-any-return]
     if any(zeros):
@@ -156,18 +156,18 @@ def _convolved(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) ->
 
 
 def _shortcut(block: Residual, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """Compute the shortcut of a block for the part ``wanted`` of its output."""
+    """Compute the shortcut for the region ``wanted`` of a block's output."""
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
     rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
     return block.shortcut(_cut(part, held, (rows, columns)))  # type: ignore[no-any-return]
 
 
 def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
-    """Tile a residual network of ``experiments.networks.residual``; the weights are shared.
+    """Tile a residual network of ``experiments.networks.residual``.
 
-    - ``tiled_layers``: each convolution alone, in a copy; the modules between use whole maps.
-    - ``tiled_blocks``: the first three modules, and each block.
-    - ``tiled_stages``: the first three modules with the first stage, and each further stage.
+    - ``tiled_layers``: tiles each convolution alone, in a copy of the network.
+    - ``tiled_blocks``: tiles the first three modules as one chain, and each block.
+    - ``tiled_stages``: tiles the first three modules with stage 1 as a chain, and each later stage.
     """
     if form == "tiled_layers":
         twin = copy.deepcopy(network)
@@ -185,7 +185,7 @@ def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
 
 
 def _group(name: str, form: Form) -> str:
-    """Return the name of the group that a module of the chain is computed with."""
+    """Return the name of the group of modules that are tiled together with a module."""
     if not name.startswith("stage"):
         return "stage1" if form == "tiled_stages" else "first"
     return name.partition("_")[0] if form == "tiled_stages" else name

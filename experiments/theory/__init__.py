@@ -24,17 +24,15 @@ def theory_of(
 ) -> Theory:
     """Return the theory of a network called on tensors of these ``shapes``.
 
-    The batch is the first extent, or that which ``"N"`` stands for, here one.
+    An ``"N"`` in a shape is the batch, with the value 1; without ``"N"`` the first extent is the
+    batch.  ``build`` returns the module; it runs on PyTorch's meta device, without memory for
+    parameters.  The other arguments are options of the command, such as ``train`` (a whole training
+    step), ``device`` (``cuda`` for the memory on a GPU), ``allocator`` (its options, by default
+    from the environment) and ``device_peaks`` (device or record's file, for the least time).
+    ``policy`` has ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` and ``autocast``.
 
-    ``build`` makes the module; it is called where parameters take no memory.  The options are those
-    of the command: ``train`` asks for a whole training step, ``device`` for the memory on a GPU
-    (``cuda``) whose ``allocator`` has these options (those of the environment unless given), and
-    ``device_peaks`` for the least time on a device of ``data/devices.yaml`` or on the roofs that a
-    record measured.  The ``policy`` is how a step is made: ``optimizer``, ``update``,
-    ``accumulate``, ``checkpoint`` (names of modules) and ``autocast``.
-
-    Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an option
-    that is not possible, ``StudyError`` for one of the allocator that is not modelled.
+    Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an
+    impossible option, and ``StudyError`` for an allocator option that is not modelled.
     """
     from experiments.theory.captures import CapturePolicy, capture_theory
     from experiments.theory.command import allocator_options, inputs_of_shapes

@@ -1,8 +1,8 @@
-"""Captured networks on disk, so that a second question about a network runs none of its code.
+"""Disk cache of captured networks, so that a repeated command does not run the network's code.
 
-An entry lies in the user's cache folder under the hash of the request, the installed distributions
-and the machine.  The entry lists the files outside site-packages that the program had imported or
-read when it captured, with the hashes of their contents, and is valid while these are the same.
+An entry is a file in the user's cache folder.  The file's name is a hash of the request, the
+installed distributions and the machine.  The entry lists the files outside site-packages that the
+program had imported or read, with hashes of their contents.  A changed file makes it invalid.
 """
 
 import hashlib
@@ -26,32 +26,32 @@ from experiments.machine.processor import host
 from experiments.machine.runtime import cores_available
 from report.theory.network import Theory
 
-#: Captures a network at a batch and tries it at a second one; None stands for no other batch.
+#: Captures a network at a batch (None: the inputs' own) with a probe at another (None: no probe).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
-#: Number of entries that the folder may hold; the oldest go first.
+#: Most entries in the folder; the oldest entries are deleted first.
 _CAPACITY: Final = 200
-#: A file that was changed later may differ from the code that this program imported.
+#: Start of this program; a file changed later may differ from the code that was imported.
 _STARTED: Final = time.time()
-#: Beginnings of the paths of files that do not decide about a capture.
+#: Path prefixes of files that cannot change a capture.
 _IGNORED: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib") + os.sep)
 #: Prefixes of the environment variables that PyTorch reads.
 _VARIABLES: Final = (
     "ATEN", "CUDA", "DNNL", "GOMP", "KMP", "MKL", "NVIDIA", "OMP", "ONEDNN", "PYTORCH", "TORCH",
 )  # fmt: skip
-#: Files that were read since the first capture.
+#: Files read since the first capture.
 _read_files: Final = set[str]()
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """Theory of a captured network, and the hashes of the files that decided about it."""
+    """Theory of a captured network, and the hashes of the ``files`` on which it depends."""
 
     files: dict[str, str]
     theory: Theory
 
 
 def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
-    """Return ``capture_at`` with results on disk; ``request`` holds all arguments of a capture."""
+    """Return ``capture_at`` with a disk cache; ``request`` has all arguments of the capture."""
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})
@@ -68,7 +68,7 @@ def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
 
 
 def _folder() -> Path:
-    """Return the folder of entries; without a home of the user it cannot be written."""
+    """Return the folder of entries, or an unwritable path for a user without a home folder."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     with suppress(RuntimeError):  # no home
         folder = folder.expanduser()
@@ -76,7 +76,7 @@ def _folder() -> Path:
 
 
 def _key(request: Mapping[str, object]) -> str:
-    """Hash a request with everything outside of files that decides about its result."""
+    """Hash a request with everything but files on which the result depends."""
     distributions: list[str] = []
     for place in sys.path:
         distributions += [path.name for path in Path(place).glob("*.*-info")]
@@ -93,7 +93,7 @@ def _key(request: Mapping[str, object]) -> str:
 
 
 def _read(path: Path) -> Theory | None:
-    """Read a theory; None if its entry is missing or damaged, or if a file has changed."""
+    """Read a theory; None if the entry is missing or damaged, or a file has changed."""
     try:
         entry = msgspec.msgpack.decode(zlib.decompress(path.read_bytes()), type=_Entry)
     except (OSError, zlib.error, msgspec.MsgspecError):
@@ -103,7 +103,7 @@ def _read(path: Path) -> Theory | None:
 
 
 def _write(path: Path, theory: Theory) -> None:
-    """Write an entry in one step, if it reads back the same, and delete the oldest ones."""
+    """Write an entry atomically, unless a file changed or decoding fails; delete old entries."""
     files = {file: _hash(file) for file in _files()}
     if any(digest and Path(file).stat().st_mtime > _STARTED for file, digest in files.items()):
         return
@@ -124,7 +124,7 @@ def _write(path: Path, theory: Theory) -> None:
 
 @cache
 def _watch_files() -> None:
-    """Note every file that is opened for reading from now on."""
+    """Record every file that is opened for reading from now on."""
     sys.addaudithook(_note_opened)
 
 
@@ -137,24 +137,24 @@ def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _files() -> set[str]:
-    """List sources of imported modules, and other files read, outside of Python's libraries."""
+    """Return the sources of imported modules and other files read, without Python's libraries."""
     paths = set(_read_files)
     for module in tuple(sys.modules.values()):
         path = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(path, str):
             paths.add(str(Path(path).absolute()))
-    return {_source(path) for path in paths if _decides(path)}
+    return {_source(path) for path in paths if _affects_captures(path)}
 
 
-def _decides(path: str) -> bool:
-    """Return whether a file can decide about a capture and belongs to no distribution."""
+def _affects_captures(path: str) -> bool:
+    """Return whether captures can depend on a file; installed distributions are in the key."""
     installed = "/site-packages/" in path or "/dist-packages/" in path
     is_entry = Path(path).parent == _folder()
     return not (installed or is_entry or path.startswith(_IGNORED))
 
 
 def _source(path: str) -> str:
-    """Return the source of compiled Python code, and any other file itself."""
+    """Return the source file of a compiled Python file, and any other path unchanged."""
     is_compiled = path.endswith(".pyc") and Path(path).parent.name == "__pycache__"
     return importlib.util.source_from_cache(path) if is_compiled else path
 

@@ -1,6 +1,6 @@
-"""Requests for captures, their results, and the theory of these; needs no torch.
+"""Requests for captures of networks, and the theory of captured networks; imports no torch.
 
-Theory is refused where torch's own counter of FLOPs says something else.
+A theory is refused if torch's own FLOP counter disagrees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-#: Returns the module; it is called where parameters take no memory.
+#: Returns the module; called on the meta device, so that parameters use no memory.
 Build: TypeAlias = "Callable[[], nn.Module]"
 Optimizer: TypeAlias = Literal["sgd", "momentum", "adam", "adamw", "adafactor"]
 Update: TypeAlias = Literal["single", "foreach", "fused"]
@@ -29,14 +29,14 @@ Update: TypeAlias = Literal["single", "foreach", "fused"]
 
 @dataclass(frozen=True)
 class CapturePolicy:
-    """Choices that decide about memory, in addition to network and inputs.
+    """Choices that change the memory of a network; all but ``autocast`` are about training steps.
 
-    ``autocast`` is the type in which a call computes where autocast finds that safe.  The others
-    belong to a training step: ``update`` is how the optimizer updates parameters (one by one, in
-    lists, or in one kernel; None is PyTorch's default), ``accumulate`` the number of batches before
-    an update, and ``checkpoint`` names modules whose activations the backward pass computes again.
-    With ``gradients_only`` a step begins backward at a gradient of the result, without a loss, has
-    gradients of the inputs too, and updates nothing.
+    - ``autocast``: type in which operators compute if autocast considers this type safe;
+    - ``update``: ``single`` (parameters one by one), ``foreach`` (lists), ``fused`` (one kernel);
+    - ``accumulate``: number of batches before an update;
+    - ``checkpoint``: names of modules whose activations the backward pass computes again;
+    - ``gradients_only``: differentiate the result also by the inputs, without loss and update.
+
     Raises ``UsageError`` for an impossible choice.
     """
 
@@ -54,9 +54,9 @@ class CapturePolicy:
             raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
 
     def updating(self, gpu: bool) -> Update:
-        """Return how parameters are updated."""
-        lists = gpu and self.optimizer != "adafactor"
-        return self.update or ("foreach" if lists else "single")
+        """Return ``update``, or PyTorch's default if it is None."""
+        in_lists = gpu and self.optimizer != "adafactor"
+        return self.update or ("foreach" if in_lists else "single")
 
 
 DEFAULT: Final = CapturePolicy()
@@ -64,10 +64,7 @@ DEFAULT: Final = CapturePolicy()
 
 @dataclass(frozen=True)
 class Input:
-    """The shape of one argument of a network, its element type and its layout.
-
-    ``grows`` are the axes on which the batch lies.
-    """
+    """Shape, element type, layout and batch axes (``grows``) of one argument of a network."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -76,11 +73,11 @@ class Input:
 
     @property
     def batch(self) -> int:
-        """Extent of the first axis that grows; 0 without one."""
+        """Extent of the first batch axis; 0 without a batch axis."""
         return self.shape[self.grows[0]] if self.grows and self.shape else 0
 
     def tensor(self, device: torch.device) -> torch.Tensor:
-        """Allocate such a tensor with undefined elements."""
+        """Allocate a tensor of this shape, type and layout with undefined elements."""
         import torch
 
         tensor = torch.empty(self.shape, dtype=getattr(torch, self.dtype), device=device)
@@ -90,25 +87,25 @@ class Input:
 
 
 def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
-    """Give the inputs another batch, on all axes that grow and are as large as the first one."""
+    """Return the inputs with another batch; batch axes of another extent stay unchanged."""
     if batch is None:
         return inputs
-    old = next((given.batch for given in inputs if given.batch), None)
+    old = next((source.batch for source in inputs if source.batch), None)
     changed = []
-    for given in inputs:
+    for source in inputs:
         shape = [
-            batch if axis in given.grows and extent == old else extent
-            for axis, extent in enumerate(given.shape)
+            batch if axis in source.grows and extent == old else extent
+            for axis, extent in enumerate(source.shape)
         ]
-        changed.append(replace(given, shape=tuple(shape)))
+        changed.append(replace(source, shape=tuple(shape)))
     return changed
 
 
 class Capture(NamedTuple):
-    """Theory of a captured network, and what torch's own counter says of it.
+    """Theory of a captured network, with values that check the theory.
 
-    ``flops`` are the FLOPs of operators by their numbers; ``probe`` is the forward pass at a second
-    batch, if one was asked for.
+    ``flops`` maps the index of an operator to the FLOPs by torch's own counter.  ``probe`` has the
+    operators of a forward pass at a second batch, if any.
     """
 
     theory: Theory
@@ -130,12 +127,12 @@ def capture_theory(
     roof: Roof | None = None,
     policy: CapturePolicy = DEFAULT,
 ) -> Theory:
-    """Capture a network and return its theory on this machine, or on a GPU with these options.
+    """Capture a network and return its theory on this CPU, or on a GPU with ``allocator`` options.
 
-    ``batch`` replaces the batch of the inputs.  With a ``roof`` the theory has the least time too.
-    The forward pass at the batch ``probe`` decides whether the operators grow with the batch.
+    ``batch`` replaces the batch of the inputs.  With a ``roof`` the theory includes the least time.
+    A forward pass at the batch ``probe`` decides whether the operators scale with the batch.
 
-    Raises ``MeasurementError`` with the operator that is in doubt.
+    Raises ``MeasurementError`` for a network that cannot be captured, or whose work is in doubt.
     """
     from experiments.theory.operators import capture
 
@@ -157,13 +154,13 @@ def capture_theory(
 def agreed_theory(captured: Capture) -> Theory:
     """Return the theory of a capture.
 
-    Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
+    Raises ``MeasurementError`` for the first operator whose FLOPs differ from torch's count.
     """
     theory = captured.theory
     _refuse_complex(theory)
     for number, flops in captured.flops.items():
         operator, work = theory.network.operators[number], theory.work[number]
-        if work is not None and work.flops not in _counted(operator, flops):
+        if work is not None and work.flops not in _possible_flops(operator, flops):
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
                 f"{work.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
@@ -175,7 +172,7 @@ def agreed_theory(captured: Capture) -> Theory:
 def _refuse_complex(theory: Theory) -> None:
     """Raise ``MeasurementError`` for products of complex numbers, which have no agreed count.
 
-    PyTorch computes a complex convolution as three real ones, and a complex product as one.
+    PyTorch computes a complex convolution as three real ones, but a complex product as one product.
     """
     numbers: set[int] = set()
     for operator, work in zip(theory.network.operators, theory.work, strict=True):
@@ -189,11 +186,11 @@ def _refuse_complex(theory: Theory) -> None:
             )
 
 
-def _counted(operator: Operator, flops: int) -> tuple[int, ...]:
-    """Return the FLOPs that torch's counter may mean.
+def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
+    """Return the possible true FLOPs for a value of torch's counter.
 
-    The counter takes the weight gradient of a grouped convolution for one without groups
-    (torch 2.13, ``conv_backward_flop``), until that is fixed (pytorch#183405).
+    Until pytorch#183405 is fixed, the counter (``conv_backward_flop`` of torch 2.13) ignores the
+    groups of a convolution in the weight gradient, and counts too many FLOPs.
     """
     groups = operator.settings.get("groups", 1)
     if operator.base != "convolution_backward" or not isinstance(groups, int) or groups == 1:

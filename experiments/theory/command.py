@@ -1,4 +1,4 @@
-"""``python -m experiments theory NETWORK``: tables on the screen, one JSON object, or figures."""
+"""The command ``python -m experiments theory NETWORK``: prints tables or JSON, draws figures."""
 
 import argparse
 import os
@@ -26,9 +26,9 @@ from report.theory.allocator import Options, options_of
 from report.theory.network import Theory, fits
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: Options that a ``CapturePolicy`` has, and the others that decide about a capture.
-_POLICY: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
-_CAPTURED: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
+#: Options that are fields of ``CapturePolicy``, and other options on which a capture depends.
+_POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
+_CAPTURE_OPTIONS: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: The options of ``theory``, as the command line reads them.
 OPTIONS: Final = f"""\
@@ -61,7 +61,7 @@ network  NETWORK?  {FORMS}, which returns the module
 
 
 def theory(options: argparse.Namespace) -> int:
-    """Print the theory of a network; raise ``MeasurementError`` if an operator is not known."""
+    """Print the theory of a network; raise ``MeasurementError`` if an operator is unknown."""
     if options.capture:
         from experiments.theory.operators import write_networks
 
@@ -84,17 +84,17 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function that makes the theory of a named network at a batch.
+    """Return a function from a batch to the theory of the named network.
 
-    Its captures are on disk; the network is imported only for one that is not.
+    Captures are cached on disk; the network is imported only for a capture that is not cached.
     """
     allocator = allocator_options(device, options.allocator)
     roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
-    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY})
-    named = cache(network)
+    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY_OPTIONS})
+    network_by_name = cache(network)
 
     def capture_at(batch: int | None, probe: int | None) -> Theory:
-        build, image = named(options.network)
+        build, image = network_by_name(options.network)
         return capture_theory(
             with_layout(build, options.dtype, options.channels_last),
             inputs_of(options, image),
@@ -105,7 +105,7 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
             policy=policy,
         )
 
-    request = {name: getattr(options, name) for name in (*_CAPTURED, *_POLICY)}
+    request = {name: getattr(options, name) for name in (*_CAPTURE_OPTIONS, *_POLICY_OPTIONS)}
     request["allocator"] = allocator
     request["gpu"] = device == "cuda" and import_torch().cuda.is_available()
     captured = cached(capture_at, request)
@@ -117,7 +117,7 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
 
 
 def _refuse(theory: Theory, network: str) -> None:
-    """Raise ``MeasurementError`` for a network with unknown work or another peak on a GPU."""
+    """Raise ``MeasurementError`` if the work of an operator or the peak on a GPU is unknown."""
     if theory.refused:
         raise MeasurementError(
             f"{network}: {', '.join(theory.refused)}: the work of this operator is not known, "
@@ -131,9 +131,9 @@ def _refuse(theory: Theory, network: str) -> None:
 
 
 def allocator_options(device: str, text: str | None) -> Options | None:
-    """Return options of a GPU's allocator, by default the environment's; None on a CPU.
+    """Return options of a GPU's allocator, by default from the environment; None on a CPU.
 
-    Raises ``UsageError`` where the allocator is off, ``StudyError`` for an option not modelled.
+    Raises ``UsageError`` if the allocator is off, ``StudyError`` for an option not modelled.
     """
     if device == "cpu":
         if text is not None:
@@ -150,9 +150,9 @@ def allocator_options(device: str, text: str | None) -> Options | None:
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
-    """Return the inputs that the command line asks for, by default the network's own images.
+    """Return the inputs named by the command line, by default the network's own ``image`` shape.
 
-    Raises ``UsageError`` where neither names a shape.
+    Raises ``UsageError`` if no shape is known.
     """
     if not options.input:
         if not image and options.image is None:
@@ -160,8 +160,8 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
                 f"{options.network} does not say its input; give its shape, such as --input "
                 "N,3,224,224, or the side of images of 3 channels, such as --image 224."
             )
-        channels, *own = image or (3,)
-        sides = own if options.image is None else [options.image] * 2
+        channels, *own_sides = image or (3,)
+        sides = own_sides if options.image is None else [options.image] * 2
         shape = ("N", channels, *sides)
         return inputs_of_shapes([shape], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []
@@ -180,7 +180,7 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
 def inputs_of_shapes(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
-    """Return inputs of these shapes; ``N`` stands for the batch, else it is the first extent."""
+    """Return inputs of these shapes; ``N`` is the batch, or without ``N`` the first extent."""
     marked = any("N" in shape for shape in shapes)
     inputs = []
     for shape, dtype in zip(shapes, types, strict=True):

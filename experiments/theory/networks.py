@@ -1,7 +1,7 @@
-"""Networks, roofs and limits of memory by name.
+"""Find networks, roofs (peak rates of a device) and memory limits by name.
 
-Networks are of torchvision, timm or the studies, or a function in a file of one's own.  Roofs that
-``--device-peaks`` names are those of a data sheet, or as a record measured them.
+A network comes from torchvision, timm, the studies, or a function in the user's file.  A roof
+(``--device-peaks``) comes from a data sheet or from the measurements of a record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file
 
 
 class Named(NamedTuple):
-    """Builder of a network; channels, height and width of its images, empty if it does not say."""
+    """Builder of a network; channels, height and width of its images, empty if unknown."""
 
     build: Build
     image: tuple[int, ...] = (3, 224, 224)
@@ -45,14 +45,14 @@ class Named(NamedTuple):
 
 @contextmanager
 def users_code(network: str) -> Iterator[None]:
-    """Let a network's code print on the standard error, apart from results.
+    """Redirect all output of a network's code to the standard error, apart from results.
 
-    Raises ``MeasurementError`` for whatever ends it, the end of the program too.
+    Raises ``MeasurementError`` for any exception of this code, also for ``SystemExit``.
     """
     with (
-        os.fdopen(os.dup(2), "w", errors="replace") as own,
-        redirect_stdout(own),
-        redirect_stderr(own),
+        os.fdopen(os.dup(2), "w", errors="replace") as stream,
+        redirect_stdout(stream),
+        redirect_stderr(stream),
         exit_raises(),
     ):
         try:
@@ -66,15 +66,15 @@ def users_code(network: str) -> Iterator[None]:
 def network(name: str) -> Named:
     """Return the builder of the network ``name``, with the shape of its images.
 
-    Raises ``UsageError`` for an unknown name, ``MeasurementError`` where its package is missing.
+    Raises ``UsageError`` for an unknown name, ``MeasurementError`` for a missing package.
     """
-    source, _, what = name.rpartition(":")
-    if source.endswith(".py") and what:
-        return _of_file(Path(source), what)
+    source, _, member = name.rpartition(":")
+    if source.endswith(".py") and member:
+        return _of_file(Path(source), member)
     makers = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
-    if source not in makers or not what:
+    if source not in makers or not member:
         raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
-    return makers[source](what)
+    return makers[source](member)
 
 
 def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
@@ -90,7 +90,7 @@ def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
 
 
 def _require(*packages: str) -> None:
-    """Raise ``MeasurementError`` for a missing package before others are imported, for seconds."""
+    """Import torch, after a check for missing packages, since importing torch takes seconds."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MeasurementError(
@@ -140,7 +140,7 @@ def _of_timm(name: str) -> Named:
 
 
 def import_timm() -> Any:
-    """Import timm, also beside a torch for CPUs."""
+    """Import timm, also with a CPU build of torch."""
     _require("timm", "torchvision")
     _let_torchvision_import()
     import timm  # type: ignore[import-untyped]
@@ -148,12 +148,12 @@ def import_timm() -> Any:
     return timm
 
 
-@cache  # since definitions last as long as their library is held
+@cache  # holds the library: its definitions disappear when it is freed
 def _let_torchvision_import() -> Any:
-    """Where torchvision does not import, declare two operators that its library would define.
+    """Declare two operators of torchvision's compiled library where the library does not load.
 
-    There is no torchvision for a CPU build of torch, and the general one cannot load its library;
-    its networks use none of these operators.
+    There is no torchvision for a CPU build of torch, and the general build cannot load its library
+    with such a torch.  torchvision's networks use neither operator.
     """
     import torch
 
@@ -171,7 +171,7 @@ def _let_torchvision_import() -> Any:
 
 
 class MemoryLimit(NamedTuple):
-    """Memory of a device or a machine (B), its name, and whether it is a GPU."""
+    """Memory of a device or machine in bytes, with the device's name and whether it is a GPU."""
 
     bytes: int
     name: str
@@ -179,9 +179,9 @@ class MemoryLimit(NamedTuple):
 
 
 def named_limit(name: str) -> MemoryLimit:
-    """Return a size such as ``8GB``, or the memory of a device of ``devices.yaml`` or a record.
+    """Parse a memory limit: a size (``8GB``), a device of ``devices.yaml``, or ``record:FILE``.
 
-    Raises ``UsageError`` where it is none of them.
+    Raises ``UsageError`` for any other name.
     """
     if name.startswith("record:"):
         environment = _record(name, name.removeprefix("record:")).record.environment
@@ -197,30 +197,30 @@ def named_limit(name: str) -> MemoryLimit:
 def named_roof(name: str, dtype: str) -> Roof:
     """Return the roof of a device of ``data/devices.yaml``, or of the record in a file.
 
-    Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
+    Raises ``UsageError`` if the peak of arithmetic in ``dtype`` is unknown.
     """
     if name.endswith(ENDING):
-        return _measured(Path(name), dtype)
+        return _measured_roof(Path(name), dtype)
     device, arithmetic, memory = _sheet("--device-peaks", name, dtype, "memory")
     return sheet_roof(arithmetic, memory, device)
 
 
 def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
-    """Return name and rates of a device in ``data/devices.yaml``; raise if a rate is missing."""
+    """Return name and rates of a device in ``data/devices.yaml``; raise if a rate is unknown."""
     devices = read_devices(ROOT / "data" / "devices.yaml")
     rates = {}
     for sheet in devices.devices:
         rates[sheet.key] = [sheet.peak(operation) for operation in operations]  # type: ignore[arg-type]
     known = [key for key, peaks in rates.items() if all(peaks)]
     key = name.casefold().replace(" ", "-")
-    begins = (device for device in devices.devices if device.key.startswith(key))
-    device = devices.find(name) or next(begins, None)
+    prefix_matches = (device for device in devices.devices if device.key.startswith(key))
+    device = devices.find(name) or next(prefix_matches, None)
     if device is None or device.key not in known:
-        what, size = f"peaks in {operations[0]}", ""
+        missing_value, other_forms = f"peaks in {operations[0]}", ""
         if option == "--fits":
-            what, size = "memory", "a size such as 8GB, record:FILE.json, or "
+            missing_value, other_forms = "memory", "a size such as 8GB, record:FILE.json, or "
         raise UsageError(
-            f"{option} {name}: no data sheet gives its {what}; give {size}one of "
+            f"{option} {name}: no data sheet gives its {missing_value}; give {other_forms}one of "
             f"{', '.join(known)}."
         )
     return device.name, *(peak.rate for peak in rates[device.key] if peak)
@@ -233,7 +233,7 @@ def _record(option: str, file: str) -> Stored:
     return read_record(path, path.parent.parent)
 
 
-def _measured(path: Path, dtype: str) -> Roof:
+def _measured_roof(path: Path, dtype: str) -> Roof:
     stored = _record(f"--device-peaks {path}", str(path))
     record = stored.record
     peak, bandwidth = bounding_rate(record, "matrix_product", dtype), bounding_rate(record, "copy")

@@ -1,17 +1,16 @@
-"""Fake tensors, and a recorder of every operator called on them with the storages that it moves.
+"""Fake tensors, and a recorder of the operators that are called on fake tensors; imports torch.
 
-A fake tensor has a device, a shape and a layout, dispatches as one of that device, and dies where a
-real one would.
+A fake tensor has a device, a shape and a layout, but no elements.  It dispatches like a tensor of
+this device, and is freed when a real tensor would be freed.
 
-A mode below automatic differentiation sees each operator with its arguments and results.  Storages
-are numbered as they appear; references that keep none of them alive tell when one was let go.
+The recorder is a dispatch mode below automatic differentiation, so that it sees every operator
+with arguments and results.  It numbers storages in the order of their first use.  Weak references
+tell when a storage is freed.
 
-Where several gradients of one tensor meet, the engine of automatic differentiation adds the next to
-the first in place, if nothing else holds the first (``torch/csrc/autograd/input_buffer.cpp``,
-``can_accumulate_inplace``), but never for fake tensors, so that a capture shows a result of its
-own.  An addition in the backward pass whose operand is let go right after it is taken for such a
-sum, and its result from then on for that operand.
-Imports torch.
+Autograd sums several gradients of one tensor in place, if nothing else holds the first gradient
+(``can_accumulate_inplace`` in ``torch/csrc/autograd/input_buffer.cpp``).  For fake tensors it
+allocates a new result instead.  The recorder undoes this: if an addition in the backward pass is
+followed at once by the end of an operand, the sum is recorded as written into this operand.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ from report.core.records.operations import (
 if TYPE_CHECKING:
     from experiments.theory.operators import ReplayedStep
 
-#: They ask for a device or mark a place in a profile, and compute nothing.
-_SILENT: Final = frozenset({"prim", "profiler"})
-_SUM: Final = "add.Tensor"
-#: Remedy if a dimension other than the batch grows.
-_MARK: Final = "write N where the batch stands, such as --input 128,N,512"
-#: Attention whose scores a function changes; it takes queries, keys and values first.
+#: Namespaces of operators that compute nothing: they ask for a device or mark a profile.
+_NO_COMPUTATION: Final = frozenset({"prim", "profiler"})
+_ADDITION: Final = "add.Tensor"
+#: Advice if a dimension other than the batch grows.
+_BATCH_ADVICE: Final = "write N where the batch stands, such as --input 128,N,512"
+#: Attention with a user's function of scores; the first arguments are query, key and value.
 _ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 _aten: Final = torch.ops.aten
 
@@ -75,10 +74,9 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 
 class FakeMode(FakeTensorMode):
-    """PyTorch's mode for fake tensors; refuses mixed types that kernels refuse.
+    """PyTorch's mode for fake tensors; also refuses mixed types that real kernels refuse.
 
-    ``unseen`` is the name of an operator that the network called in a thread of its own, where no
-    recorder sees it.
+    ``unseen`` is the name of an operator called in another thread, which no recorder sees.
     """
 
     supports_higher_order_operators = True
@@ -91,22 +89,22 @@ class FakeMode(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if get_ident() != self._thread and torch._C._current_autograd_node() is None:
-            self.unseen = str(func)  # autograd's threads have a node and are seen
+            self.unseen = str(func)  # autograd's threads have a node; the recorder sees them
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
-        if func is _aten._nnpack_available.default:  # asked where convolutions are chosen
+        if func is _aten._nnpack_available.default:  # called when PyTorch selects a convolution
             with torch._C._DisableTorchDispatch():
                 return func()
-        if func in _ACCEPTS:
+        if func in _TYPE_CHECKS:
             types_read = {tensor.dtype for tensor in tensors_in(args)}
-            if not _ACCEPTS[func](types_read):
+            if not _TYPE_CHECKS[func](types_read):
                 names = " with ".join(sorted(map(str, types_read)))
                 raise RuntimeError(
                     f"{func} takes no {names}; convert its tensors to one type of floats."
                 )
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
-            # PyTorch infers the order of the input; the kernel writes the usual order.
+            # PyTorch infers the input's axis order; the CPU kernel writes the contiguous order.
             normalised, *statistics = result
             with torch._C._DisableTorchDispatch():
                 bare = torch.empty(normalised.shape, dtype=normalised.dtype, device="meta")
@@ -121,24 +119,24 @@ class FakeMode(FakeTensorMode):
         return FakeTensor(self, bare, device)
 
 
-def put_into(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
-    """Replace all tensors of a module by fake ones; shared tensors stay shared."""
+def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
+    """Replace all tensors of a module by fake tensors; shared tensors stay shared."""
     replacements: dict[int, torch.Tensor] = {}
 
-    def faked(tensor: torch.Tensor) -> torch.Tensor:
+    def fake_of(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in replacements:
             fake = mode.like(tensor, device).requires_grad_(tensor.requires_grad)
-            fake._is_param = isinstance(tensor, nn.Parameter)  # lets it count as an nn.Parameter
+            fake._is_param = isinstance(tensor, nn.Parameter)  # read by isinstance(nn.Parameter)
             replacements[id(tensor)] = fake
         return replacements[id(tensor)]
 
-    originals = []  # held, so that no new tensor gets the id of an old one
+    originals = []  # kept alive, so that no new tensor gets the id of an old tensor
     for part in module.modules():
         for table in (part._parameters, part._buffers, vars(part)):
             for name, value in list(table.items()):
                 if isinstance(value, torch.Tensor):
                     originals.append(value)
-                    table[name] = faked(value)
+                    table[name] = fake_of(value)
 
 
 def _is_permuted_on_cpu(tensor: Any) -> bool:
@@ -153,7 +151,7 @@ def _is_permuted_on_cpu(tensor: Any) -> bool:
     )
 
 
-def _are_one(types: set[torch.dtype]) -> bool:
+def _are_equal(types: set[torch.dtype]) -> bool:
     return len(types) == 1
 
 
@@ -161,19 +159,19 @@ def _are_floating(types: set[torch.dtype]) -> bool:
     return all(dtype.is_floating_point for dtype in types)
 
 
-def _are_ordered(types: set[torch.dtype]) -> bool:
+def _are_real(types: set[torch.dtype]) -> bool:
     return types.isdisjoint((torch.bool, torch.complex64, torch.complex128))
 
 
-#: Types that a kernel computes, where PyTorch infers results for others too.
-_ACCEPTS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
-    _aten.mm.default: _are_one,
-    _aten.addmm.default: _are_one,
-    _aten.convolution.default: _are_one,
+#: Operator → test whether its kernel computes these types; PyTorch also infers results for others.
+_TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
+    _aten.mm.default: _are_equal,
+    _aten.addmm.default: _are_equal,
+    _aten.convolution.default: _are_equal,
     _aten.native_batch_norm.default: _are_floating,
     _aten._log_softmax.default: _are_floating,
-    _aten.relu.default: _are_ordered,
-    _aten.relu_.default: _are_ordered,
+    _aten.relu.default: _are_real,
+    _aten.relu_.default: _are_real,
 }
 
 
@@ -181,89 +179,95 @@ _ACCEPTS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
 
 
 @dataclass
-class _Storages:
-    """Storages by number, and those that were freed since the last call of ``let_go``."""
+class _StorageNumbers:
+    """Numbers of storages: index in ``sizes`` (bytes); ``numbers`` has those alive by address.
+
+    ``freed`` has the original and present number (see ``merge``) of newly freed storages.
+    """
 
     sizes: list[int] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
-    gone: list[tuple[int, int]] = field(default_factory=list)
+    freed: list[tuple[int, int]] = field(default_factory=list)
     references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
-        """Return the number of a tensor's storage; ``watch`` notes when it is freed."""
+        """Return the number of a tensor's storage; with ``watch``, record when it is freed."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address not in self.numbers:
             number = self.numbers[address] = len(self.sizes)
             self.sizes.append(storage.nbytes())
 
-            def died(reference: object) -> None:
-                now = self.numbers.pop(address)
+            def note_freed(reference: object) -> None:
+                present_number = self.numbers.pop(address)
                 if watch:
-                    self.gone.append((number, now))
+                    self.freed.append((number, present_number))
 
-            self.references.append(weakref.ref(storage, died))
+            self.references.append(weakref.ref(storage, note_freed))
         return self.numbers[address]
 
-    def let_go(self) -> list[int]:
-        """Return storages freed since the last call, in the order in which they appeared."""
-        gone, self.gone = sorted(self.gone), []
-        return [now for _, now in gone]
+    def take_freed(self) -> list[int]:
+        """Return the storages freed since the last call, in the order of their first use."""
+        freed, self.freed = sorted(self.freed), []
+        return [present_number for _, present_number in freed]
 
     def merge(self, storage: int, target: int) -> None:
-        """Give everything in ``storage`` the number ``target``, as if it had never existed."""
-        self.numbers = {at: target if n == storage else n for at, n in self.numbers.items()}
+        """Renumber ``storage`` as ``target``, as if ``storage`` had never been allocated."""
+        for address, number in self.numbers.items():
+            if number == storage:
+                self.numbers[address] = target
         self.sizes[storage] = 0
 
 
 class Recorder(TorchDispatchMode):
-    """Writes down every operator that is called while it is active."""
+    """Dispatch mode that records every operator called while the mode is active."""
 
     supports_higher_order_operators = True
 
     def __init__(self, step: ReplayedStep) -> None:
         super().__init__()
-        #: Else operators are called and not written down.
-        self.writes = True
+        #: Whether operators are recorded; otherwise they are only called.
+        self.records = True
         self.operators: list[Operator] = []
-        #: The operators before ``restart``.
+        #: Operators recorded before ``restart``.
         self.history: tuple[Operator, ...] = ()
-        #: FLOPs of an operator by torch's own counter, by the operator's number.
+        #: Index of an operator → FLOPs by torch's own counter.
         self.flops: dict[int, int] = {}
-        #: Operators of the forward pass, and how many it may have.
-        self.forward, self.most = 0, sys.maxsize
-        #: The extent in which the batch lies; 0 where nobody asks for another one.
+        #: Number of operators in the forward pass, and the allowed maximum.
+        self.forward_count, self.forward_limit = 0, sys.maxsize
+        #: Batch of the inputs if growth with the batch is checked, else 0.
         self.batch = 0
         self._step = step
         self._names = {id(part): name for part, name in places(step.module).items()}
-        self._calling: list[str] = []
-        #: From which number of autograd's nodes on a module was being called, in order.
-        self._callers: list[tuple[int, str]] = []
-        self._storages = _Storages()
+        #: Names of the modules that are being called, outermost first.
+        self._module_stack: list[str] = []
+        #: Sequence number of autograd's nodes → module called from this number on, ascending.
+        self._modules_by_node: list[tuple[int, str]] = []
+        self._storages = _StorageNumbers()
         #: Storages that the backward pass allocated.
         self._gradients: set[int] = set()
         self._inputs: tuple[Tensor, ...] = ()
 
-    def begin(self, inputs: Sequence[torch.Tensor], *, writes: bool = True) -> None:
-        """Number parameters and buffers, as ``Module.to`` moves them, and inputs.
+    def begin(self, inputs: Sequence[torch.Tensor], *, records: bool = True) -> None:
+        """Number the storages of parameters and buffers as ``Module.to`` does, then of inputs.
 
-        A device allocates them in this order.  A buffer may be freed where the call replaces it.
+        A buffer can be freed if the call replaces it.
         """
-        for tensor in _moved(self._step.module):
+        for tensor in _tensors_in_apply_order(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
         self._inputs = tuple(self._tensor(tensor, watch=False) for tensor in inputs)
         self.restart(())
-        self.writes = writes
+        self.records = records
 
     def restart(self, state: Iterable[torch.Tensor]) -> None:
-        """Move all operators to the history; ``state`` is what remains of that call.
+        """Move all operators to the history; ``state`` are the tensors left by the first step.
 
-        Gradients in the state may be freed.
+        Gradients in the state can be freed.
         """
-        self._storages.let_go()
+        self._storages.take_freed()
         self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
-        self.writes, self.forward = True, 0
+        self.records, self.forward_count = True, 0
         self._state = tuple(map(self._tensor, state))
         parameters = self._step.module.named_parameters(remove_duplicate=False)
         self._parameters = {name: self._tensor(p, watch=False) for name, p in parameters}
@@ -275,23 +279,24 @@ class Recorder(TorchDispatchMode):
                 self._owners.setdefault(id(parameter), self._names[id(part)])
 
     @contextmanager
-    def named(self) -> Iterator[None]:
-        """Follow which module is being called."""
+    def tracking_modules(self) -> Iterator[None]:
+        """Track which module is being called."""
 
         def enter(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             name = self._names.get(id(module))
-            self._calling.append(self._module() if name is None else name)
-            note_caller()
+            self._module_stack.append(self._module() if name is None else name)
+            note_module()
             if self.batch and getattr(module, "batch_first", None) is False:
                 self._refuse_growing_sequence(module, arguments)
 
         def leave(module: nn.Module, arguments: object, result: object) -> None:
-            self._calling.pop()
-            note_caller()
+            self._module_stack.pop()
+            note_module()
 
-        def note_caller() -> None:
+        def note_module() -> None:
             number = torch._C._autograd._get_sequence_nr()
-            self._callers.append((number, self._calling[-1] if self._calling else operations.LOSS))
+            module = self._module_stack[-1] if self._module_stack else operations.LOSS
+            self._modules_by_node.append((number, module))
 
         with (
             register_module_forward_pre_hook(enter),
@@ -300,13 +305,13 @@ class Recorder(TorchDispatchMode):
             yield
 
     def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """Raise ``MeasurementError`` where not the batch grows in what a module is given."""
+        """Raise ``MeasurementError`` if a module's sequences grow instead of the batch."""
         for tensor in tensors_in(arguments[:1]):
             length, batch, *_ = (*tensor.shape, 1, 1)
             if tensor.dim() == 3 and length % self.batch == 0 != batch % self.batch:
                 raise MeasurementError(
-                    f"{self._calling[-1] or type(module).__name__} takes the sequence first, so "
-                    f"that its length would grow in place of the batch; {_MARK}."
+                    f"{self._module_stack[-1] or type(module).__name__} takes the sequence first, "
+                    f"so that its length would grow in place of the batch; {_BATCH_ADVICE}."
                 )
 
     def __torch_dispatch__(
@@ -316,32 +321,39 @@ class Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call an operator and write it down."""
-        given, phase = kwargs or {}, self._step.phase
+        """Call an operator and record the call."""
+        keywords, phase = kwargs or {}, self._step.phase
         if isinstance(func, HigherOrderOperator) and func.name() not in _ATTENTION:
             raise MeasurementError(
                 f"The network cannot be captured: {func.name()} takes a function, in which no "
                 "operator is seen; call the function itself."
             )
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
-            return args[0].fake_device  # asked for thousands of times
-        if func.namespace in _SILENT:
-            return func(*args, **given)
+            return args[0].fake_device  # called thousands of times
+        if func.namespace in _NO_COMPUTATION:
+            return func(*args, **keywords)
         if func is torch.ops.aten._local_scalar_dense.default and phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
-        freed = self._freed() if self.writes else ()
-        result = func(*args, **given)
+        freed = self._freed() if self.records else ()
+        result = func(*args, **keywords)
         if phase == "forward":
             self._count_forward(_name(func))
-        if self.writes:
-            self._write(func, args, given, result, freed)
+        if self.records:
+            self._record(func, args, keywords, result, freed)
         return result
 
     def _freed(self) -> tuple[int, ...]:
-        """Return storages freed after the last operator, except one that it added to in place."""
-        freed = self._storages.let_go()
+        """Return the storages freed after the last operator.
+
+        If the last operator was a sum of gradients, record it as written into an operand first.
+        """
+        freed = self._storages.take_freed()
         last = self.operators[-1] if self.operators else None
-        if last is None or (last.phase, last.name, len(last.allocated)) != ("backward", _SUM, 1):
+        if last is None or (last.phase, last.name, len(last.allocated)) != (
+            "backward",
+            _ADDITION,
+            1,
+        ):
             return tuple(freed)
         (storage,), (result,) = last.allocated, last.writes
         for operand in (last.tensor("self"), last.tensor("other")):
@@ -358,11 +370,11 @@ class Recorder(TorchDispatchMode):
                 return tuple(target if n == storage else n for n in freed if n != target)
         return tuple(freed)
 
-    def _write(
+    def _record(
         self,
         func: Any,
         args: tuple[Any, ...],
-        given: Mapping[str, Any],
+        keywords: Mapping[str, Any],
         result: Any,
         freed: tuple[int, ...],
     ) -> None:
@@ -371,18 +383,18 @@ class Recorder(TorchDispatchMode):
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
-        for name, value in (dict(zip(names, args, strict=False)) | dict(given)).items():
+        for name, value in (dict(zip(names, args, strict=False)) | dict(keywords)).items():
             if tensors := tuple(tensors_in(value)):
                 reads[name] = tuple(map(self._tensor, tensors))
                 if isinstance(value, list) and any(item is None for item in value):
                     settings[name] = tuple(None if item is None else True for item in value)
             else:
-                settings[name] = _setting(value)
-        known = len(self._storages.sizes)
+                settings[name] = _convert_setting(value)
+        first_new = len(self._storages.sizes)
         writes = tuple(map(self._tensor, tensors_in(result)))
-        allocated = tuple(range(known, len(self._storages.sizes)))
+        allocated = tuple(range(first_new, len(self._storages.sizes)))
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
-            self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
+            self.flops[len(self.operators)] = counter(*args, **keywords, out_val=result)
         if phase == "backward":
             self._gradients |= set(allocated)
         written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
@@ -401,31 +413,31 @@ class Recorder(TorchDispatchMode):
         )
 
     def _count_forward(self, name: str) -> None:
-        """Raise ``MeasurementError`` for more operators of the forward pass than it may have."""
-        self.forward += 1
-        if self.forward > self.most:
+        """Count an operator of the forward pass; raise ``MeasurementError`` above the limit."""
+        self.forward_count += 1
+        if self.forward_count > self.forward_limit:
             raise MeasurementError(
                 f"The network calls ever more operators in a larger batch ({name} was one too "
-                f"many): it loops over it, or what grows is a sequence; {_MARK}."
+                f"many): it loops over it, or what grows is a sequence; {_BATCH_ADVICE}."
             )
 
     def _module(self) -> str:
-        """Return the module that an operator belongs to.
+        """Return the name of the module to which the current operator belongs.
 
-        In the backward pass it is the one that was being called when autograd recorded the node
-        that runs now, which adds to the gradient of a parameter for the module of the parameter.
+        In the backward pass, this is the module during whose call autograd recorded the current
+        node, or the module of the parameter to whose gradient the node adds.
         """
         if self._step.phase == "update":
             return operations.OPTIMISER
-        if self._calling:
-            return self._calling[-1]
+        if self._module_stack:
+            return self._module_stack[-1]
         node = torch._C._current_autograd_node() if self._step.phase == "backward" else None
         if node is None:
             return operations.LOSS
         if (parameter := getattr(node, "variable", None)) is not None:
             return self._owners.get(id(parameter), operations.LOSS)
-        place = bisect(self._callers, node._sequence_nr(), key=itemgetter(0))
-        return self._callers[place - 1][1] if place else operations.LOSS
+        place = bisect(self._modules_by_node, node._sequence_nr(), key=itemgetter(0))
+        return self._modules_by_node[place - 1][1] if place else operations.LOSS
 
     def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -439,7 +451,7 @@ class Recorder(TorchDispatchMode):
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, place)
 
     def network(self) -> Network:
-        """Return the network with all operators written down since ``restart``."""
+        """Return the network with all operators recorded since ``restart``."""
         return Network(
             storages=tuple(self._storages.sizes),
             parameters=self._parameters,
@@ -455,30 +467,30 @@ def _name(func: Any) -> str:
 
 
 def places(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name; with up to three where it stands in several places."""
+    """Return every module with its name, or with up to three names if it is used repeatedly."""
     names: dict[nn.Module, list[str]] = {}
     for name, part in module.named_modules(remove_duplicate=False):
         names.setdefault(part, []).append(name)
-    return {part: _listed(own) for part, own in names.items()}
+    return {part: _join_names(part_names) for part, part_names in names.items()}
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
-def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
+def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:
     """Yield parameters and buffers in the order of ``Module._apply``, children first."""
     for child in module.children():
-        yield from _moved(child)
+        yield from _tensors_in_apply_order(child)
     for table in (module._parameters, module._buffers):
         yield from (tensor for tensor in table.values() if tensor is not None)
 
 
-def _setting(value: object) -> OperatorSetting:
-    """Convert an argument without tensors to a type of records."""
+def _convert_setting(value: object) -> OperatorSetting:
+    """Convert an argument without tensors to a type that records can store."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return tuple(map(_setting, value))
+        return tuple(map(_convert_setting, value))
     return str(value).removeprefix("torch.")

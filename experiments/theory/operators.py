@@ -1,9 +1,8 @@
-"""The operators of any network, captured on tensors without memory; imports torch.
+"""Capture the operators of any network on tensors without memory; imports torch.
 
-A network runs once on fake tensors, which have a device, shape and layout and no elements, under a
-mode that sees every operator below automatic differentiation.  A fake tensor dies where a real one
-would, since the same Python code holds it, so that the storages that are let go between two
-operators are those of a real call.  Nothing is computed or allocated.
+A network runs on fake tensors (device, shape and layout, but no elements) under a recorder that
+sees every operator.  The same Python code holds real and fake tensors, so that the recorder sees
+the same storages freed between two operators as in a real call.  Nothing is computed or allocated.
 """
 
 import gzip
@@ -34,8 +33,8 @@ from experiments.theory.networks import with_layout
 from experiments.theory.operator_recorder import (
     FakeMode,
     Recorder,
+    make_fake,
     places,
-    put_into,
     tensors_in,
 )
 from report.core.errors import MeasurementError, shorten, words_of
@@ -59,11 +58,11 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: Networks of which papers read only the layers.
-_TRAINED: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: Image sizes that are captured besides the one that a network is made for.
-_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_TRAINED, (64,))}
-#: A forward pass may have twice the operators of another batch, and this many more.
+#: Networks of which papers use the layers, but not the operators.
+_LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+#: Network → captured image sizes besides the network's own size.
+_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_LAYERS_ONLY, (64,))}
+#: A forward pass may call twice as many operators as the probe, plus this number.
 _LEEWAY: Final = 1000
 
 
@@ -78,15 +77,16 @@ def capture(
 ) -> Capture:
     """Capture the operators of a call in evaluation mode without gradients, or of a training step.
 
-    The call or step is the second one.  A step is forward, the loss, backward and the update, whose
-    state is there from the first one.  The loss is the cross entropy of a matrix of scores, else
-    the sum of the means of all results.  With the options of a GPU's ``allocator`` operators are a
-    GPU's as far as they are known where PyTorch has none.  The forward pass is tried on the
-    ``probe`` first, which are the inputs at a small batch, and a third time on the inputs.
+    A training step has a forward pass, loss, backward pass and update.  The loss is the cross
+    entropy if the result is a matrix of scores, else the sum of the means of all results.  The
+    network runs on the ``probe`` (the inputs at a small batch), then twice on the inputs.  The
+    second run is captured; the first allocates the optimiser's state.  A third forward pass must
+    call the same operators.  With ``allocator`` options the operators are those of a GPU, as far as
+    known without a GPU.
 
-    Raises ``MeasurementError`` with the operator for a network that needs the values of its
-    tensors, that cannot run on these inputs, that calls many more operators than for the probe or
-    others the third time, or that computes in threads of its own.
+    Raises ``MeasurementError`` if the network needs the values of tensors, cannot run on these
+    inputs, calls many more operators than on the probe, calls other operators in the third pass,
+    or computes in other threads.
     """
     gpu = allocator is not None
     device = _device(gpu, policy)
@@ -108,38 +108,40 @@ def capture(
 def _record(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
-    """Run a step on fake tensors; return its recorder and that of the probe."""
+    """Run a step on fake tensors; return the recorders of the step and of the probe."""
     mode = FakeMode()
     recorder, trial, third = (Recorder(step) for _ in range(3))
     try:
         _materialise(step.module, inputs)
-        put_into(step.module, mode, device)
+        make_fake(step.module, mode, device)
         meta = torch.device("meta")
-        given = [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
-        few = [FakeTensor(mode, source.tensor(meta), device) for source in probe]
+        tensors = [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
+        probe_tensors = [FakeTensor(mode, source.tensor(meta), device) for source in probe]
         with (
             mode,
             torch.compiler.set_stance("force_eager"),
-            collector_off(0),  # tensors die with their last reference
-            _operators_of(step.gpu, device),
+            collector_off(0),  # tensors are freed with their last reference
+            _use_gpu_operators(step.gpu, device),
         ):
-            if few:
-                step.probe(few, trial)
-                recorder.most = step.policy.accumulate * (2 * len(trial.operators) + _LEEWAY)
+            if probe_tensors:
+                step.probe(probe_tensors, trial)
+                recorder.forward_limit = step.policy.accumulate * (
+                    2 * len(trial.operators) + _LEEWAY
+                )
                 recorder.batch = inputs[0].batch
-            step.write_down(given, recorder)
-            step.probe(given, third)
+            step.record(tensors, recorder)
+            step.probe(tensors, third)
         _refuse_unseen(mode, recorder.operators, third.operators)
     except MeasurementError:
         raise
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
-        raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
+        raise MeasurementError(f"The network cannot be captured{at}: {_reason(error)}") from error
     return recorder, trial
 
 
 def _conditions(allocator: Options | None) -> Conditions:
-    """Return how PyTorch runs on this processor, or on a GPU with an ``allocator``."""
+    """Return the conditions under which PyTorch runs on this CPU or a GPU with ``allocator``."""
     return Conditions(
         threads=torch.get_num_threads(),
         block=vector_block(torch.backends.cpu.get_cpu_capability()),
@@ -149,7 +151,7 @@ def _conditions(allocator: Options | None) -> Conditions:
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
-    """Raise ``MeasurementError`` for work in other threads, or for a forward pass that changes."""
+    """Raise ``MeasurementError`` if operators ran in other threads or change between calls."""
     if mode.unseen:
         raise MeasurementError(
             f"The network calls {mode.unseen} in a thread of its own, where no operator is seen; "
@@ -167,9 +169,10 @@ def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[O
 
 
 def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
-    """Return the device of tensors: without CUDA, PyTorch has no backward pass on a fake GPU.
+    """Return the device of the fake tensors.
 
-    Raises ``MeasurementError`` where a processor runs other operators.
+    Without CUDA, PyTorch has no backward pass on a fake GPU; a CPU stands in.  Raises
+    ``MeasurementError`` if the CPU would run other operators.
     """
     has_gpu = gpu and torch.cuda.is_available()
     if gpu and not has_gpu and policy.autocast:
@@ -180,12 +183,12 @@ def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
     return torch.device("cuda" if has_gpu else "cpu")
 
 
-def _operators_of(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
-    """Call a GPU's operators on tensors of a processor too, where PyTorch would choose its own."""
+def _use_gpu_operators(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
+    """Call a GPU's operators on CPU tensors, for functions that have other operators on a CPU."""
     if not gpu or device.type == "cuda":
         return nullcontext()
-    own = {"dropout": _dropout, "scaled_dot_product_attention": _attention}
-    return patch.multiple(nn.functional, **own)
+    gpu_functions = {"dropout": _dropout, "scaled_dot_product_attention": _attention}
+    return patch.multiple(nn.functional, **gpu_functions)
 
 
 def _dropout(
@@ -204,7 +207,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Call the kernel of every GPU, for masks and float32; flash attention saves as many bytes."""
+    """Call memory-efficient attention, which all GPUs have; flash attention saves as many bytes."""
     trained = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
     attended, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
@@ -212,7 +215,7 @@ def _attention(
 
 
 def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
-    """Let the activations of modules be computed again in the backward pass."""
+    """Let the backward pass recompute the activations of the modules ``names``."""
     parts = dict(module.named_modules())
     for name in names:
         if name not in parts or not name:
@@ -227,7 +230,7 @@ def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
 def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the module without ``torch.compile``, and the names of compiled modules.
 
-    Raises ``MeasurementError`` for quantised modules: their weights are no parameters.
+    Raises ``MeasurementError`` for quantised modules, since their weights are not parameters.
     """
     compiled = ["the network"] if hasattr(module, "_orig_mod") else []
     module = getattr(module, "_orig_mod", module)
@@ -248,7 +251,7 @@ def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
 
 
 def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
-    """Give lazy modules their shapes by a first call on the meta device."""
+    """Initialise lazy modules by a first call on the meta device."""
     tensors = (*module.parameters(), *module.buffers())
     if any(map(nn.parameter.is_lazy, tensors)):
         with torch.no_grad():
@@ -261,7 +264,7 @@ def _recurrent(module: nn.Module) -> tuple[str, ...]:
     return tuple(name or type(part).__name__ for name, part in parts if isinstance(part, kinds))
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, DataDependentOutputException):
         return "it asks for the value of a tensor; leave out .item() and conditions on values."
     if isinstance(error, DynamicOutputShapeException):
@@ -285,7 +288,7 @@ def _why(error: Exception) -> str:
 def build_module(build: Build) -> nn.Module:
     """Build the module on the meta device, or in memory if its code needs values.
 
-    Raises ``MeasurementError`` where it cannot be built.
+    Raises ``MeasurementError`` if ``build`` fails.
     """
     try:
         with torch.device("meta"):
@@ -295,7 +298,7 @@ def build_module(build: Build) -> nn.Module:
     try:
         return build()
     except Exception as error:
-        raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
+        raise MeasurementError(f"The network cannot be built: {_reason(error)}") from error
 
 
 # ----------------------------------------------------------------------------------------- calls
@@ -303,7 +306,7 @@ def build_module(build: Build) -> nn.Module:
 
 @dataclass
 class ReplayedStep:
-    """A call in evaluation mode, or if it ``trains`` a step of training that is not the first."""
+    """Call in evaluation mode, or training step if ``trains``; runs first to set up the state."""
 
     module: nn.Module
     policy: CapturePolicy
@@ -313,32 +316,32 @@ class ReplayedStep:
     phase: Phase = "forward"
     gradient: torch.Tensor | None = None
 
-    def probe(self, given: Sequence[torch.Tensor], trial: Recorder) -> None:
+    def probe(self, tensors: Sequence[torch.Tensor], trial: Recorder) -> None:
         """Record a forward pass."""
-        trial.begin(given)
+        trial.begin(tensors)
         with trial:
-            self.forward(given)
+            self.forward(tensors)
 
-    def write_down(self, given: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Run a step for the recorder's history, then the step that it captures."""
-        recorder.begin(given, writes=self.gpu)
+    def record(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
+        """Run the first step, into the recorder's history on a GPU; then record the second step."""
+        recorder.begin(tensors, records=self.gpu)
         with recorder:
-            self.prepare(given)
+            self.prepare(tensors)
         recorder.restart(self.state())
-        with recorder, recorder.named():
-            self.run(given)
+        with recorder, recorder.tracking_modules():
+            self.run(tensors)
 
-    def prepare(self, given: Sequence[torch.Tensor]) -> None:
+    def prepare(self, tensors: Sequence[torch.Tensor]) -> None:
         """Run a first step, which allocates gradients, optimiser state and a GPU's cache."""
         if self.trains and not self.policy.gradients_only:
             trained = [p for p in self.module.parameters() if p.requires_grad]
             method = self.policy.updating(self.gpu)
             option = {} if method == "single" else {method: True}
             self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **option)
-        self.run(given)
+        self.run(tensors)
 
     def state(self) -> Iterator[torch.Tensor]:
-        """Yield optimiser state and gradients on the device; a GPU has no counts of steps."""
+        """Yield optimiser state and gradients on the device; step counts may be on the CPU."""
         for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
                 on_cpu = self.gpu and name == "step" and self.policy.updating(self.gpu) != "fused"
@@ -348,41 +351,41 @@ class ReplayedStep:
         if self.gradient is not None:
             yield self.gradient
 
-    def forward(self, given: Sequence[torch.Tensor]) -> Any:
-        """Return the result of a call, or the loss of a step."""
+    def forward(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the result of a call, or the loss of a training step."""
         cast: AbstractContextManager[object] = nullcontext()
         if self.policy.autocast is not None:
             dtype = getattr(torch, self.policy.autocast)
-            cast = torch.autocast(given[0].device.type, dtype)
+            cast = torch.autocast(tensors[0].device.type, dtype)
         with torch.set_grad_enabled(self.trains), cast:
-            result = self.module(*given)
+            result = self.module(*tensors)
             return _loss(result) if self.trains and not self.policy.gradients_only else result
 
-    def run(self, given: Sequence[torch.Tensor]) -> None:
-        """Make the call, or drop the gradients, go forward and backward, and update."""
+    def run(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Call the module; or drop gradients, run forward and backward pass, and update."""
         self.phase = "forward"
         if not self.trains:
-            self.forward(given)
+            self.forward(tensors)
             return
         self.module.zero_grad()
         if self.policy.gradients_only:
-            self._differentiate(given)
+            self._differentiate(tensors)
             return
         for _ in range(self.policy.accumulate):
             self.phase = "forward"
-            loss = self.forward(given)
+            loss = self.forward(tensors)
             self.phase = "backward"
             loss.backward()
         self.phase = "update"
         with torch.no_grad():
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
-    def _differentiate(self, given: Sequence[torch.Tensor]) -> None:
-        """Go forward, and backward from a gradient of the result, which stays in memory."""
-        for tensor in given:
+    def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Run forward, then backward from a gradient of the result that stays in memory."""
+        for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())
-        result = self.forward(given)
+        result = self.forward(tensors)
         if self.gradient is None:
             self.gradient = torch.ones_like(result)
         self.phase = "backward"
@@ -390,7 +393,7 @@ class ReplayedStep:
 
 
 def _loss(result: object) -> torch.Tensor:
-    """Return a number from which a backward pass can begin."""
+    """Return a scalar loss, from which the backward pass begins."""
     if isinstance(result, torch.Tensor) and result.dim() == 2:
         labels = torch.zeros(result.shape[0], dtype=torch.int64, device=result.device)
         return nn.functional.cross_entropy(result, labels)
@@ -404,7 +407,7 @@ def _loss(result: object) -> torch.Tensor:
 
 
 def write_networks() -> None:
-    """Capture every network on each of its image sizes, and write a file for each size."""
+    """Capture every network of the papers, and write a file per network and image size."""
     layouts: tuple[Layout, ...] = get_args(Layout)
     unchanged = tuple(starmap(Variant, product(layouts, ("float32", "bfloat16"))))
     for name, (channels, extent, _) in INPUT_SHAPES.items():
@@ -412,19 +415,21 @@ def write_networks() -> None:
             with torch.device("meta"):
                 inputs = torch.empty((1, channels, image, image))
                 layers = capture_layers(network(name).eval(), inputs)
-            variants = () if name in _TRAINED else unchanged
+            variants = () if name in _LAYERS_ONLY else unchanged
             if image == extent:
                 changes = product(layouts, ("float32",), CHANGES.get(name, ()))
                 variants += tuple(starmap(Variant, changes))
-            networks = {variant.key: _captured(name, image, variant) for variant in variants}
+            networks = {
+                variant.key: _capture_scalable(name, image, variant) for variant in variants
+            }
             text = msgspec.json.encode(NetworkFile(layers, networks))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
 
-def _captured(name: str, image: int, variant: Variant) -> Network:
-    """Capture a network at ``BATCH`` images, from which papers scale to other batches.
+def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
+    """Capture a network at ``BATCH`` images; papers scale this capture to other batches.
 
-    Raises ``MeasurementError`` if its operators do not grow in proportion.
+    Raises ``MeasurementError`` if the operators do not grow in proportion to the batch.
     """
     captured, at_three = (at_batch(name, image, variant, batch) for batch in (BATCH, 3))
     if CapturedNetwork(captured).at(3) != at_three:

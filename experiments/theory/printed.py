@@ -12,16 +12,16 @@ from figures.panels import Band, Drawing, Points, RoofLine, Roofline, Scaling
 from report.theory.network import Fits, Row, Theory, least
 from report.theory.roofline import Roof
 
-#: With more modules the table shows those with most multiply-adds.
-_MODULES: Final = 40
-#: Characters of a line below the tables.
+#: Most rows in the table of modules; modules with most multiply-adds are shown.
+_MOST_MODULES: Final = 40
+#: Characters per line of the text below the tables.
 _WIDTH: Final = 100
 _MEGA: Final = 1e6
 _GIGA: Final = 1e9
 
 
 def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
-    """Write a theory, or the batches that fit ``limit``, as one JSON object or for people."""
+    """Write a theory, or the batches that fit ``limit``, as one JSON object or as text."""
     if isinstance(result, Theory):
         return _theory_as_json(result) if json else _theory_as_tables(result)
     return _fits_as_json(result, limit) if json else _fits_as_text(result, limit)
@@ -89,7 +89,7 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
 
 
 def _fits_as_text(frontier: Fits, limit: str) -> str:
-    """Write batches by verdict, with the peak memory at the borders and what holds it."""
+    """Write the largest batches, and the peak memory by category just below and above them."""
     certain, largest = frontier.certain, frontier.largest
     known = f"batch {certain:,}" if certain else "no batch is known to"
     lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors", f"Fits by the rules: {known}"]
@@ -108,17 +108,17 @@ def _fits_as_text(frontier: Fits, limit: str) -> str:
 
 
 def _fields(row: Row) -> dict[str, object]:
-    """Return a row with its intensity; time and rate only under a roof."""
+    """Return the fields of a row with its intensity; time and rate only if a roof is known."""
     timed = {"attainable_flops_per_s": row.rate} if row.seconds is not None else {}
     fields = {**asdict(row), "intensity": row.intensity, **timed}
-    fields["made"] = fields.pop("allocated")  # the key that scripts read
+    fields["made"] = fields.pop("allocated")  # users' scripts read this key
     return fields if timed else {name: value for name, value in fields.items() if name != "seconds"}
 
 
 def _theory_as_tables(theory: Theory) -> str:
     """Write a table of modules, a table of operators, and the sums."""
     by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
-    modules = by_work[:_MODULES]
+    modules = by_work[:_MOST_MODULES]
     shown = [row for row in theory.by_module if row in modules]
     shown = [replace(row, name=theory.title(row.name)) for row in shown]
     parts = [_table("Module", shown), _table("Operators", theory.by_kind)]
@@ -131,7 +131,7 @@ def _theory_as_tables(theory: Theory) -> str:
 
 
 def _table(first: str, rows: Sequence[Row]) -> str:
-    """Align rows in columns, numbers to the right."""
+    """Align rows in columns, with numbers right-aligned."""
     cells = [{first: row.name} | row.cells for row in rows]
     lines = [tuple(cells[0]) if cells else (first,), *(tuple(row.values()) for row in cells)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -159,15 +159,15 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
 
 
 def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
-    """Draw the memory over the operators and their attainable rates, or the peak over the batch."""
+    """Draw a theory (memory over operators, roofline), or the peak over the batch."""
     if isinstance(result, Fits):
-        return {"fits": _peaks(result, limit)}
-    roofline = {"roofline": _roofline(result, result.roof)} if result.roof else {}
-    return {"memory": _drawn_memory(result), **roofline}
+        return {"fits": _draw_peaks(result, limit)}
+    roofline = {"roofline": _draw_roofline(result, result.roof)} if result.roof else {}
+    return {"memory": _draw_memory(result), **roofline}
 
 
-def _peaks(frontier: Fits, limit: str) -> Drawing:
-    """Draw the peak over the batch, with the limit as a line."""
+def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
+    """Draw the peak memory over the batch, with the limit as a line."""
     batches = sorted(frontier.predicted)
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
     height = frontier.limit / _MEGA
@@ -176,8 +176,8 @@ def _peaks(frontier: Fits, limit: str) -> Drawing:
     return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
 
 
-def _drawn_memory(theory: Theory) -> Drawing:
-    """Draw the bytes alive at each operator, one colour for a phase."""
+def _draw_memory(theory: Theory) -> Drawing:
+    """Draw the live bytes at each operator, in one colour per phase."""
     phases = []
     for number, phase in enumerate(("forward", "backward", "update")):
         alive = [
@@ -195,8 +195,8 @@ def _drawn_memory(theory: Theory) -> Drawing:
     return Drawing((panel,), wide=True)
 
 
-def _roofline(theory: Theory, roof: Roof) -> Drawing:
-    """Draw the kinds of operators that have multiply-adds at their attainable rates."""
+def _draw_roofline(theory: Theory, roof: Roof) -> Drawing:
+    """Draw the attainable rate over the intensity, for kinds of operators with multiply-adds."""
     counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)

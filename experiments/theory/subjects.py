@@ -1,4 +1,4 @@
-"""Operators of a case, captured for its record where layers have no description."""
+"""Capture the operators of cases whose layers a record cannot describe."""
 
 import sys
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from report.instruments.case_operators import MEANING, NO_TENSORS, CaseOperators
 
 
 def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
-    """Add the operators of a case whose layers have no description, as a file of the record."""
+    """Add the operators of a case to its result, as a file of the record."""
     if result.outcome.status != "ok":
         return result
     content = pack(capture_case(study, result.outcome.factors))
@@ -27,14 +27,13 @@ def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
 
 
 def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
-    """Capture the operators of one call of a case, or the reason why that is impossible."""
+    """Capture the operators of one call of a case, or the reason why no capture is possible."""
     import torch
 
     subject = build_subject(study, factors, "meta")
-    last = subject.layout == "channels_last"
-    source = Input(
-        tuple(subject.inputs.shape), str(subject.inputs.dtype).removeprefix("torch."), last
-    )
+    channels_last = subject.layout == "channels_last"
+    dtype = str(subject.inputs.dtype).removeprefix("torch.")
+    source = Input(tuple(subject.inputs.shape), dtype, channels_last)
     network, reason = None, None
     policy = CapturePolicy(
         autocast=subject.precision if subject.precision in ("bfloat16", "float16") else None,
@@ -43,10 +42,11 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     try:
         if not isinstance(subject.mode, str):
             raise MeasurementError("the study calls a function of its own, not the module")
-        build = with_layout(lambda: build_subject(study, factors, "meta").module, "float32", last)
-        network = capture_theory(
-            build, [source], train=subject.mode != "forward", policy=policy
-        ).network
+        build = with_layout(
+            lambda: build_subject(study, factors, "meta").module, "float32", channels_last
+        )
+        train = subject.mode != "forward"
+        network = capture_theory(build, [source], train=train, policy=policy).network
     except MeasurementError as error:
         reason = str(error)
     return CaseOperators(
@@ -55,14 +55,15 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
 
 
 def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]) -> CaseOperators:
-    """Capture the operators of a user's function of tensors, or the reason why that is impossible.
+    """Capture the operators of a user's function, or the reason why no capture is possible.
 
-    ``factors`` name the function and the maker of its ``inputs`` from a seed, which ``load`` loads.
+    ``factors`` names the ``function``, and under ``inputs`` the function that returns its arguments
+    for a seed.  ``load`` imports a function by name.
     """
-    torch: Any = sys.modules.get("torch")  # only files of the user import it
+    torch: Any = sys.modules.get("torch")  # imported only by the user's files
     if torch is None:
         return CaseOperators(factors=factors, torch="", reason=NO_TENSORS)
-    # torch's inference mode would not decompose operators; the work is the same without it.
+    # In inference mode PyTorch would not decompose operators; no_grad does the same work.
     vars(torch)["inference_mode"] = torch.no_grad
     network: Network | None = None
     reason = None
@@ -78,7 +79,7 @@ def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]
         module: Any = torch.nn.Module()
         module.forward = load(str(factors["function"]))
         network = capture_theory(lambda: module, shapes).network
-    except BaseException as error:  # the code of users may raise anything
+    except BaseException as error:  # users' code may raise anything
         reason = words_of(error)
     version = str(torch.__version__)
     return CaseOperators(factors=factors, torch=version, network=network, reason=reason)

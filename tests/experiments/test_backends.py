@@ -235,7 +235,7 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_images_keep_labels(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "_HELD_OUT", 4)
+    monkeypatch.setattr(datasets, "_MNIST_HELD_OUT", 4)
     split = mnist(written(tmp_path, packed))
     order = np.random.RandomState(0).permutation(30)
     assert np.array_equal([*split.test.labels, *split.train.labels], (order % 20) % 10)
@@ -277,5 +277,5 @@ def test_a_folder_that_is_not_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         measured("backend_speedup", tmp_path / "records", "--data", str(tmp_path))
     assert not (tmp_path / "records").exists()
     # Fashion-MNIST has the same format and the same counts; it is brighter.
-    monkeypatch.setattr(datasets, "_WHOLE", 20)
+    monkeypatch.setattr(datasets, "_TRAINING_IMAGES", 20)
     assert "a mean brightness of 0.5020, expected MNIST's 0.1307" in refused(written(tmp_path))
