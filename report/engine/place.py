@@ -92,13 +92,17 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
 
     Links suffice, since no step writes into a finished file.
     """
+    folders = set[Path]()
     try:
         for name in names:
             source, target = out / name, stage / name
-            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.parent not in folders:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                folders.add(target.parent)
             with suppress(OSError):
                 if not source.is_symlink():
                     os.link(source, target)
+                    continue
             if not target.exists():
                 shutil.copyfile(source, target)
     except OSError as error:

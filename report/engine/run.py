@@ -139,8 +139,11 @@ class _Builder(NamedTuple):
     ) -> Future[StepEntry]:
         """Put the outputs that ``step`` reads on its stage, and hand it to a worker."""
         stage, request = self.stage / step.id, self.plan.request
+        names: dict[Path, list[str]] = {}
         for id, name in outputs_read(step, built):
-            lay_out([name], self._folder_of(id, step.study), stage)
+            names.setdefault(self._folder_of(id, step.study), []).append(name)
+        for folder, read in names.items():
+            lay_out(read, folder, stage)
         before = self.plan.built.get(step.id)
         if step.kind == "figures" and before and not any(self.plan.altered(before)):
             lay_out(before.outputs, request.out, stage / BEFORE)
