@@ -1,12 +1,12 @@
 """Executed work of the cases, counted in the last step of a run.
 
 The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's lackey on a CPU
-(``experiments.counters.lackey``).  Nothing is timed meanwhile.  Counts are in the journal before
+(``experiments.counters.lackey``).  Nothing is timed meanwhile.  Each count is in the journal before
 the next case ends, so that an interrupted run can be resumed.
 
-No case is counted twice by lackey: equal layers and factors execute the same multiply-adds with one
-version of PyTorch and one instruction set, whatever the processor.  All records in ``data/`` agree,
-on AMD and on Intel.  Valgrind shows programs no wider vectors than those of AVX2.
+Lackey counts no case twice: equal layers and factors execute the same multiply-adds on every
+processor, with the same version of PyTorch and the same instruction set.  All records in ``data/``
+agree, on AMD and on Intel.  Valgrind offers programs no vectors wider than AVX2.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,15 +36,15 @@ from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
-_NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
+_NOT_REQUESTED: Final = "the run was not asked to count executed work (--counters none)"
 
-#: Name of the file beside a record that names the records of earlier counts, and its meaning.
+#: Name and meaning of a file beside a record, which lists the records with the earlier counts.
 EARLIER: Final = "earlier-counts"
 _EARLIER_MEANING: Final = "the earlier record from which the executed work of each case is taken"
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
-#: Samples of a case, and the record that contains them.
+#: Samples of a case, and the name of the record that contains them.
 EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
 #: Factors and layers, which are equal for cases that execute the same work.
 CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
@@ -54,9 +54,9 @@ TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 class Selection(NamedTuple):
-    """Cases by number: counted in an earlier record, to count now, and left out to save time.
+    """Cases by number: counted in an earlier record, to count now, and omitted to save time.
 
-    Those to count and left out have their predicted times (s), from short to long.
+    ``new`` and ``omitted`` contain the predicted times (s), from short to long.
     """
 
     earlier: dict[int, EarlierCount]
@@ -64,7 +64,7 @@ class Selection(NamedTuple):
     omitted: dict[int, float]
 
     def seconds(self, tool: Any) -> float:
-        """Predict the time of counting."""
+        """Predict the time of counting (s)."""
         return tool.START_S + sum(self.new.values()) if self.new else 0.0
 
 
@@ -76,7 +76,7 @@ def select(
     records: Path,
     torch: str,
 ) -> Selection:
-    """Select the cases to count; unless ``all`` are asked for, those within the tool's time.
+    """Select the cases to count: with the choice ``all`` every case, else those that time allows.
 
     ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
     """
@@ -106,9 +106,9 @@ def select(
 def earlier_counts(
     study: str, quantity: str, records: Path, torch: str
 ) -> dict[CountedCase, EarlierCount]:
-    """Read what records of the study, here and in the checkout, have counted as this run would.
+    """Read the study's counts that are valid for this run, from ``records`` and the checkout.
 
-    ``torch`` is the version of PyTorch; the instruction set is this processor's.
+    They have the same version of PyTorch (``torch``) and the instruction set of this processor.
     """
     counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
@@ -126,9 +126,9 @@ def earlier_counts(
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
-    """Count the cases that the journal lacks; return a reason if not all could be counted.
+    """Count the cases that the journal lacks; return a reason if a case could not be counted.
 
-    Every count is in the journal before the next case ends.  Raises only interruptions.
+    Appends every count before the next case ends.  Raises no exception except interruptions.
     """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
@@ -158,7 +158,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
 def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
-    """Count the selected cases; note in the journal which ones the time did not allow."""
+    """Count the selected cases; add the omitted cases to the journal with a reason."""
     header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
     _leave_out(selection.omitted, "left out to save time", journal, observer)
     limit = inf if header.counters == "all" else tool.BUDGET_S
@@ -205,19 +205,19 @@ def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer:
 
 
 def multiply_adds(study: Experiment, factors: Factors) -> int:
-    """Multiply-adds of one call by its layers; a backward pass needs about twice the forward's."""
+    """Estimate the multiply-adds of one call; a backward pass needs twice those of the forward."""
     mode = build_subject(study, factors, "meta").mode
     passes = 3 if mode in ("forward_backward", "step") else 1
     return passes * sum(map(macs, layers_of_case(study, factors)))
 
 
 def missing(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:
-    """Reasons for missing counts by quantity; ``reason`` explains why no further case was counted.
+    """Return the reasons for missing counts; ``reason`` is why no further case was counted.
 
-    A reason that all cases share has the name of the quantity alone.
+    Keys are ``cases[i].quantity``, or ``quantity`` for a reason that all cases share.
     """
     if study.subject is not None and journal.header.counters == "none":
-        reason = _NOT_ASKED
+        reason = _NOT_REQUESTED
     tool, counts = TOOLS[journal.header.environment.device], sorted(journal.counts.items())
     reasons = {} if reason is None else dict.fromkeys(tool.QUANTITIES, reason)
     per_case = [set(case_count.missing.items()) for _, case_count in counts]
@@ -230,7 +230,7 @@ def missing(study: Experiment, journal: Journal, reason: str | None) -> dict[str
 
 
 def files(journal: Journal) -> Iterator[CaseFile]:
-    """Pack the logs that papers read, or the names of earlier records, into a file."""
+    """Pack the logs that papers read, or the names of the earlier records, into one file."""
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if not logs:
         return

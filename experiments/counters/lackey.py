@@ -1,21 +1,21 @@
 """Multiply-adds on a processor, counted by valgrind's lackey, which needs no hardware counters.
 
 Lackey counts operations of valgrind's intermediate language by the type of their result.  A fused
-multiply-add becomes one operation per float32 lane, with a result of type F32, and that row is
-read.  Details of the language that decide the figure (``lk_main.c`` and ``guest_amd64_toIR.c`` of
-valgrind 3.19):
+multiply-add becomes one operation per float32 lane, with a result of type F32; the worker reads the
+count of row F32.  Details of the language that affect this count (``lk_main.c`` and
+``guest_amd64_toIR.c`` of valgrind 3.19):
 
-- Loads, stores and moves between registers are counted in other columns, but conversions to float32
-  and choices between two float32 values in this one.  PyTorch converts two factors for every matrix
-  product (``c10::Scalar::toFloat``), so that a linear layer counts two more.
-- A separate vector addition or multiplication has a result of type V128 or V256, as logic and
-  shuffles have, and is not counted.  MKL multiplies some small matrices that way; then the figure
-  is near 0.
+- Loads, stores and moves between registers have other columns.  The count includes conversions to
+  float32 and choices between two float32 values.  PyTorch converts two factors for every matrix
+  product (``c10::Scalar::toFloat``), so that the count of a linear layer is two too large.
+- A separate vector addition or multiplication has a result of type V128 or V256, like logic and
+  shuffles, and is not counted.  MKL multiplies some small matrices that way; then the count is
+  near 0.
 - The first call of a case also generates its kernel: for a convolution in channels_last, oneDNN
   compares block sizes with float32 arithmetic.  Hence a second call is counted.
 
-Importing torch takes a minute under valgrind, so that one process serves all cases, on one thread,
-with as many children at once as the machine has cores.
+Importing torch takes a minute under valgrind.  So one process with one thread counts all cases, in
+as many simultaneous children as the machine has cores.
 """
 
 import shutil
@@ -34,13 +34,13 @@ NAME: Final[WorkerRole] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: Limit of the time for counting unless all cases are asked for, and the start of valgrind (s).
+#: Time limit for counting (without ``--counters all``), and time to start valgrind (s).
 BUDGET_S: Final = 240.0
 START_S: Final = 60.0
-#: Multiply-adds a second of a core under lackey, and calls of a case that it runs.
+#: Multiply-adds per second of a core under lackey, and calls per case.
 _RATE: Final = 2e7
 _CALLS: Final = 2
-#: Time of a case beside its calls (s).
+#: Time per case apart from the calls (s).
 _OVERHEAD_S: Final = 2.0
 
 
@@ -57,7 +57,7 @@ def seconds(multiply_adds: int) -> float:
 
 
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
-    """Run ``task`` under lackey for ``limit_s`` at most; yield each case's counts."""
+    """Run ``task`` under lackey for at most ``limit_s``; yield each case's counts."""
 
     def wrapper(folder: Path) -> tuple[str, ...]:
         return (*_COMMAND, f"--log-file={folder}/%p.log")

@@ -1,10 +1,10 @@
 """Counters of NVIDIA GPUs: Nsight Compute over the cases of a run, in a few processes.
 
-Times never come from ncu.  Kernel replay reports every kernel with its name, range replay only one
-result per range.  Each kernel runs once for every group of counters; in between, its memory is
-restored and the caches are flushed, so that bytes from DRAM are those of a cold cache.  The clocks
-are not changed.  ncu prints its table only at its end, so that a process runs few cases and an
-interruption loses no more than those.
+Times never come from ncu.  Kernel replay reports every kernel with its name; range replay would
+report only one result per range.  Each kernel runs once for every group of counters.  Between these
+runs, ncu restores the kernel's memory and flushes the caches: DRAM traffic is that of a cold cache.
+The clocks are not changed.  ncu prints its table only when it ends, so a process runs few cases; an
+interruption loses the counts of these cases.
 """
 
 import os
@@ -29,10 +29,10 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, me
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, explain_error, read_table
 
 NAME: Final = "ncu"
-#: Time for counting (s): ncu only replays kernels, so that no case takes too long.
+#: Time limit for counting, and time to start (s); replayed kernels are short, so none is needed.
 BUDGET_S: Final = inf
 START_S: Final = 0.0
-#: Paths of installers that do not extend the PATH.
+#: Paths of ncu after installations that do not extend the PATH.
 PLACES: Final = (
     "/usr/local/cuda/bin/ncu",
     "/opt/nvidia/nsight-compute/*/ncu",
@@ -42,9 +42,9 @@ NOT_INSTALLED: Final = (
     "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda install "
     "-c nvidia nsight-compute, and put ncu on the PATH"
 )
-#: Cases of one process.
+#: Largest number of cases per process.
 CASES: Final = 16
-#: Variables for numbers with a decimal point.
+#: Environment variables with which ncu prints a decimal point in every language.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
 _OPTIONS: Final = (
     *("--target-processes", "all"),
@@ -63,12 +63,12 @@ def unavailable() -> str | None:
 
 
 def seconds(multiply_adds: int) -> float:
-    """Predict the time for counting a case (s); replaying kernels takes about the same for all."""
+    """Predict the time for counting a case (s); replaying takes about the same for all cases."""
     return 1.0
 
 
 def find_ncu() -> str | None:
-    """Return the path of ncu: the one on the PATH, else the newest in one of NVIDIA's folders."""
+    """Return the path of ncu: from the PATH, else the newest version in NVIDIA's folders."""
     if on_path := shutil.which("ncu"):
         return on_path
     for place in PLACES:
@@ -78,7 +78,7 @@ def find_ncu() -> str | None:
 
 
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
-    """Count every case of ``task``; yield counts as soon as their process has ended.
+    """Count every case of ``task``; yield the counts of a process as soon as it has ended.
 
     Raises ``MeasurementError`` with the remedy if the GPU has no counters for this user.
     """
@@ -101,7 +101,7 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
 def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
     """Select the metrics to measure from the list of ``ncu --query-metrics``.
 
-    Raises ``RecordError`` if none of them counts work.
+    Raises ``RecordError`` if no metric counts work.
     """
     query = subprocess.run(
         [program, "--query-metrics"],
@@ -120,9 +120,9 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
 
 
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
-    """Profile the cases of ``task`` in one process, at least the first one.
+    """Profile the cases of ``task`` in one process; return the counts of at least the first case.
 
-    If the process ends early, the case that it was running has failed, and later ones are missing.
+    If the process ends early, the running case has failed, and later cases are not in the result.
     """
     finished: dict[int, Count] = {}
     with start_worker(

@@ -1,4 +1,4 @@
-"""Capture of the layers that a network runs, with their geometry, by forward hooks."""
+"""Capture, by forward hooks, of the layers that a network runs, with shapes and settings."""
 
 from typing import Any, Final
 
@@ -11,14 +11,14 @@ from report.core.errors import MeasurementError
 from report.core.records import layers as kinds
 from report.core.records.layers import Layer
 
-#: Activations, which records call by their class name in small letters.
+#: Supported activations; a record names an activation by its class in lower case.
 _ACTIVATIONS: Final = (
     nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Tanh, nn.GELU, nn.SiLU, nn.Hardswish,
 )  # fmt: skip
 
 
 class UndescribedError(MeasurementError):
-    """Error for a layer without a description; a record has the operators of its module instead."""
+    """Error for a layer that records cannot describe; the record lists operators instead."""
 
 
 def capture_layers(
@@ -26,10 +26,10 @@ def capture_layers(
 ) -> tuple[Layer, ...]:
     """Run ``module`` once, without gradients, and describe its layers in the order of execution.
 
-    ``root`` names a module that is a layer itself.  A layer that runs twice appears twice.  Works
-    on the meta device, where nothing is computed or allocated.  Additions must be modules of class
-    ``experiments.networks.residual.Add``, since an operator has no hook.  Raises
-    ``MeasurementError`` for an unknown layer: without it, the work would be too small.
+    ``root`` is the name of ``module`` if it is a layer itself.  A layer that runs twice appears
+    twice.  The module may be on the meta device, where nothing is computed or allocated.  Additions
+    must be modules of class ``experiments.networks.residual.Add``, since an operator has no hook.
+    Raises ``MeasurementError`` for an unknown layer, whose work would be missing.
     """
     layers: list[Layer] = []
     names = {part: name or root for name, part in module.named_modules()}
@@ -84,7 +84,7 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
 
 
 def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str, Any]:
-    # Elements on each side, also if torch was given the word «valid» or «same».
+    # Padding in elements per side; torch also converts the words «valid» and «same» to numbers.
     left, right, top, bottom = module._reversed_padding_repeated_twice
     if (left, top) != (right, bottom):
         raise MeasurementError(
@@ -103,17 +103,17 @@ def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str,
 
 
 def _pooling(name: str, module: Any, source: torch.Tensor, output: torch.Tensor) -> dict[str, Any]:
-    """Describe pooling; adaptive pooling by its windows, equal if the output divides the input."""
+    """Describe pooling; the input size of adaptive pooling must be a multiple of the output's."""
     mode = "max" if isinstance(module, nn.MaxPool2d | nn.AdaptiveMaxPool2d) else "average"
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
         kernel, stride, padding = map(_pair, (module.kernel_size, module.stride, module.padding))
         return {"mode": mode, "kernel": kernel, "stride": stride, "padding": padding}
-    (*_, high, wide), (*_, rows, columns) = source.shape, output.shape
-    if high % rows or wide % columns:
+    (*_, height, width), (*_, rows, columns) = source.shape, output.shape
+    if height % rows or width % columns:
         raise MeasurementError(
-            f"Layer {name}: adaptive pooling from {high}x{wide} to {rows}x{columns} has windows of "
-            "different sizes, which ridgepoint cannot describe; use an input size that is a "
+            f"Layer {name}: adaptive pooling from {height}x{width} to {rows}x{columns} has windows "
+            "of different sizes, which ridgepoint cannot describe; use an input size that is a "
             "multiple."
         )
-    window = (high // rows, wide // columns)
+    window = (height // rows, width // columns)
     return {"mode": mode, "kernel": window, "stride": window, "padding": (0, 0)}

@@ -1,24 +1,24 @@
 """Ceilings of the machine: peak arithmetic, bandwidth and page mapping, in a new process.
 
-A process that has measured cases reaches lower peaks than a new one, since its allocator and thread
-pools are in use.  The new process has the same memory policy as the cases.  Large ceilings take
-about 20 s, small ones 4 s.
+A process that has measured cases reaches lower peaks than a new process, since its allocator and
+thread pools are in use.  The new process has the same memory policy as the cases.  Large ceilings
+take about 20 s, small ceilings 4 s.
 
 **Arithmetic.**  No network may be faster than the peak.  On a CPU PyTorch computes matrix products
 with one library (MKL on x86) and convolutions with another (oneDNN), which may use wider vectors:
 on an AMD processor with AVX-512, MKL reached half the rate of oneDNN, and a 3 × 3 convolution of
 256 channels was faster than oneDNN's own product; on an Intel processor with AMX, MKL's product was
-the fastest.  All three are measured, and the best one is the peak.  On a GPU cuDNN may choose an
-algorithm with fewer multiplications than theory counts; then the rate by theory's work may exceed
-the device's peak.
+the fastest.  All three are measured, and the largest rate is the peak.  On a GPU cuDNN may choose
+an algorithm with fewer multiplications than theory counts; then a rate that is computed from
+theory's count may exceed the device's peak.
 
 **Bandwidth.**  Caches are several times as fast as memory.  So each operation runs repeatedly over
-a *working set* of half of each cache, and over one far larger than all caches.  The working set
-comprises all arrays of all threads.  Bytes are those that a program reads and writes; lines that a
-cache reads before they are overwritten are not counted.  ``copy`` is ``a = b``; ``read`` writes
-nothing, on a CPU by ``torch.dot``, which was faster than ``torch.sum``; ``triad`` is
-``a = b + s·c`` (McCalpin's STREAM).  For small caches, the overhead of PyTorch (1 to 3 µs) is too
-large a share of a call; ``numpy.copyto`` copies a block many times per call, each thread its own.
+working sets of two kinds: half the size of each cache, and far larger than all caches.  A *working
+set* comprises all arrays of all threads.  The byte count is what the program reads and writes; it
+excludes lines that a cache reads before overwriting them.  ``copy`` is ``a = b``; ``triad`` is
+``a = b + s·c`` (McCalpin's STREAM); ``read`` writes nothing (on a CPU ``torch.dot``, which was
+faster than ``torch.sum``).  A call of PyTorch has an overhead of 1 to 3 µs, too much for small
+caches; for small caches, one call of ``numpy.copyto`` per thread copies a block many times.
 
 **Pages.**  A sample maps 64 MiB of private memory, without huge pages, and writes one byte of each
 page, like an allocator that has returned its memory to the system.
@@ -52,22 +52,22 @@ from report.core.records.record import (
 )
 from report.instruments.gates import BEYOND_CACHES
 
-#: Samples of each ceiling, the best of which is the peak of papers; and of page mapping.
+#: Samples per ceiling (the best sample is the peak in papers), and samples of page mapping.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 _PAGE_RUNS: Final = 20
 _WARMUP: Final = 2
-#: Samples and sides during a run: calls of a ms, of which one in many meets a quiet processor.
-_RUNS_AGAIN: Final = 100
-_SIDES_AGAIN: Final = (256, 512)
+#: Samples and matrix sides during a run: many calls of about 1 ms, some on a quiet processor.
+_REMEASURED_RUNS: Final = 100
+_REMEASURED_SIDES: Final = (256, 512)
 
-#: Sides of the square matrices.  Their products have more than 80 FLOP/B, above any CPU's ridge.
+#: Sides of the square matrices; products exceed 80 FLOP/B, above any CPU's ridge point.
 SIDES: Final[dict[tuple[Device, CeilingSize], tuple[int, ...]]] = {
     ("cpu", "large"): (512, 1024, 2048),
     ("cpu", "small"): (1024,),
     ("cuda", "large"): (4096, 8192),
     ("cuda", "small"): (4096,),
 }
-#: The convolution: images (a GPU needs many to occupy all units), channels, sides.
+#: Convolution: batch size (a GPU needs many images to occupy all units), channels, sides.
 _IMAGES: Final[dict[Device, int]] = {"cpu": 8, "cuda": 256}
 _CHANNELS, _SIDE, _KERNEL = 256, 28, 3
 #: Vector extensions with bfloat16 products; without them bfloat16 is slower than float32.
@@ -76,22 +76,22 @@ _BFLOAT16: Final = frozenset({"avx512_bf16", "amx_bf16"})
 _AMPERE: Final = (8, 0)
 
 _FLOAT_BYTES: Final = 4
-#: Size of the last cache if the system does not show it (B), as in most processors.
+#: Assumed size of the last-level cache if the system does not show it (B).
 LAST_CACHE: Final = 32 * 2**20
 #: Working set on a GPU, far larger than its cache (B).
 _GPU_WORKING_SET: Final = 2**30
 #: Smallest working set for which the overhead of calling PyTorch is negligible (B).
 _SMALLEST_FOR_TORCH: Final = 4 * 2**20
-#: Bytes that a thread moves in one call of repeated copies, which takes some ms.
+#: Bytes that a thread moves in one call of repeated copies; such a call takes some ms.
 _COPIED_BYTES: Final = 2**28
 
 _MAPPED_BYTES: Final = 64 * 2**20
-#: Allowed page faults per page; page tables and Python itself cause a few more.
-_MORE_FAULTS: Final = 1.02
+#: Largest accepted number of page faults per page; page tables and Python cause a few faults.
+_MAX_FAULTS_PER_PAGE: Final = 1.02
 
 
 class Program(NamedTuple):
-    """A program to sample, and the facts of its ceiling."""
+    """Function to time (``call``), and the facts that describe its ceiling in records."""
 
     call: Callable[[], object]
     operation: PeakOperation
@@ -103,12 +103,12 @@ class Program(NamedTuple):
     working_set: int | None = None
 
     def durations(self, device: Device, runs: int) -> list[CallTime]:
-        """Time calls after a warm-up, a sample per call."""
+        """Time ``runs`` calls after a warm-up."""
         workload, clock = Workload(self.call), timing.CLOCKS[device]
         return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
 
     def ceiling(self, moment: Moment, durations: Sequence[CallTime]) -> Ceiling:
-        """Combine the facts with samples."""
+        """Return the ceiling with the samples of ``durations``."""
         facts = self._asdict()
         del facts["call"]
         samples = tuple(duration.wall for duration in durations)
@@ -116,21 +116,21 @@ class Program(NamedTuple):
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
-    """Measure all ceilings in this process, or ``during`` a run those of arithmetic.
+    """Measure all ceilings in this process; at the moment ``during``, only arithmetic.
 
-    Page mapping, which the host does, is measured only on a CPU.
+    Page mapping is measured only for a CPU, since the host maps pages.
     """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
     ceilings, reason, start = [], None, quiet.read_counters()
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        again = moment == "during" and device == "cpu"
-        runs = _RUNS_AGAIN if again else RUNS[size]
-        sides, images = (_SIDES_AGAIN, 1) if again else (SIDES[device, size], _IMAGES[device])
+        runs, sides, images = RUNS[size], SIDES[device, size], _IMAGES[device]
+        if moment == "during" and device == "cpu":
+            runs, sides, images = _REMEASURED_RUNS, _REMEASURED_SIDES, 1
         arithmetic = _arithmetic(torch, device, sides, images)
         # Programs are generated one by one, so that only one has its arrays in memory.
-        others = () if moment == "during" else _bandwidth(torch, device, threads)
-        for program in chain(arithmetic, others):
+        bandwidth = () if moment == "during" else _bandwidth(torch, device, threads)
+        for program in chain(arithmetic, bandwidth):
             ceilings.append(program.ceiling(moment, program.durations(device, runs)))
         if device == "cpu" and moment != "during":
             durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
@@ -138,8 +138,8 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
             if reason is None:
                 ceilings.append(_PAGE_MAPPING.ceiling(moment, durations))
     disturbance = quiet.disturbance(start, quiet.read_counters(), threads)
-    noted = [msgspec.structs.replace(c, disturbance=disturbance) for c in ceilings]
-    return Ceilings(ceilings=tuple(noted), reason=reason)
+    ceilings = [msgspec.structs.replace(item, disturbance=disturbance) for item in ceilings]
+    return Ceilings(ceilings=tuple(ceilings), reason=reason)
 
 
 def _arithmetic(
@@ -157,7 +157,7 @@ def _arithmetic(
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
-    """List float32 and the types with multipliers of their own; TF32 last."""
+    """List float32 and the types with dedicated multipliers; TF32 last."""
     if device == "cuda":
         ampere = torch.cuda.get_device_capability() >= _AMPERE
         return ("float32", "bfloat16", "tfloat32") if ampere else ("float32",)
@@ -171,7 +171,7 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
 def _products(
     torch: Any, torch_dtype: Any, device: Device, side: int
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield functions that multiply square matrices, with their names."""
+    """Yield the name and the call of each function that multiplies square matrices."""
     left, right = torch.randn(side, side).to(torch_dtype), torch.randn(side, side).to(torch_dtype)
     out = torch.empty(side, side, dtype=torch_dtype)
     yield "torch.mm", partial(torch.mm, left, right, out=out)
@@ -182,7 +182,7 @@ def _products(
 
 
 def _convolution(torch: Any, batch: int, dtype: str, torch_dtype: Any) -> Program:
-    """Convolution in channels_last, which neither oneDNN nor cuDNN needs to reorder."""
+    """Build a convolution in channels_last, a layout that oneDNN and cuDNN need not reorder."""
     channels, layout = _CHANNELS, torch.channels_last
     layer = torch.nn.Conv2d(channels, channels, _KERNEL, bias=False).to(torch_dtype)
     layer = layer.to(memory_format=layout)
@@ -193,33 +193,33 @@ def _convolution(torch: Any, batch: int, dtype: str, torch_dtype: Any) -> Progra
 
 
 def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
-    """Yield all programs that move bytes over all working sets."""
+    """Yield the programs that measure bandwidth, for each working set."""
     sets: tuple[int, ...] = (_GPU_WORKING_SET,)
-    cached = 0
+    cache_size = 0
     if device == "cpu":
         import psutil  # type: ignore[import-untyped]
 
-        caches, room = machine.caches(), int(psutil.virtual_memory().available) // 4
-        sets = working_sets(caches, threads, runtime.cores_available(), room)
-        cached = last_capacity(caches, threads) or 0
+        caches, largest = machine.caches(), int(psutil.virtual_memory().available) // 4
+        sets = working_sets(caches, threads, runtime.cores_available(), largest)
+        cache_size = last_capacity(caches, threads) or 0
     for working_set in sets:
         if working_set >= _SMALLEST_FOR_TORCH:
             yield from _torch_programs(torch, device, working_set)
-        if working_set <= cached:
+        if working_set <= cache_size:
             yield from _repeated_copies(threads, working_set)
 
 
 def working_sets(
     caches: tuple[Cache, ...], threads: int, cores: int, largest: int
 ) -> tuple[int, ...]:
-    """Choose half of each cache of ``threads``, and far more than all caches, up to ``largest``."""
+    """Choose working sets (B): half of each cache, and beyond all caches, up to ``largest``."""
     sizes = [capacity // 2 for capacity in capacities(caches, threads).values()]
     sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or LAST_CACHE))
     return tuple(sorted({min(size, largest) for size in sizes}))
 
 
 def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Program]:
-    """Yield functions of PyTorch; their arrays are written first, so that all pages are mapped."""
+    """Yield programs of PyTorch; all arrays are written first, so that their pages are mapped."""
 
     def arrays(count: int) -> list[Any]:
         return [torch.ones(-(-working_set // (_FLOAT_BYTES * count))) for _ in range(count)]
@@ -241,9 +241,9 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
 
 
 def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
-    """Yield repeated copies between two blocks per thread, which together are the working set.
+    """Yield repeated copies between two blocks per thread; all blocks are the working set.
 
-    For NumPy, a block is one element of an array with a stride of 0, so that one call copies it
+    A block is one element of a NumPy array with a stride of 0, so that one call copies the block
     many times.
     """
     import numpy as np
@@ -286,7 +286,7 @@ def _map_pages() -> Any:
 def page_problem(faults: Sequence[int]) -> str | None:
     """Explain why samples do not time page faults; None if about one fault per page happened."""
     typical = statistics.median(faults)
-    if _PAGES <= typical <= _MORE_FAULTS * _PAGES:
+    if _PAGES <= typical <= _MAX_FAULTS_PER_PAGE * _PAGES:
         return None
     return f"page mapping: {_PAGES} pages were touched, but {typical:g} page faults happened"
 

@@ -2,9 +2,9 @@
 
 ``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
 head of the record, the ceilings before the cases, the memory and files of each case, the times of
-each case in each process, and counts of executed work.  A run that is interrupted, killed or cut
-off from power loses at most the case that it was measuring.  The file is hidden and ignored by git,
-and removed once the record is written.
+each case in each process, and counts of executed work.  If a run is interrupted or killed, or power
+fails, at most the case being measured is lost.  The file is hidden, ignored by git, and removed
+once the record is written.
 """
 
 import fcntl
@@ -51,9 +51,9 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 
 
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
-    """Outcome of a case that is measured once, with its files.
+    """Outcome of a case apart from times and counts, with the files that the case wrote.
 
-    ``unfiled`` is the reason why a case that should write files wrote none.
+    ``unfiled`` is the reason if a case that should write files wrote none.
     """
 
     case: int
@@ -86,21 +86,21 @@ class Ready(_Line, frozen=True, tag="ready"):
     """Message of a worker that has imported all modules and begins to measure."""
 
 
-#: The last message about a case, whether or not the case could be measured.
+#: A worker's final message about a case, also about a case that could not be measured.
 Result: TypeAlias = CaseResult | RoundResult | Count
-#: A line of a journal after the first, and a message of a worker.
+#: ``Entry``: any line of a journal after the header; ``Message``: any message of a worker.
 Entry: TypeAlias = Ceilings | Result
 Message: TypeAlias = Entry | Ready
 
 _header_decoder = msgspec.json.Decoder(Header)
 _entry_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _Decoded = TypeVar("_Decoded")
-#: Exceptions of decoding a damaged line.
+#: Exceptions raised when a damaged line is decoded.
 _DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Journal:
-    """Results of a run so far; inside ``with``, one process appends entries on disk and here."""
+    """Results of a run so far; inside ``with``, only this process appends entries to the file."""
 
     def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
@@ -136,7 +136,7 @@ class Journal:
 
     def append(self, entry: Entry) -> None:
         """Apply an entry, and return when it is on disk."""
-        # In this order, so that no interruption leaves more on disk than in this object.
+        # Apply first: whenever an interruption comes, the disk has no more than this object.
         self.apply(entry)
         self._write(entry)
 
@@ -145,9 +145,9 @@ class Journal:
         match entry:
             case Ceilings():
                 self.ceilings_again += self.ceilings is not None
-                before = self.ceilings or Ceilings(reason=entry.reason)
-                both = (*before.ceilings, *entry.ceilings)
-                self.ceilings = msgspec.structs.replace(before, ceilings=both)
+                earlier = self.ceilings or Ceilings(reason=entry.reason)
+                ceilings = (*earlier.ceilings, *entry.ceilings)
+                self.ceilings = msgspec.structs.replace(earlier, ceilings=ceilings)
             case CaseResult(case=case):
                 self.finished[case] = entry.outcome
                 for file in entry.files:
@@ -166,19 +166,19 @@ class Journal:
         os.fsync(self._stream.fileno())
 
     def remove(self) -> None:
-        """Delete the file of a run that has become a record or has no results."""
+        """Delete the journal's file, once the record is written or if there are no results."""
         self.path.unlink(missing_ok=True)
 
 
 def new_journal(folder: Path, header: Header) -> Journal:
-    """Create the journal of a new run; a random part keeps names of simultaneous runs apart."""
+    """Create the journal of a new run; a random part of the name separates simultaneous runs."""
     moment = header.started.replace("-", "").replace(":", "")
     name = f".{moment}-{header.environment.key}-{secrets.token_hex(3)}{_SUFFIX}"
     return Journal(folder / name, header)
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; damaged lines are counted and ignored, so that their cases are run again.
+    """Read a journal; count and ignore damaged lines, so that the cases in them are run again.
 
     Raises ``MeasurementError`` if the first line is not the header of a run.
     """
@@ -200,7 +200,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
-    """Decode a line; raises one of ``_DAMAGE``, also for a repeated field."""
+    """Decode a line; raises one of ``_DAMAGE`` if the line is damaged or repeats a field."""
     decoded = decoder.decode(line)
     if may_repeat_a_field(line):
         raise msgspec.DecodeError("an object repeats a field")
@@ -208,7 +208,7 @@ def _decode(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
 
 
 def unfinished_journals(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
-    """Read the journals of unfinished runs, oldest first; return errors of unreadable ones too."""
+    """Read the journals of unfinished runs, oldest first; also return an error per bad file."""
     journals, errors = [], []
     for path in sorted(folder.glob(f".*{_SUFFIX}")):
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-#: Training as PyTorch's ImageNet example does it (github.com/pytorch/examples, imagenet/main.py).
+#: Settings of PyTorch's ImageNet example (github.com/pytorch/examples, imagenet/main.py).
 LEARNING_RATE: Final = 0.1
 MOMENTUM: Final = 0.9
 WEIGHT_DECAY: Final = 1e-4
@@ -38,7 +38,7 @@ def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
 def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
     """Capture the layers of a case on the meta device, which allocates no memory.
 
-    Empty if one of them has no description.
+    Returns () if any layer has no description.
     """
     if study.plan.layers is not None:
         return study.plan.layers(factors)
@@ -54,7 +54,7 @@ def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
 
 
 def unmeasured_case(study: Experiment, factors: Factors, status: Status, reason: str) -> Case:
-    """Describe a case without measurements; with its layers, if the case can be built."""
+    """Describe a case without measurements, with layers if the case can be built."""
     layers: tuple[Layer, ...] = ()
     with suppress(Exception):
         layers = layers_of_case(study, factors)
@@ -62,7 +62,7 @@ def unmeasured_case(study: Experiment, factors: Factors, status: Status, reason:
 
 
 def build_workload(study: Experiment, factors: Factors, device: Device) -> Workload:
-    """Build a case in memory, ready to be called; sets TF32 for the process until the next case."""
+    """Build the workload of a case in memory; also switch TF32 on or off in this process."""
     import torch
 
     subject = build_subject(study, factors, device)
@@ -82,7 +82,7 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
                 return module(inputs)
 
         return Workload(forward)
-    # The shape comes from the meta device, so that the device has computed nothing before.
+    # The meta device computes the shape, so that the measured device has not yet computed anything.
     planned = build_subject(study, factors, "meta")
     with torch.no_grad():
         shape = planned.module.eval()(planned.inputs).shape
@@ -115,7 +115,7 @@ def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
 
 
 def autocast(subject: Subject, device: Device) -> AbstractContextManager[object]:
-    """Return ``torch.autocast`` for a precision of 16 bits, a null context for others."""
+    """Return ``torch.autocast`` for a 16-bit precision, a null context for other precisions."""
     import torch
 
     if subject.precision in ("float32", "tfloat32"):
@@ -123,7 +123,7 @@ def autocast(subject: Subject, device: Device) -> AbstractContextManager[object]
     return torch.autocast(device, dtype=getattr(torch, subject.precision))
 
 
-#: Functions that say whether oneDNN, which computes torch's convolutions, has kernels of 16 bits.
+#: Precision -> function of torch that returns whether oneDNN has kernels for it here.
 _HAS_KERNELS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
@@ -131,7 +131,7 @@ _HAS_KERNELS: Final = {
 
 
 def refuse_emulated(subject: Subject, device: Device) -> None:
-    """Raise ``UnavailableError`` if this processor has no kernels for a precision of 16 bits.
+    """Raise ``UnavailableError`` if oneDNN has no kernels for a 16-bit precision on this processor.
 
     torch would compute element by element, hundreds of times slower than in float32.
     """
@@ -151,11 +151,11 @@ def refuse_emulated(subject: Subject, device: Device) -> None:
 def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
     """Build the trained module, and a step on images ``(N, 3, H, W)`` that returns the loss.
 
-    A step is stochastic gradient descent with momentum and weight decay on the cross entropy.  It
-    drops the old gradients at its beginning, so that they are not in memory together with the
-    activations.  Before each step, the labels become new random numbers: a network learns one batch
-    by heart within a few steps, its gradients vanish, and a device computes with zeros faster than
-    with other numbers.  Weights, gradients and momentum are float32 in every precision.
+    A step is stochastic gradient descent with momentum and weight decay on the cross entropy.  The
+    step drops the old gradients first, so that gradients and activations are not in memory at the
+    same time.  Before each step, the labels become new random numbers: otherwise the network learns
+    the batch by heart within a few steps, the gradients vanish, and a device computes faster with
+    zeros than with other numbers.  Weights, gradients and momentum are float32 in every precision.
     """
     import torch
 
@@ -184,12 +184,12 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 def measure_memory(
     study: Experiment, factors: Factors, session: Session, repeats: int = memory.REPEATS
 ) -> SeriesByQuantity:
-    """Measure the bytes of a case."""
+    """Measure the memory of a case (B)."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
     return measure(partial(build_workload, study, factors, session.device), repeats)
 
 
 def measure_time(study: Experiment, factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the times of a case, and free its workload."""
+    """Measure the times of a case (s)."""
     workload = build_workload(study, factors, session.device)
     return timing.sample_times(workload, session.protocol, session.device)

@@ -1,16 +1,15 @@
-"""Memory of a call in bytes, from the allocator's events, and on a GPU from its statistics.
+"""Memory of a call in bytes, from the allocator's events, and on a GPU also from statistics.
 
 On a CPU torch's profiler reports every allocation and free.  One profile covers building the
 workload and one call, each inside a mark, so that the bytes before, after and at the peak come from
-the same events.  They exclude blocks that oneDNN or MKL allocate from the C library directly.
+the same events.  Blocks that oneDNN or MKL allocate directly from the C library are not included.
 
-On a GPU the caching allocator's statistics are read before and after each call that follows a
-warm-up call.  For the first of these calls, the allocator also records every request since it was
-empty, so that a model of the allocator can be replayed from the record.  In this history
-(``c10/cuda/CUDACachingAllocator.cpp``,
-``record_trace``) an ``alloc`` has the requested bytes, not those of the block, and a
-``free_completed`` the same bytes at the moment when they can be used again; with one stream that is
-the moment of the free.  A request of 0 bytes allocates no block and is missing.
+On a GPU the first call is a warm-up.  The caching allocator's statistics are read before and after
+each later call.  Up to the end of the second call, the allocator also records every request since
+it was empty, so that a model of the allocator can be replayed from the record.  In this history
+(``c10/cuda/CUDACachingAllocator.cpp``, ``record_trace``), an ``alloc`` has the requested bytes, not
+the block's.  A ``free_completed`` has the same bytes, at the time when the block can be used again
+(with one stream, when the block is freed).  A request of 0 bytes allocates no block and is missing.
 """
 
 import gc
@@ -27,14 +26,14 @@ from experiments.machine.text import read_text
 from report.core.errors import MeasurementError
 from report.core.records.record import SeriesByQuantity
 
-#: Measurements of a case; memory is deterministic, and papers check that all agree.
+#: Measurements per case; memory is deterministic, so papers check that all measurements agree.
 REPEATS: Final = 3
 
-#: Marks in a profile.
+#: Names of the marks in a profile.
 BUILD: Final = "ridgepoint.build"
 CALL: Final = "ridgepoint.call"
 
-#: Statistics of the caching allocator: bytes of blocks, as requested, of segments.
+#: Statistics of the caching allocator: bytes of blocks, of requests, and of segments.
 _STATISTICS: Final = ("allocated", "requested", "reserved")
 
 #: One entry of the caching allocator's history.
@@ -67,11 +66,11 @@ def _profile(build: Callable[[], Workload]) -> Sequence[Any]:
 
 
 def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Select the allocator's events inside each of the two marks, in order of time (B, frees < 0).
+    """Return the sizes of the allocator's events during ``BUILD`` and ``CALL`` (B, frees < 0).
 
-    ``profile`` are the profiler's raw events (``name()``, ``start_ns()``, ``duration_ns()``,
-    ``nbytes()``).  Raises ``MeasurementError`` if marks or events are missing, as could happen
-    after a change in torch's internals.
+    ``profile`` has the profiler's raw events (``name()``, ``start_ns()``, ``duration_ns()``,
+    ``nbytes()``).  The sizes are in order of time.  Raises ``MeasurementError`` if marks or events
+    are missing, for example after a change in torch's internals.
     """
     windows, memory = {}, []
     for event in profile:
@@ -97,19 +96,19 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
 def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
     """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
-    Also returns ``memory_events`` of the first of these calls, and, if the allocator could be
-    emptied, the requests before it: ``memory_events_before`` (B) and ``memory_owners``.
+    Also returns ``memory_events`` of the first call after the warm-up and, if the allocator could
+    be emptied, the requests before that call: ``memory_events_before`` (B) and ``memory_owners``.
     """
     import torch
 
     gc.collect()
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # else cuBLAS would not free them
+    torch._C._cuda_clearCublasWorkspaces()  # cuBLAS does not free its workspaces by itself
     torch.cuda.empty_cache()
     emptied = torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
     with _record_history() as history:
         workload = build()
-        workload.once()  # allocates the workspaces of libraries, which stay
+        workload.once()  # libraries allocate workspaces, which remain
         start = len(history())
         first, entries = _measure_call(workload, history)
     calls = [first, *(_measure_call(workload, tuple)[0] for _ in range(repeats - 1))]
@@ -121,7 +120,7 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Serie
 
 @contextmanager
 def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
-    """Record every request to the allocator inside; torch's other allocators have no history."""
+    """Record every request to torch's default allocator; the other allocators have no history."""
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
@@ -139,9 +138,9 @@ def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
 def _measure_call(
     workload: Workload, history: Callable[[], Sequence[HistoryEntry]]
 ) -> tuple[dict[str, int], Sequence[HistoryEntry]]:
-    """Return the statistics of one call (B), its result still in memory, and the history so far.
+    """Return the statistics of one call (B), read while its result is in memory, and the history.
 
-    A statistic that this version of torch lacks is missing, never 0.
+    Statistics that this version of torch lacks are omitted, never 0.
     """
     import torch
 
@@ -166,8 +165,8 @@ def _measure_call(
 def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> SeriesByQuantity:
     """Derive the series of requests from the allocator's history.
 
-    ``start`` entries precede the call.  If the allocator was not ``emptied`` before the first
-    entry, or an entry frees an unknown block, the result has only the call's own events.
+    The first ``start`` entries precede the call.  If the allocator was not ``emptied`` before the
+    history, or an entry frees an unknown block, the result has only the events of the call.
     """
     if not entries:
         return {}
@@ -194,6 +193,6 @@ def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory with mapped files (B); None if it cannot be read."""
+    """Return this process's resident memory with mapped files (B); None if unknown."""
     matched = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
     return int(matched[1]) * 1024 if matched else None

@@ -1,12 +1,12 @@
 """Memory policies: whether the C library keeps freed memory, set before a process starts.
 
 By default glibc returns large blocks to the system as soon as they are freed, and the next call of
-a network faults them in again, page by page.  For a convolution on a processor, this takes two to
-three times as long as the call itself.  With ``retained`` glibc keeps freed memory; ``jemalloc`` is
-another allocator that keeps it.  The page faults recorded with every time show that the settings
-work.  ``mmap_threshold`` and ``trim_threshold`` raise only one of glibc's two thresholds,
-``thresholds`` both.  ``traced`` is the default with the library of ``policies.c``, which records
-allocated and freed blocks.
+a network causes a page fault for each page again.  For a convolution on a processor, these faults
+take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
+``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
+time, and show that the settings work.  ``mmap_threshold`` and ``trim_threshold`` raise only one of
+glibc's two thresholds, ``thresholds`` both.  ``traced`` is the default policy plus a library
+(``policies.c``) that records allocated and freed blocks.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from experiments.harness.study import Device
 from experiments.harness.timing import Workload
 from report.core.records.record import Policy, SeriesByQuantity
 
-#: First version of glibc with tunables that are known to work.
+#: Oldest version of glibc in which these tunables are known to work.
 TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
 _MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
@@ -40,7 +40,7 @@ _TUNABLES: Final[Mapping[str, str]] = {
 #: jemalloc never returns free pages.
 _NO_DECAY: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
-#: Calls before the traced ones: the thresholds rise with the blocks that the first calls free.
+#: Warm-up calls (glibc raises its thresholds when the first calls free blocks), and traced calls.
 _WARMUP: Final = 5
 _CALLS: Final = 10
 #: Largest number of recorded events per call.
@@ -50,7 +50,7 @@ _Event = ctypes.c_long * 3
 
 
 def variables(policy: Policy) -> Mapping[str, str]:
-    """Environment variables of a process that starts under ``policy``."""
+    """Return the environment variables with which a process starts under ``policy``."""
     if policy == "jemalloc":
         return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _NO_DECAY}
     if policy == "traced":
@@ -78,7 +78,7 @@ def unavailable(policy: Policy, device: Device) -> str | None:
 
 @cache
 def jemalloc() -> str | None:
-    """Find jemalloc's name for the loader; None if it is not installed, or outside Linux."""
+    """Return jemalloc's name for the loader; None if not installed, or outside Linux."""
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
@@ -93,10 +93,10 @@ def tracing_library() -> str:
 
 
 def trace_blocks(workload: Workload) -> SeriesByQuantity:
-    """Trace the blocks of warm calls, and the time in which memory returns to the system.
+    """Trace the blocks of warm calls, and the time of returning memory to the system.
 
-    Only for a process that has loaded the library.  ``block_bytes`` (freed blocks < 0) and
-    ``block_changes`` have an event each of the last call and of freeing its result;
+    The process must have loaded the tracing library.  ``block_bytes`` (freed blocks < 0) and
+    ``block_changes`` have a sample per event of the last call and of freeing its result;
     ``return_time`` and ``result_return_time`` (s) have a sample per call.
     """
     library = ctypes.CDLL(None)
@@ -124,5 +124,5 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
 
 
 def _return_time(events: Iterable[ctypes.Array[ctypes.c_long]]) -> float:
-    """Time of the events that returned memory to the system (s)."""
+    """Sum the time of the events that returned memory to the system (s)."""
     return sum(nanoseconds for _, change, nanoseconds in events if change < 0) / 1e9

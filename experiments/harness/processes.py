@@ -25,14 +25,14 @@ from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Moment, Policy
 from report.core.system.programs import managed_process
 
-#: Command of a program that runs a worker, such as valgrind, from the folder in which both write.
+#: Function from the worker's folder to the command of a program that runs it, such as valgrind.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]
 
 #: Variables with the number of threads, which array libraries read when imported.
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-#: Time between two looks for messages (s); an interrupted run loses the messages of this time.
+#: Time between two reads of messages (s); an interruption loses the messages not yet read.
 TICK_S: Final = 0.1
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
@@ -40,7 +40,7 @@ _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process, and the folder in which the worker and its wrapper write."""
+    """Worker process, and the folder to which the worker and its wrapper write."""
 
     process: Popen[Any]
     folder: Path
@@ -94,7 +94,7 @@ def new_task(
     cases: Mapping[int, Factors],
     policy: Policy = "default",
 ) -> Task:
-    """Describe a worker's task: to measure ``cases``, each in a forked child where possible."""
+    """Describe a worker's task: measure ``cases``, each in a forked child where possible."""
     return Task(
         role=role,
         session=session,
@@ -114,9 +114,9 @@ def run_cases(
 ) -> Generator[Any, None, None]:
     """Run cases in workers; yield each case's result, until ``end`` by the monotonic clock.
 
-    Cases with the same imports share a worker.  If a case ends the worker, another worker measures
-    the cases that remain.  Without forks, a case with no imports has a worker of its own, so that
-    no earlier case has imported a library.  ``show_output`` is called with a worker's output.
+    Cases with the same imports share a worker.  If a case ends its worker, a new worker measures
+    the remaining cases.  Without forks, a case with no imports has a separate worker, in which no
+    earlier case has imported a library.  ``show_output`` is called with a worker's output.
     Raises ``MeasurementError`` if a worker cannot be started.
     """
     waiting = dict(task.cases)
@@ -137,7 +137,7 @@ def run_cases(
         if last is None:
             raise MeasurementError(f"The worker process could not start: {last_line(output)}.")
         for case, factors in batch.cases:
-            if case in waiting:  # the first one without a result ended the worker
+            if case in waiting:  # the first case without a result ended the worker
                 del waiting[case]
                 reason = worker.exit_reason(code) or "Its process ended early."
                 seconds = time.monotonic() - last
@@ -146,7 +146,7 @@ def run_cases(
 
 
 def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -> Task:
-    """Select the cases that share a worker with the first one that waits."""
+    """Select the first waiting case, and the cases that share a worker with it."""
     imports = study.imports(next(iter(waiting.values())), task.session)
     batch = []
     for case, factors in waiting.items():
@@ -160,12 +160,12 @@ def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -
 def measure_ceilings(
     study: Experiment, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
-    """Measure all ceilings in a new process, with freed memory kept as in the studies."""
+    """Measure all ceilings in a new process, under the policy ``retained`` if available."""
     size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")
-    again = " again, since a case was faster" if moment == "during" else f" {moment} the series"
-    note(f"Measuring the ceilings{again}.")
+    occasion = " again, since a case was faster" if moment == "during" else f" {moment} the series"
+    note(f"Measuring the ceilings{occasion}.")
     retained = policies.unavailable("retained", session.device) is None
     variables = policies.variables("retained") if retained else {}
     task = Task(role="ceilings", session=session, ceilings=(size, moment))

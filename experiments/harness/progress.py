@@ -11,19 +11,19 @@ from experiments.machine.text import period_text
 from report.core.records.record import Case
 from report.core.text.format import NO_BREAK, quantity_text
 
-#: Steps of a run: the memory of cases, their times, and counts of executed work.
+#: Steps of a run: measure memory, measure times, and count executed work.
 Stage: TypeAlias = Literal["memory", "times", "counts"]
 #: Time between two lines if the standard error is not a terminal (s).
 _LINE_EVERY_S: Final = 10.0
-#: Largest share that is shown while a run works.
-_MOST: Final = 0.99
+#: Largest finished share that is printed before a run ends.
+_LARGEST_SHARE: Final = 0.99
 
 
 class Observer:
-    """Progress on the standard error; on a terminal, each line overwrites the last one.
+    """Progress on the standard error; on a terminal, each line overwrites the last line.
 
-    The share counts all steps of the run, by their expected times.  Elsewhere than on a terminal, a
-    line is printed every ten seconds, also while a long case is measured.
+    The finished share weights the steps of the run by expected time.  Without a terminal, a line is
+    printed every ten seconds, also while a long case is measured.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -55,7 +55,7 @@ class Observer:
 
     def begin(self, text: str, step: Stage = "memory") -> None:
         """Print the name of a step of the run, and start its clock."""
-        if not self._expected:  # then each step has a share of its own
+        if not self._expected:  # the share then counts this step alone
             self._start = time.monotonic()
         total = sum(self._expected.values())
         names = list(self._expected)
@@ -71,12 +71,12 @@ class Observer:
             self.note(text)
 
     def progressed(self, text: str, done: float) -> None:
-        """Print a finished case, the finished share of the step, and the remaining time."""
-        self._done, self._line = min(self._past + self._step * done, _MOST), text
+        """Print a finished case with the remaining time; ``done`` is the step's finished share."""
+        self._done, self._line = min(self._past + self._step * done, _LARGEST_SHARE), text
         self.show()
 
     def show(self) -> None:
-        """Print the last progress with the remaining time, if it is time for a line."""
+        """Print the latest progress with the remaining time, if a line is due."""
         now = time.monotonic()
         left = period_text((now - self._start) / max(self._done, 1e-3) * (1 - self._done))
         line = f"[{self._done:.0%}, {left} left] {self._line}"
@@ -88,7 +88,7 @@ class Observer:
 
 
 def measured_text(number: float, unit: str) -> str:
-    """Format a measured number with a prefix of its unit: ``2.04 ms``."""
+    """Format a measured number with an SI prefix: ``2.04 ms``."""
     return quantity_text(number, unit).replace(NO_BREAK, " ")
 
 

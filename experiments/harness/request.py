@@ -24,9 +24,9 @@ class Request:
     ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
     machine (min).  By default executed work is counted (``auto``) in a full plan only.  ``shard``
     is (i, n) for the i-th of n shards, from 1; with ``if_missing`` a measured shard is not measured
-    again, and an unfinished one is resumed.  ``pairs`` is the smallest number of processes under
-    each memory policy that claims compare; by default that of the plan.  ``changes`` replace fields
-    of the plan's protocol.  ``typed`` maps words of ``command`` to what the user typed for them.
+    again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of processes under
+    each memory policy that claims compare (default: the plan's number).  ``changes`` replace fields
+    of the plan's protocol.  ``typed`` maps words of ``command`` to the words that the user typed.
     """
 
     study: str
@@ -49,17 +49,17 @@ class Request:
 
     @property
     def counter_choice(self) -> CounterChoice:
-        """Counters to use."""
+        """Return the cases to count: the user's choice, or the plan's default."""
         return self.counters or ("none" if self.quick else "auto")
 
     @property
     def folder_options(self) -> tuple[str, ...]:
-        """Options with the user's folders, to append to ``command``; a last option counts."""
+        """Options with the user's folders, appended to ``command`` (the last use of one wins)."""
         images = () if self.images is None else ("--data", str(self.images))
         return images if self.records == Path("data") else (*images, "--records", str(self.records))
 
     def command(self, threads: int | None) -> tuple[str, ...]:
-        """Write the command that repeats this run, without folders of this machine."""
+        """Return the command that repeats this run, without folders of this machine."""
         options = {
             "--device": self.device,
             "--threads": threads,
@@ -82,8 +82,8 @@ class Request:
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the study with the ceilings to measure, the protocol and the cases.
 
-        A run with ``--set`` or ``changes`` is a ``custom`` plan.  The user's images replace the
-        study's.  Raises ``UsageError``.
+        A run with ``--set`` or ``changes`` has a ``custom`` plan.  The user's images replace the
+        study's images.  Raises ``UsageError`` for options that do not fit the study.
         """
         study = registry.load(self.study).on(self.device)
         plan = study.plan
@@ -105,7 +105,7 @@ class Request:
         return replace(study, plan=plan), protocol, cases
 
     def select_shard(self) -> Shard | None:
-        """Name the shard and its sweep; raises ``UsageError`` for too many shards.
+        """Return the shard with the hash of its sweep; raises ``UsageError`` for too many shards.
 
         All shards of a sweep have the same plan, cases and counters.
         """

@@ -2,13 +2,13 @@
 
 Calls of one process resemble each other more than calls of several processes, since addresses and
 other random choices are made once per process.  So the process is the unit of statistics, and
-several measure every case.  Random orders spread slow changes of the machine over all cases; memory
-policies alternate.  A case that other programs disturbed is measured again by a further process if
-time remains; the record contains both rounds.
+several processes measure every case.  Random orders spread slow changes of the machine over all
+cases; memory policies alternate.  If other programs disturbed a case and time remains, a further
+process measures the case again; the record contains both rounds.
 
-A claim that compares two policies takes one ratio from each pair of processes of one number.  The
-number of pairs is chosen before the first one is measured; those beyond the plan come last, in the
-time that the plan leaves.
+A claim that compares two policies pairs the processes of equal number, and computes one ratio per
+pair.  The number of pairs is chosen before the first measurement.  Pairs beyond the plan are
+measured last, in the remaining time.
 """
 
 from collections import Counter, defaultdict
@@ -30,13 +30,13 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Largest number of further processes per policy for disturbed cases, and their share of the time.
+#: Limits of repeating disturbed cases: processes per policy, and share of the run's time.
 REPEATS: Final = 12
 REPEAT_SHARE: Final = 0.25
-#: Share of the progress for the planned processes; the rest is for further ones.
+#: Share of the progress for the planned processes; the rest is for repeats.
 _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
-#: Largest number of times that ceilings are measured again since a case was faster.
-_CEILINGS_AGAIN: Final = 3
+#: Largest number of times that ceilings are measured again because a case was faster.
+_MAX_RECHECKS: Final = 3
 
 
 class RoundId(NamedTuple):
@@ -46,19 +46,19 @@ class RoundId(NamedTuple):
     policy: Policy
 
 
-def plan_turns(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
-    """List all processes in order; policies alternate, and reverse their order every time."""
-    turns: list[RoundId] = []
+def plan_rounds(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
+    """List all rounds in order; policies alternate, in reverse order for every second process."""
+    rounds: list[RoundId] = []
     for process in range(1, max(processes.values(), default=0) + 1):
         present = [RoundId(process, policy) for policy, n in processes.items() if process <= n]
-        turns += present if process % 2 else present[::-1]
-    return tuple(turns)
+        rounds += present if process % 2 else present[::-1]
+    return tuple(rounds)
 
 
-def shuffle_cases(cases: Iterable[int], seed: int, turn: RoundId) -> tuple[int, ...]:
-    """Put the cases of one process into a random order that the seed reproduces."""
+def shuffle_cases(cases: Iterable[int], seed: int, round_id: RoundId) -> tuple[int, ...]:
+    """Return the cases of one round in a random order that the seed reproduces."""
     order = sorted(cases)
-    Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)
+    Random(f"{seed} {round_id.policy} {round_id.process}").shuffle(order)
     return tuple(order)
 
 
@@ -66,14 +66,13 @@ def affordable_cases(
     cases: Iterable[int],
     results: Sequence[RoundResult],
     policy: Policy,
-    turns_left: int,
+    rounds_left: int,
     seconds_left: float,
 ) -> set[int]:
-    """Select the cases that a process measures in its share of the remaining time.
+    """Select the cases that a round measures in its share of the remaining time.
 
-    ``turns_left`` counts this process and all later ones.  Cases not yet measured under ``policy``
-    are always selected; then those with the least time so far, so that fewer processes measure
-    long cases.
+    ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
+    are always selected, then the cases with the least time so far, so long cases get fewer rounds.
     """
     spent, latest, tried = defaultdict[int, float](float), dict[int, float](), set[int]()
     for result in results:
@@ -81,7 +80,7 @@ def affordable_cases(
         latest[result.case] = result.seconds
         if result.round.policy == policy:
             tried.add(result.case)
-    budget, selected = seconds_left / turns_left, set()
+    budget, selected = seconds_left / rounds_left, set()
     for case in sorted(cases, key=lambda case: (case in tried, spent[case])):
         duration = latest.get(case, 0.0)
         if case not in tried or duration <= budget:
@@ -95,7 +94,7 @@ def disturbed_cases(
 ) -> tuple[int, ...]:
     """Select the cases with fewer undisturbed rounds under ``policy`` than planned rounds.
 
-    Processes with numbers above ``planned`` repeat disturbed cases.
+    Processes with numbers above ``planned`` are the repeats of disturbed cases.
     """
     missing = Counter[int]()
     for result in results:
@@ -106,48 +105,49 @@ def disturbed_cases(
 
 
 def measure(study: Experiment, session: Session, journal: Journal, observer: Observer) -> None:
-    """Measure the rounds that the journal lacks; every result is in it before the next case begins.
+    """Measure the rounds that the journal lacks; append each result before the next case begins.
 
     Raises ``MeasurementError`` if a process cannot be started at all.
     """
     protocol, shard = journal.header.protocol, journal.header.shard
     cases = _timed_cases(study, journal)
     processes = study.processes(protocol, journal.header.pairs)
-    planned, turns = plan_turns(protocol.processes), plan_turns(processes)
-    own = [turn for turn in turns if measures_process(shard, turn.process)]
-    if not cases or not own:
+    planned, rounds = plan_rounds(protocol.processes), plan_rounds(processes)
+    assigned = [round_id for round_id in rounds if measures_process(shard, round_id.process)]
+    if not cases or not assigned:
         return
     full_budget = inf if protocol.budget_s is None else protocol.budget_s
-    budget = full_budget * len(own) / len(turns)
-    observer.begin(f"Measuring {len(cases)} cases in {len(own)} processes.", "times")
+    budget = full_budget * len(assigned) / len(rounds)
+    observer.begin(f"Measuring {len(cases)} cases in {len(assigned)} processes.", "times")
 
     def seconds_left(share: float = 1.0) -> float:
-        """Remaining seconds of the budget times ``share``, after all rounds in the journal."""
+        """Return the seconds that remain of ``share`` times the budget."""
         return share * budget - sum(result.seconds for result in journal.rounds)
 
-    def run(turn: RoundId, selected: Iterable[int], start: float, share: float) -> None:
-        turn_cases = {case: cases[case] for case in shuffle_cases(selected, protocol.seed, turn)}
+    def run(round_id: RoundId, selected: Iterable[int], start: float, share: float) -> None:
+        order = shuffle_cases(selected, protocol.seed, round_id)
+        round_cases = {case: cases[case] for case in order}
         results = len(journal.rounds)
-        for part, text in _run_turn(turn, turn_cases, study, session, journal, observer):
+        for part, text in _run_round(round_id, round_cases, study, session, journal, observer):
             observer.progressed(text, start + share * part)
         recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
-    for number, turn in enumerate(own):
-        eligible = [n for n in cases if turn.policy in study.policies(cases[n], protocol)]
-        sharing = [later for later in own[number:] if later in planned or turn not in planned]
-        left, turns_left = seconds_left(), len(sharing)
-        selected = affordable_cases(eligible, journal.rounds, turn.policy, turns_left, left)
-        run(turn, selected, _PLANNED * number / len(own), _PLANNED / len(own))
+    for number, round_id in enumerate(assigned):
+        eligible = [n for n in cases if round_id.policy in study.policies(cases[n], protocol)]
+        sharing = [r for r in assigned[number:] if r in planned or round_id not in planned]
+        left, rounds_left = seconds_left(), len(sharing)
+        selected = affordable_cases(eligible, journal.rounds, round_id.policy, rounds_left, left)
+        run(round_id, selected, _PLANNED * number / len(assigned), _PLANNED / len(assigned))
     further = []
     for policy, count in processes.items():
-        repeats = min(REPEATS, 2 * sum(turn.policy == policy for turn in own))
+        repeats = min(REPEATS, 2 * sum(round_id.policy == policy for round_id in assigned))
         further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
-    for number, (turn, count) in enumerate(further):
-        disturbed = disturbed_cases(cases, journal.rounds, turn.policy, count)
+    for number, (round_id, count) in enumerate(further):
+        disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, count)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
             observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
             share = (1 - _PLANNED) / len(further)
-            run(turn, disturbed, _PLANNED + share * number, share)
+            run(round_id, disturbed, _PLANNED + share * number, share)
 
 
 def recheck_ceilings(
@@ -157,9 +157,9 @@ def recheck_ceilings(
     results: Iterable[RoundResult],
     observer: Observer,
 ) -> None:
-    """Measure the ceilings of arithmetic again, at once, if a result is faster than all of them."""
+    """Measure the ceilings of arithmetic again if a result is faster than every ceiling."""
     best = gates.best_of(journal.ceilings.ceilings if journal.ceilings else ())
-    if best is None or journal.ceilings_again >= _CEILINGS_AGAIN:
+    if best is None or journal.ceilings_again >= _MAX_RECHECKS:
         return
     fastest = 0.0
     for result in results:
@@ -171,7 +171,7 @@ def recheck_ceilings(
 
 
 def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
-    """Select the cases to time; without those whose memory this run could not measure."""
+    """Select the cases to time; skip cases whose memory this run could not measure."""
     cases = {}
     for index, factors in enumerate(journal.header.factors):
         measured = journal.finished.get(index)  # None for a case of another shard
@@ -181,24 +181,25 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     return cases
 
 
-def _run_turn(
-    turn: RoundId,
+def _run_round(
+    round_id: RoundId,
     cases: Mapping[int, Factors],
     study: Experiment,
     session: Session,
     journal: Journal,
     observer: Observer,
 ) -> Iterator[tuple[float, str]]:
-    """Measure the cases of one process and memory policy that are not yet in the journal.
+    """Measure the cases of one round that are not yet in the journal.
 
     Yields the finished share of the cases and a text after each case.
     """
     finished = set()
     for result in journal.rounds:
-        if (result.round.process, result.round.policy) == turn:
+        if (result.round.process, result.round.policy) == round_id:
             finished.add(result.case)
     unmeasured = {case: factors for case, factors in cases.items() if case not in finished}
-    task = new_task(study, "time", replace(session, process=turn.process), unmeasured, turn.policy)
+    session = replace(session, process=round_id.process)
+    task = new_task(study, "time", session, unmeasured, round_id.policy)
     for result in run_cases(study, task, observer.debug):
         journal.append(result)
         finished.add(result.case)
@@ -206,5 +207,5 @@ def _run_turn(
         outcome = measured_text(median(times), "s") if times else "ok"
         outcome = result.round.reason or result.round.disturbance or outcome
         case = factors_text(cases[result.case])
-        text = f"{case}: process {turn.process}, memory {turn.policy}, {outcome}"
+        text = f"{case}: process {round_id.process}, memory {round_id.policy}, {outcome}"
         yield len(finished) / len({*cases, *finished}), text

@@ -41,17 +41,17 @@ from report.core.records.record import (
 )
 from report.core.records.store import digest, survey, write_record
 
-#: Reason of missing measurements in the record of an unfinished run.
-_ENDED: Final = "the run was ended before this was measured"
-#: Largest number of differences in a message.
-_NAMED: Final = 4
+#: Reason for missing measurements in the record of an unfinished run.
+_UNFINISHED: Final = "the run was ended before this was measured"
+#: Largest number of differences that a message lists.
+_MAX_DIFFERENCES: Final = 4
 
 
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
-    """Measure, write the record, and return it with its path; ``if_missing``, an existing record.
+    """Measure, write the record, and return the record with its path.
 
-    Raises ``UsageError`` for a request with unknown names, and ``MeasurementError`` for an
-    impossible one.  ``observer`` notes how to continue a run that is stopped or fails.
+    With ``if_missing``, an existing record is returned.  Raises ``UsageError`` for unknown names,
+    ``MeasurementError`` for an impossible run.  ``observer`` notes how to continue a stopped run.
     """
     study, protocol, cases = request.select()
     threads = runtime.checked_threads(request.threads)
@@ -126,7 +126,7 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
     """
     folder, key = request.records / header.study, header.environment.key
     journals, errors = unfinished_journals(folder)
-    other, same = None, None  # the newest of another run on this device, and of the same run
+    other, same = None, None  # newest journal of another run on this device, and of this run
     for journal in journals:
         if journal.header.environment.key == key and differences(journal.header, header):
             other = journal
@@ -141,7 +141,7 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
             observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
         return new_journal(folder, header)
     if other is not None:
-        changes = "; ".join(differences(other.header, header)[:_NAMED])
+        changes = "; ".join(differences(other.header, header)[:_MAX_DIFFERENCES])
         raise MeasurementError(
             f"Cannot resume {other.path.name}: {changes}. Use the same options, or drop --resume."
         )
@@ -156,7 +156,7 @@ def _note_damage(journal: Journal, observer: Observer) -> None:
 
 
 def differences(earlier: Header, new: Header) -> tuple[str, ...]:
-    """List the values that differ between two runs, so that they cannot be one run."""
+    """List the values that differ between two headers; if any differ, the runs are not the same."""
     before, after, texts = _identity(earlier), _identity(new), []
     for name in {**before, **after}:
         old_value, new_value = before.get(name, "unset"), after.get(name, "unset")
@@ -166,7 +166,7 @@ def differences(earlier: Header, new: Header) -> tuple[str, ...]:
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """Collect the values that all sessions of a run share, by name."""
+    """Return the values that must be equal in all sessions of a run, by name."""
     parts: dict[str, object] = {
         "protocol": header.protocol,
         "shard": header.shard,
@@ -179,7 +179,7 @@ def _identity(header: Header) -> dict[str, object]:
 
 
 def _describe_unfinished(request: Request, journal: Journal) -> str:
-    """Say which cases are saved and how to continue; delete a journal without results."""
+    """Describe the saved cases and how to continue; delete a journal without results."""
     saved, shard = len(journal.finished), journal.header.shard
     if not saved and not journal.rounds:
         journal.remove()
@@ -194,7 +194,7 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure every case of this run that the journal lacks; a failed case is a result too."""
+    """Measure every case of this run that the journal lacks; a failure is also a result."""
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
@@ -229,7 +229,7 @@ def _write_record(
 
     ``uncounted`` is the reason why not all cases were counted.
     """
-    header, before = journal.header, journal.ceilings or Ceilings(reason=_ENDED)
+    header, before = journal.header, journal.ceilings or Ceilings(reason=_UNFINISHED)
     missing = dict(header.environment.missing)
     for moment, measured in (("before", before), ("after", after)):
         if measured.reason is not None:
@@ -252,7 +252,7 @@ def _write_record(
         "cases": cases,
         "attachments": tuple(attachments),
     }
-    # Parsing first refuses a record that could not be read again.
+    # Parsed before writing: refuses a record that could not be read again.
     record: Record = parse(encode(Record(**values)), "the new record")
     records = journal.path.parents[1]  # the journal is in the study's folder
     path = write_record(record, records, {file.name: file.content for file in files})
@@ -261,11 +261,11 @@ def _write_record(
 
 
 def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
-    """Combine all measurements and counts of a case, or the reason why there are none."""
+    """Combine all measurements and counts of a case; if there are none, state the reason."""
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished.get(index)
     if case is None:
-        missing = f"{_ENDED.capitalize()}."
+        missing = f"{_UNFINISHED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             of = header.shard.of
             missing = f"This was left to shard {index % of + 1} of {of}."
@@ -286,9 +286,9 @@ def close(
 ) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study whose process has ended.
 
-    For runs that cannot be resumed because their machine is gone.  The record's time of finishing
-    is that of its last result.  Journals ``apart`` are not closed.  Raises ``MeasurementError`` if
-    there is no such run.
+    Meant for runs that cannot be resumed, because their machine is gone.  The record's end time is
+    the time of the last result.  Journals in ``apart`` are not closed.  Raises ``MeasurementError``
+    if no run can be closed.
     """
     study, (journals, errors) = registry.load(name), unfinished_journals(records / name)
     closed = []
@@ -299,7 +299,8 @@ def close(
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:
-            closed.append(_write_record(on_device, journal, Ceilings(reason=_ENDED), _ENDED, last))
+            ceilings = Ceilings(reason=_UNFINISHED)
+            closed.append(_write_record(on_device, journal, ceilings, _UNFINISHED, last))
     if not closed:
         names = ", ".join(journal.path.name for journal in journals) or "none"
         reason = (

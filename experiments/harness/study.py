@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
-#: Memory policies: all of the plan, only the main one (``retained`` if available), none, or some.
+#: Memory policies: all of the plan, the main policy (``retained`` if available), none, or a list.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Seed of all random inputs and weights.
 SEED: Final = 0
-#: Largest count of ``--set``; not far above, a tensor's bytes exceed 64 bits.
-_LARGEST: Final = 10**9
+#: Largest number for ``--set``; a tensor's size would exceed 64 bits for much larger numbers.
+_LARGEST_COUNT: Final = 10**9
 
 
 class UnavailableError(MeasurementError):
@@ -46,7 +46,7 @@ class UnavailableError(MeasurementError):
 class Factor:
     """Factor with its levels in both plans.
 
-    ``--set`` also selects levels ``on_request``, and if ``any_count`` any from 1 to 10⁹.
+    ``--set`` also accepts levels ``on_request``, and with ``any_count`` all numbers from 1 to 10⁹.
     """
 
     name: str
@@ -65,17 +65,17 @@ class Factor:
         for level in self.possible:
             if text == str(level):
                 return level
-        digits = text.isascii() and text.isdigit() and len(text) <= len(str(_LARGEST))
-        if self.any_count and digits and 1 <= int(text) <= _LARGEST:
+        digits = text.isascii() and text.isdigit() and len(text) <= len(str(_LARGEST_COUNT))
+        if self.any_count and digits and 1 <= int(text) <= _LARGEST_COUNT:
             return int(text)
-        possible = f"whole numbers from 1 to {_LARGEST:,}"
+        possible = f"whole numbers from 1 to {_LARGEST_COUNT:,}"
         if not self.any_count:
             possible = ", ".join(map(str, self.possible))
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: The extremes of six processes bound a median with a confidence of 96.9 %, those of eight with
-#: 99.2 %, so that a joint statement on six medians still reaches 95 %.
+#: Minimum and maximum of six processes bound a median with a confidence of 96.9 %, of eight
+#: processes with 99.2 %; with eight, a joint statement on six medians still reaches 95 %.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -99,10 +99,10 @@ QUICK: Final = msgspec.structs.replace(
 
 @dataclass(frozen=True)
 class Session:
-    """Facts of the run for measuring a case; ``images`` is the absolute path of ``--data``.
+    """Settings of the run for measuring a case.
 
-    ``threads`` is the number of computing threads.  ``process`` is the number of the timed process,
-    from 1, or 0 in the process that measures memory.
+    ``images`` is the absolute path of ``--data``, ``threads`` the number of computing threads.
+    ``process`` is the number of the timed process, from 1; 0 in the process that measures memory.
     """
 
     device: Device
@@ -113,7 +113,7 @@ class Session:
 
 
 class CaseFile(msgspec.Struct, frozen=True):
-    """File of a case beside the record; ``meaning`` describes its content for readers."""
+    """File of a case in the record's folder; ``meaning`` describes the content for readers."""
 
     name: str
     meaning: str
@@ -131,8 +131,8 @@ class Subject:
     ``module`` is called with ``inputs``, whose first axis counts images.  The mode is ``forward``
     under ``torch.no_grad()``; ``forward_backward`` from a fixed random gradient of the output;
     ``step`` of training by stochastic gradient descent on the cross entropy; or a function that is
-    called instead.  ``executed`` converts the module into the one that runs, for example a compiled
-    one; the record contains the layers of ``module``.  ``name`` names a module that is a layer.
+    called instead.  ``executed`` converts ``module`` into the module that runs, for example by
+    compiling; the record contains the layers of ``module``.  ``name`` is for a single layer.
     """
 
     module: nn.Module
@@ -153,17 +153,17 @@ def all_combinations(levels: Levels) -> tuple[Factors, ...]:
 class Plan:
     """Measurement settings of a study's cases, where the defaults do not fit.
 
-    - ``quick_claims`` are the titles of the claims that a quick run can decide.  They compare cases
-      under the memory policies of the quick plan, and ``margin`` is the smallest difference (share)
-      that matters to them; a full run measures as many pairs of processes as it needs.
-    - ``full`` and ``quick`` are the protocols of both kinds of run; ``ceilings`` is the size of the
-      ceilings that a full run measures (a quick run measures small ones).
-    - ``timed_under`` are the memory policies under which cases are timed, ``is_counted`` says
-      whether their executed work is counted, and ``imports`` are the modules that a process imports
-      before its first case (cases with the same imports share a process).  Each is one for all
-      cases, or a function of the case.
-    - ``memory`` and ``times`` replace the harness's measurements, once per case or in each of
-      several processes; their exceptions become the case's outcome.
+    - ``quick_claims``: titles of the claims that a quick run can decide.  These claims compare
+      cases under the memory policies of the quick plan.  ``margin`` is the smallest difference
+      (share) that matters to them; a full run measures as many pairs of processes as it needs.
+    - ``full`` and ``quick``: protocols of both kinds of run.  ``ceilings`` is the size of the
+      ceilings in a full run (a quick run measures small ceilings).
+    - ``timed_under``: memory policies under which cases are timed.  ``is_counted``: whether the
+      executed work of cases is counted.  ``imports``: modules that a process imports before its
+      first case (cases with the same imports share a process).  All three are either constants
+      or functions of the case.
+    - ``memory`` and ``times`` replace the harness's measurements: ``memory`` runs once per case,
+      ``times`` in each of several processes; an exception becomes the case's outcome.
     - ``layers`` describes the layers of cases without a module.
     - ``files`` returns files of a case for the record's folder.
     - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
@@ -186,12 +186,12 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A question with the cases that answer it.
+    """Question of a study, and the cases that answer the question.
 
-    ``subject`` builds the computation of a case; it is called with torch's seed set and with
-    tensors on the device by default, and on the meta device to capture layers.  ``cases`` selects
-    the combinations of levels to measure, in order; by default all.  ``on_gpu`` is the study as a
-    GPU measures it, if that differs.
+    ``subject`` builds the computation of a case.  The harness sets torch's seed and default device
+    first: the measured device, or the meta device to capture layers.  ``cases`` selects the
+    combinations of levels to measure, in order; by default all.  ``on_gpu`` is the study as a GPU
+    measures it, if that differs.
     """
 
     subject: Callable[[Factors], Subject] | None
@@ -210,7 +210,7 @@ class Experiment:
     def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:
         """Return the memory policies of a protocol under which a case is timed.
 
-        The main policy, which studies use if they compare none, is ``retained`` if available.
+        The main policy, for studies that compare no policies, is ``retained`` if available.
         """
         chosen, planned = self.plan.timed_under, tuple(protocol.processes)
         chosen = chosen(factors) if callable(chosen) else chosen
@@ -221,7 +221,7 @@ class Experiment:
         return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
 
     def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
-        """Return the processes per policy, at least ``pairs`` of those that claims compare."""
+        """Return the processes per policy, at least ``pairs`` for policies that claims compare."""
         processes = dict(protocol.processes)
         for policy in processes.keys() & self.plan.quick.processes:
             processes[policy] = max(processes[policy], pairs)
@@ -238,7 +238,7 @@ class Experiment:
         return chosen(factors, session) if callable(chosen) else chosen
 
     def levels(self, *, quick: bool) -> Levels:
-        """Levels of a plan without ``--set``."""
+        """Return the levels that a plan measures without ``--set``."""
         return {f.name: (quick and f.quick) or f.levels for f in self.factors}
 
     def on(self, device: Device) -> Experiment:

@@ -1,8 +1,8 @@
 """Durations of single calls.
 
-A sample is ONE call, never a mean over several: reading the clock costs about 0.1 µs, the shortest
-case hundreds of µs.  The time excludes freeing the result and resetting gradients.  Inputs are
-reused, so that those of small cases are in a cache.  Python's garbage collector is off.
+A sample is ONE call, never a mean of several calls: reading the clock costs about 0.1 µs, the
+shortest case hundreds of µs.  The time excludes freeing the result and resetting gradients.  Inputs
+are reused, so that small inputs are in a cache.  Python's garbage collector is off.
 """
 
 import gc
@@ -22,8 +22,8 @@ from report.core.records.record import Protocol, SeriesByQuantity
 WARMUP_SHARE: Final = 0.5
 #: Shortest time in which energy is counted (s); counters advance every few ms, GPUs' more slowly.
 _ENERGY_S: Final = 0.2
-#: Calls are steady after ``_STEADY`` calls without a gain of 2 % over all before.
-_STEADY: Final = 3
+#: Calls are steady if none of the last calls is 2 % faster than the fastest earlier call.
+_LAST_CALLS: Final = 3
 _GAIN: Final = 0.02
 
 
@@ -32,7 +32,7 @@ class Workload:
     """Model and inputs in memory, ready to be called repeatedly.
 
     ``call`` runs once and returns the objects that must stay alive while memory is read.  ``reset``
-    deletes the gradients of a call or loads the next batch; it is never timed.
+    deletes the gradients of a call or loads the next batch; ``reset`` is never timed.
     """
 
     call: Callable[[], object]
@@ -59,19 +59,19 @@ Clock: TypeAlias = Callable[[Workload], CallTime]
 
 
 def cpu_clock(workload: Workload) -> CallTime:
-    """Time one call that has finished when it returns."""
+    """Time one call whose work is finished when the call returns."""
     workload.reset()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    del result  # not earlier: freeing is not timed
+    del result  # after the clock is read, so that freeing is not timed
     return CallTime((end - start) / 1e9, after - before)
 
 
 def cuda_clock(workload: Workload) -> CallTime:
-    """Time one call by the device's own clock, from before its first to after its last kernel.
+    """Time one call by the device's clock, from before the first to after the last kernel.
 
     The time includes gaps between kernels if the host is slower than the device (small batches).
     """
@@ -95,8 +95,8 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up until calls no longer get faster, then take the samples of a case.
 
-    On a GPU, its state before, during and after the series is added, and where energy is counted,
-    that of a call.
+    On a GPU, the series also contain the GPU's state before, during and after the samples.  Where
+    energy is counted, they contain the energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
     with collector_off():
@@ -118,7 +118,7 @@ def warm_up(
 ) -> int:
     """Call until calls are steady or half of the case's time is spent; return the number of calls.
 
-    At least one call more than the protocol's minimum.  ``call`` returns its duration in s.
+    The number is at least one above the protocol's minimum.  ``call`` returns a duration in s.
     """
     durations = [call()]
     deadline = now() + WARMUP_SHARE * protocol.case_budget_s
@@ -130,8 +130,8 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Return whether none of the last calls was faster than all before by more than the noise."""
-    before, last = durations[:-_STEADY], durations[-_STEADY:]
+    """Return whether no recent call was faster than the earlier calls by more than the noise."""
+    before, last = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
     return bool(before) and min(last) >= (1 - _GAIN) * min(before)
 
 
@@ -143,7 +143,7 @@ def repeat_calls(
 ) -> SeriesByQuantity:
     """Call until the budget is spent; return ``time`` and, if counted, ``page_faults`` per call.
 
-    The protocol limits the number of calls from below and above.
+    The protocol sets the smallest and the largest number of calls.
     """
     calls: list[CallTime] = []
     deadline = now() + protocol.case_budget_s
@@ -157,7 +157,7 @@ def repeat_calls(
 
 @contextmanager
 def collector_off(generation: int = 2) -> Iterator[None]:
-    """Collect garbage up to ``generation`` (2 is the oldest) now, and not again inside."""
+    """Collect garbage up to ``generation`` (2 is the oldest), then switch the collector off."""
     gc.collect(generation)
     enabled = gc.isenabled()
     gc.disable()

@@ -4,19 +4,19 @@
 
 The worker imports the libraries of the study and then forks a child for each case; a fork takes
 milliseconds, a new process seconds to import torch.  Every child begins from the same state, so
-that no case finds memory or cached results of another; a crash ends only the case's own process.
+that no case finds memory or cached results of another case; a crash ends only one case's process.
 On a GPU, whose driver does not survive a fork, and on systems other than Linux, the cases run one
 after the other in the worker itself.  Messages are appended to LINES, one line of JSON each; every
 case has a last message, even if it fails.
 
-Under valgrind's lackey, a case forks a child that ends at once, after its first call and after its
-second.  A child inherits its parent's counts and writes them into a log of its own, so that the two
-logs differ by one warm call.
+Under valgrind's lackey, a case's process forks two children that end at once: the first after the
+first call, the second after the second call.  A child inherits the counts of its parent and writes
+them into a separate log, so that the two logs differ by one warm call.
 
 Under ncu, started with ``--profile-from-start off``, kernels between ``cudaProfilerStart`` and
-``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end range encloses them, which also
-applies to all threads; a push/pop range would miss the backward pass, whose kernels autograd
-launches from another thread.
+``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end range, which also applies to
+all threads, encloses the kernels; a push/pop range would miss the backward pass, whose kernels
+autograd launches from another thread.
 """
 
 import gc
@@ -47,15 +47,15 @@ from report.instruments.counters.ncu import case_range, products
 
 #: Time limit of a case in one process (s), far above any case's time.
 LIMIT_S: Final = 1800
-#: Calls of a case that ncu profiles, so that a paper can check that their counts agree.
+#: Profiled calls per case under ncu; papers check that the counts of these calls agree.
 CALLS: Final = 2
-#: Lackey's row of operations with a float32 result: loads, stores, arithmetic.
+#: Lackey's row of operations with a float32 result; columns: loads, stores, arithmetic.
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
 _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
 WorkerRole: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
-#: A case with its number in the run.
+#: Number of a case in the run, and its factors.
 NumberedCase: TypeAlias = tuple[int, Factors]
 Send: TypeAlias = Callable[[Message], None]
 
@@ -63,8 +63,8 @@ Send: TypeAlias = Callable[[Message], None]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Task of one process: cases with their numbers in the run, in this order.
 
-    ``module`` contains the study; with ``forks``, each case has a child of its own.  ``counted``
-    are the quantities of a counting tool, ``compute_capability`` is the GPU's for ncu.
+    ``module`` contains the study; with ``forks``, each case runs in a separate child.  ``counted``
+    are the quantities of a counting tool; ``compute_capability`` of the GPU is for ncu.
     """
 
     role: WorkerRole
@@ -78,7 +78,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ceilings: tuple[CeilingSize, Moment] = ("none", "before")
 
 
-#: Function that measures a case of a study, by its task, number and factors.
+#: Function that measures a case; arguments: study, task, number and factors of the case.
 Measure: TypeAlias = Callable[[Experiment, Task, int, Factors], Result]
 
 
@@ -117,7 +117,7 @@ def _attempt(
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
-    _free_memory(task.session.device)  # not earlier: the exception's frames held tensors
+    _free_memory(task.session.device)  # outside except: the exception's frames held tensors
     if failure is not None:
         send(unmeasured(study, task, case, *failure, time.monotonic() - start))
 
@@ -125,7 +125,7 @@ def _attempt(
 def _run_in_children(
     study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
-    """Run each case in a child of its own, several at once if nothing is timed."""
+    """Run each case in a separate child, several at once if nothing is timed."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, NumberedCase] = {}
     start = time.monotonic()
@@ -166,11 +166,11 @@ def classify(error: Exception) -> tuple[Status, str]:
 def unmeasured(
     study: Experiment, task: Task, case: NumberedCase, status: Status, reason: str, seconds: float
 ) -> Result:
-    """Result of a case that ended without measurements after ``seconds``."""
+    """Return the result of a case that ended without measurements after ``seconds``."""
     index, factors = case
     if task.role == "memory":
-        lost = measure.unmeasured_case(study, factors, status, reason)
-        return CaseResult(case=index, outcome=lost)
+        outcome = measure.unmeasured_case(study, factors, status, reason)
+        return CaseResult(case=index, outcome=outcome)
     if task.role == "time":
         process, policy = task.session.process, task.policy
         failed = Round(process=process, policy=policy, status=status, reason=reason, series={})
@@ -192,13 +192,13 @@ def _prepare(study: Experiment, task: Task) -> None:
     if task.role == "ncu":
         _calibrate(task.compute_capability)
     if task.forks:
-        # Else the collector of each child visits, and thereby copies, all imported objects.
+        # Else each child's garbage collector would visit, and so copy, all imported objects.
         gc.collect()
         gc.freeze()
 
 
 def fork(action: Callable[[], object], limit_s: int = 0) -> int:
-    """Fork a child that runs ``action`` for ``limit_s`` at most, 0: no limit; return its number."""
+    """Fork a child that runs ``action`` for at most ``limit_s`` (0: no limit); return its ID."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -235,7 +235,7 @@ def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors)
     if study.subject:
         measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
     measure_bytes = plan.memory or partial(measure.measure_memory, study)
-    # Other studies measure only times.
+    # A study without a subject and without a memory function measures only times.
     series = measure_bytes(factors, session) if plan.memory or study.subject else {}
     outcome = Case(factors=factors, layers=layers, series=series)
     result = CaseResult(case=index, outcome=outcome)
@@ -248,7 +248,7 @@ def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors)
 
 
 def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -> RoundResult:
-    """Measure the times of a case in this process, and the disturbances meanwhile."""
+    """Measure the times of a case in this process, and what disturbed them."""
     session = task.session
     start, before = time.monotonic(), quiet.read_counters()
     if task.policy == "traced":
@@ -272,7 +272,7 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Read the operations of this process so far from the log of a child that ends at once."""
+    """Count this process's operations so far, from the log of a child that ends at once."""
     child = fork(lambda: None)
     os.waitpid(child, 0)
     row = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
@@ -311,7 +311,7 @@ def _profile(study: Experiment, task: Task, index: int, factors: Factors) -> Cou
 
 @contextmanager
 def _profiler_on(name: str) -> Iterator[None]:
-    """Let ncu profile every kernel that any thread launches inside."""
+    """Let ncu profile every kernel that any thread launches inside the context."""
     torch = runtime.import_torch()
     torch.cuda.synchronize()
     handle = torch.cuda.nvtx.range_start(name)

@@ -1,4 +1,4 @@
-"""Version of the measuring program: its commit, and a hash of the sources that decide a sample."""
+"""Version of the measuring program: git commit, and hash of the sources that affect a sample."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _WORKER: Final = "experiments/harness/worker.py"
 
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
-    """Identify the code under ``root`` that measures ``study``, with a reason per null field."""
+    """Identify the code under ``root`` that measures ``study``; return a reason per null field."""
     digest = hashlib.sha256()
     for path in measuring_sources(study, root):
         content = path.read_bytes().replace(b"\r\n", b"\n")  # line ends as git stores them
@@ -24,12 +24,12 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
         digest.update(content)
     top = program_output("git", "rev-parse", "--show-toplevel", folder=root)
     commit = program_output("git", "rev-parse", "HEAD", folder=root)
-    # The folder may lie inside another project's checkout, whose commit says nothing of this code.
+    # The folder may lie in another project's checkout, whose commit does not describe this code.
     if not (top and commit and Path(top).samefile(root)):
         reason = "the code does not lie in a git checkout with a commit that git shows"
         missing = dict.fromkeys(("code.commit", "code.tree_clean"), reason)
         return Code(commit=None, tree_clean=None, measuring_code=digest.hexdigest()), missing
-    # Records of earlier runs under data/ may not be committed yet, and are no code.
+    # Records under data/ are not code, and may not be committed yet.
     changes = program_output(
         "git", "status", "--porcelain", "--", ".", ":(exclude)data", folder=root
     )

@@ -1,4 +1,4 @@
-"""Environment of a run as its record contains it, with a reason for each missing fact."""
+"""Environment of a run for the record, with a reason for each missing fact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import types
 
 _KEY_DIGITS: Final = 6
-#: Reasons of null facts; of all others, the system does not show them.
+#: Reasons for null facts; the reason for any other null fact is that the system does not show it.
 _REASONS: Final = {
     "name": "the run was given no --label",
     "gpu": "the run used the CPU",
@@ -37,8 +37,8 @@ _ALLOWED_TO_BE_NULL: Final = (
     "conditions",
 )  # fmt: skip
 
-#: Flags that Linux adds itself or reads from microcode.  Updates change them although the machine
-#: stays the same, so the device key ignores them.
+#: Processor flags that Linux defines itself or reads from microcode.  Updates of software change
+#: them, so the device key ignores them.
 _SOFTWARE_FLAGS: Final = (
     "aperfmperf arat arch_capabilities arch_perfmon brs bus_lock_detect constant_tsc cpuid "
     "cpuid_fault eagerfpu epb extd_apicid flush_l1d hypervisor ibpb ibpb_exit_to_user ibrs "
@@ -52,7 +52,7 @@ _SOFTWARE_FLAGS: Final = (
 def gather(
     torch: types.ModuleType, device: Device, threads: int, *, name: str | None = None
 ) -> Environment:
-    """Describe the machine and the software now; ``name`` is the machine's label, if it has one."""
+    """Describe the machine and the software; ``name`` is the label given to the machine, if any."""
     import psutil  # type: ignore[import-untyped]
 
     facts = Environment(
@@ -113,10 +113,10 @@ def _gpu(torch: types.ModuleType) -> Gpu:
 
 
 def device_key(facts: Environment) -> str:
-    """Derive the key that distinguishes devices in papers; a GPU's has no number of threads.
+    """Derive the key that distinguishes devices in papers; a GPU's key has no number of threads.
 
-    The key ignores the kernel, the C library, the microcode and how many GPUs a scheduler shows, so
-    that a machine keeps its key after an update.
+    The key ignores the kernel, the C library, the microcode and the number of visible GPUs, so that
+    a machine has the same key after an update.
     """
     host, gpu, name = facts.host, facts.gpu, facts.name
     assert host is not None
@@ -128,7 +128,7 @@ def device_key(facts: Environment) -> str:
         host.virtualisation not in (None, machine.NO_VIRTUALISATION),
         round(facts.memory_bytes / 2**30),
         *((gpu.model,) if gpu else ()),
-        # The letters of the key lose a label in another script.
+        # The key's words are ASCII, so a label in another script is only part of the hash.
         *((name,) if name and not name.isascii() else ()),
     )
     digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:_KEY_DIGITS]
@@ -142,21 +142,21 @@ _RECORDED: Final = re.compile(
     r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"
     r"|GLIBC_TUNABLES|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
 )
-#: Terraform's variables begin with TF as TensorFlow's do, and contain passwords.  Schedulers set
-#: which of several GPUs a job sees, and the record names the GPU itself.
+#: Terraform's variables also begin with TF, and contain passwords.  Schedulers set the variables of
+#: visible GPUs, but the record names the GPU itself.
 _NEVER_RECORDED: Final = re.compile(
     r"TF_(VAR|CLI|TOKEN)_.*|.*(TOKEN|SECRET|PASSW|_KEY).*|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)"
 )
 #: Variables that change no measurement on a processor.
 _GPU_ONLY: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
-#: Folders of a path: they may contain blanks, unless a new path or option follows.
+#: Folders of a path; a folder's name may contain a blank unless a path or option follows the blank.
 _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
-    """Collect the variables of this process that change times or results on ``device``.
+    """Collect the environment variables that change times or results on ``device``.
 
-    Values name no person, see ``anonymous``.  An empty value is a setting too.
+    Values contain no user name (see ``anonymous``).  An empty value is also a setting.
     """
     try:
         user = getpass.getuser()

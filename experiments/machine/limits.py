@@ -1,9 +1,9 @@
 """Limits of memory and processors, so that running out of memory is an outcome of a case.
 
 Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
-on the address space makes an allocation fail instead, which torch reports as an error.  A container
-shows the whole machine to its programs, but stops them at the limits of its control group and of
-the groups above.  Version 1 of control groups has a tree for each resource, version 2 one for all.
+on the address space makes an allocation fail instead, which torch reports as an error.  Programs in
+a container see the whole machine, but are stopped at the limits of the container's control group
+and its parent groups.  Version 1 of control groups has a tree per resource, version 2 one tree.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Final
 
 from experiments.machine.text import read_text
 
-#: Memory left to the system and to objects other than tensors (B).
+#: Memory reserved for the system and for objects other than tensors (B).
 RESERVE: Final = 2**29
 
 _NO_MEMORY: Final = re.compile(
@@ -26,17 +26,17 @@ _NO_MEMORY: Final = re.compile(
 )
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
-_OWN: Final = Path("/proc/self/cgroup")
-#: A line of ``_OWN``: resources (empty in version 2) and the path of the group below the root.
+_OWN_GROUPS: Final = Path("/proc/self/cgroup")
+#: A line of ``_OWN_GROUPS``: resources (empty in version 2), path of the group below the root.
 _GROUP: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
-#: Files of memory limit and use in versions 2 and 1; version 1 writes 2⁶² B or more for no limit.
+#: Files of memory limit and use in versions 2 and 1; in version 1, 2⁶² B or more means no limit.
 _MEMORY: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
 _NO_LIMIT: Final = 2**62
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
 def available_memory() -> int:
-    """Estimate the bytes that can be allocated without swapping, here and in the container."""
+    """Estimate the bytes that can be allocated without swapping, within the container's limits."""
     import psutil  # type: ignore[import-untyped]
 
     available = int(psutil.virtual_memory().available)
@@ -46,7 +46,7 @@ def available_memory() -> int:
 
 
 def processor_quota() -> float | None:
-    """Mean number of processors that a container may use at a time; None without a limit."""
+    """Return the mean number of processors that the container may use; None without a limit."""
     quotas: list[float] = []
     for folder in _groups():
         version_1 = (read_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
@@ -57,12 +57,12 @@ def processor_quota() -> float | None:
 
 
 def memory_limit() -> int | None:
-    """Bytes that a container may use; None without a limit."""
+    """Return the bytes that the container may use; None without a limit."""
     return min((limit for limit, _ in _group_memory()), default=None)
 
 
 def container_limits() -> dict[str, str]:
-    """Limits of a container for the record: they change times, so that runs are not pooled."""
+    """Return the container's limits for the record; runs with different limits are not pooled."""
     quota, limit = processor_quota(), memory_limit()
     return {
         **({} if quota is None else {"cgroup.processors": f"{quota:g}"}),
@@ -71,19 +71,19 @@ def container_limits() -> dict[str, str]:
 
 
 def _group_memory() -> Iterator[tuple[int, int]]:
-    """Yield limit and use of each group that has a limit (B), cached files not counted as used."""
+    """Yield limit and use (B) of each group with a limit; cached files do not count as use."""
     for folder, (limit_file, use_file) in product(_groups(), _MEMORY):
         limit = read_text(folder / f"memory.{limit_file}").strip()
         used = read_text(folder / f"memory.{use_file}").strip()
         if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT:
-            # Version 1 writes two numbers; the last includes the groups below, as the use does.
+            # Version 1 writes two numbers; like the use, the last number includes child groups.
             cached = _CACHED.findall(read_text(folder / "memory.stat"))
             yield int(limit), int(used) - int(cached[-1] if cached else 0)
 
 
 def _groups() -> Iterator[Path]:
-    """Yield the folders of this process's control groups and of the groups above them."""
-    for resources, own in _GROUP.findall(read_text(_OWN)):
+    """Yield the folders of this process's control groups and of all parent groups."""
+    for resources, own in _GROUP.findall(read_text(_OWN_GROUPS)):
         for folder in {"", resources, *resources.split(",")}:
             for group in (Path(own), *Path(own).parents):
                 yield _GROUPS / folder / group
@@ -91,7 +91,7 @@ def _groups() -> Iterator[Path]:
 
 @contextmanager
 def limit_memory(growth: int | None = None) -> Iterator[None]:
-    """Let the address space grow by ``growth`` bytes at most, by default by the available memory.
+    """Let the address space grow by at most ``growth`` bytes (default: the available memory).
 
     Only on Linux; other systems get no limit.  An existing limit is never raised.
     """
@@ -114,8 +114,8 @@ def limit_memory(growth: int | None = None) -> Iterator[None]:
 def is_out_of_memory(error: Exception) -> bool:
     """Recognise the errors that Python, CUDA and the CPU allocator raise when memory runs out.
 
-    CUDA's class is compared by name, so that this module does not import torch.  The CPU allocator
-    raises a plain ``RuntimeError``, so its message decides.
+    CUDA's error class is compared by name, so that this module does not import torch.  The CPU
+    allocator raises a plain ``RuntimeError``, which is recognised by its message.
     """
     if any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__):
         return True

@@ -1,9 +1,9 @@
 """Processor, caches, operating system, and the state of processors that changes times.
 
-Linux shows them below /proc and /sys; other systems show little but names.
+Linux shows these facts below /proc and /sys; other systems show little more than names.
 
-Cloud processors of several generations all call themselves «AMD EPYC»; family, model, flags and
-caches distinguish them.  A fact that the system does not show is null.
+Cloud processors of several generations have the same name, «AMD EPYC»; family, model, flags and
+caches distinguish the generations.  A fact that the system does not show is null.
 """
 
 import os
@@ -21,7 +21,7 @@ from report.core.records.record import Cache, Cpu, Head, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
-#: The machine's maker, or the hypervisor of a virtual machine; the same in all of its containers.
+#: Maker of the machine, or hypervisor of a virtual machine; the same in all its containers.
 _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: Value of ``Host.virtualisation`` for a machine that is not virtual.
 NO_VIRTUALISATION: Final = "none"
@@ -33,14 +33,14 @@ _EXTENSIONS: Final = (
 )
 AnyHead = TypeVar("AnyHead", bound=Head)
 _ROOT: Final = Path("/")
-#: Lists of the processors of each kind on Intel's hybrid processors.
+#: Files that list the processors of each kind of core on Intel's hybrid processors.
 _INTEL_KINDS: Final = {"P": "sys/devices/cpu_core/cpus", "E": "sys/devices/cpu_atom/cpus"}
 #: Switch of the turbo clock: file → the text that means on.
 _TURBO: Final = {"intel_pstate/no_turbo": "0", "cpufreq/boost": "1"}
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Read the first processor of /proc/cpuinfo, and count the ``sockets``; empty elsewhere.
+    """Read the first processor of /proc/cpuinfo, and count the ``sockets``; empty without the file.
 
     The last block of a Raspberry Pi is not read: it contains the serial number of the board.
     """
@@ -67,9 +67,9 @@ def cpu() -> Cpu:
 
 
 def _model(name: str | None) -> str:
-    """Model name without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
+    """Return the model name without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
 
-    /proc/cpuinfo names no model on ARM; ``lscpu`` derives one from a number; Macs have ``sysctl``.
+    On ARM, where /proc/cpuinfo names no model, ``lscpu`` does; on Macs, ``sysctl`` does.
     """
     if not name and (listed := re.search(r"Model name:\s*(.+)", program_output("lscpu") or "")):
         name = listed[1]
@@ -104,7 +104,7 @@ def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _whole(text: str | None) -> int | None:
-    """Parse a whole number, decimal or with ``0x``; None for other words (``unknown``, AArch64)."""
+    """Parse a whole number, decimal or with ``0x``; None for words (``unknown``, ``AArch64``)."""
     try:
         return int(text or "", 0)
     except ValueError:
@@ -112,7 +112,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def caches() -> tuple[Cache, ...]:
-    """List the first core's caches with the number of cores that share each; empty if not shown."""
+    """List the first core's caches, with the number of cores per cache; empty if not shown."""
     fields = ("level", "type", "size", "shared_cpu_map")
     existing = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
@@ -138,12 +138,12 @@ def operating_system() -> str:
 
 
 def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
-    """Describe the state of the ``usable`` processors for the record; names are those of Linux."""
+    """Describe the state of the ``usable`` processors for the record, in the terms of Linux."""
     cpus, state = root / "sys/devices/system/cpu", dict[str, str]()
     present = parse_list(read_text(cpus / "present"))
     if present and len(usable) < len(present):
         state["affinity"] = f"{format_list(usable)} of {len(present)}"
-    shared = set[int]()  # by two of the processors that may be used (SMT)
+    shared = set[int]()  # usable processors on the same core (SMT)
     for number in usable:
         siblings = parse_list(read_text(cpus / f"cpu{number}/topology/thread_siblings_list"))
         if len(siblings.intersection(usable)) > 1:
@@ -152,7 +152,7 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
         state["siblings"] = f"{format_list(shared)} share cores"
     kinds = kinds_of_core(usable, root)
     if len(kinds) > 1:
-        state["kinds"] = "; ".join(f"{kind}: {format_list(those)}" for kind, those in kinds.items())
+        state["kinds"] = "; ".join(f"{kind}: {format_list(cpus)}" for kind, cpus in kinds.items())
     governors = {read_text(cpus / f"cpu{n}/cpufreq/scaling_governor").strip() for n in usable}
     if named := sorted(governors - {""}):
         state["governor"] = ", ".join(named)
@@ -170,23 +170,23 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
 
 
 def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[int]]:
-    """Group processors by their kind of core, the fastest first; empty if the system shows none.
+    """Group processors by kind of core, the fastest kind first; empty if the system shows no kinds.
 
-    Intel's kinds are P and E; on Arm, the kind is the capacity that Linux gives a core.
+    Intel's kinds are P and E; on Arm, the kind is the core's capacity as Linux states it.
     """
     kinds = {}
     for kind, file in _INTEL_KINDS.items():
-        if those := parse_list(read_text(root / file)).intersection(usable):
-            kinds[kind] = those
+        if members := parse_list(read_text(root / file)).intersection(usable):
+            kinds[kind] = members
     capacities = _counters(usable, "cpu_capacity", root)
     for size in sorted(set(capacities.values()), reverse=True):
-        those = {number for number, capacity in capacities.items() if capacity == size}
-        kinds.setdefault(f"capacity {size}", those)
+        members = {number for number, capacity in capacities.items() if capacity == size}
+        kinds.setdefault(f"capacity {size}", members)
     return kinds
 
 
 def _counters(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
-    """Read a file with a whole number of each processor; those without the file are left out."""
+    """Read each processor's ``file``, a whole number; processors without the file are omitted."""
     numbers = {}
     for number in usable:
         text = read_text(root / f"sys/devices/system/cpu/cpu{number}" / file).strip()
@@ -198,7 +198,7 @@ def _counters(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
 def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
     """Count how often heat has slowed the processors since the system started; None if unknown.
 
-    By default of the processors that this process may use.
+    By default, the processors are those that this process may use.
     """
     file = "thermal_throttle/core_throttle_count"
     counts = _counters(usable or usable_processors(), file, root)
@@ -206,7 +206,7 @@ def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | No
 
 
 def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
-    """Add to a record's head how often heat slowed the processors since ``before``, if ever."""
+    """Add to a record's head how often heat slowed the processors since the count ``before``."""
     after = throttle_count()
     if before is None or after is None or after <= before:
         return head
@@ -216,16 +216,16 @@ def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
 
 
 def pin_to_one_kind(root: Path = _ROOT) -> str | None:
-    """Keep this process and its children on the fastest kind of core; say so if there are several.
+    """Bind this process and its children to the fastest kind of core; describe the choice, if any.
 
-    Threads on slower cores would delay all others at the end of every parallel loop.
+    Threads on slower cores would delay all other threads at the end of every parallel loop.
     """
     kinds = kinds_of_core(usable_processors(), root)
     if len(kinds) < 2 or platform.system() != "Linux":
         return None
-    kind, those = next(iter(kinds.items()))
-    os.sched_setaffinity(0, those)
-    place = f"{kind}: {format_list(those)}"
+    kind, members = next(iter(kinds.items()))
+    os.sched_setaffinity(0, members)
+    place = f"{kind}: {format_list(members)}"
     return f"The processor has cores of {len(kinds)} kinds; measuring on {place}."
 
 

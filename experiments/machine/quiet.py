@@ -1,8 +1,8 @@
 """Disturbances by other programs while a case is measured, and waiting until the machine is quiet.
 
-Linux counts the busy time of each processor, the time that the hypervisor took from it (steal), and
-for each thread the time that it was ready but had no processor.  The difference of two readings
-tells whether a duration measured between them can be trusted.
+For each processor, Linux counts the busy time and the time taken by the hypervisor (steal).  For
+each thread, Linux counts the time in which the thread was ready but had no processor.  The
+difference of two readings tells whether a duration measured between them can be trusted.
 """
 
 import math
@@ -22,7 +22,7 @@ _PROC: Final = Path("/proc")
 #: Shares of the time above which a measurement is disturbed, see ``disturbance``.
 WAITING_SHARE: Final = 0.02
 TAKEN_SHARE: Final = 0.10
-#: Share of the processors not needed by a run that other programs may use.
+#: Share of the spare processors (not needed by the run) that other programs may use.
 SPARE_SHARE: Final = 0.5
 #: Resolution of the clocks of /proc (s); a difference of two readings is wrong by up to a tick.
 TICK_S: Final = 0.01
@@ -34,11 +34,11 @@ _NOTE_EVERY_S: Final = 10
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters at one moment, in s from arbitrary beginnings; 0 where the system has none.
+    """Counters at one moment, in s from arbitrary starts; 0 where the system has no counter.
 
     ``busy_s`` (without steal) and ``steal_s`` are sums over the ``processors`` that this process
-    may use.  ``own_s`` is the processor time of this process and its ended children; ``waits_s`` is
-    the time that each of its threads, by number, was ready without a processor.
+    may use.  ``own_s`` is the processor time of this process and its ended children; ``waits_s``
+    maps each thread's number to the time in which the thread was ready without a processor.
     """
 
     at_s: float
@@ -61,14 +61,14 @@ def read_counters() -> Reading:
     waits, processors = {}, set[int]()
     for folder in (_PROC / "self/task").glob("*"):
         with suppress(OSError):  # the thread has ended
-            # Libraries bind threads to processors, so one thread's affinity is not enough.
+            # Libraries bind threads to processors, so the affinities of all threads are needed.
             processors |= os.sched_getaffinity(int(folder.name))
             waits[int(folder.name)] = int((folder / "schedstat").read_text().split()[1]) * 1e-9
     busy = steal = 0
     for line in read_text(_PROC / "stat").splitlines():
         name, *fields = line.split()
         if name[:3] == "cpu" and name[3:].isdecimal() and int(name[3:]) in processors:
-            # Guests, in the fields after steal, are part of the user's time.
+            # The fields after steal (guests) are already included in the user's time.
             user, nice, system, _, _, irq, softirq, stolen = map(int, fields[:8])
             busy += user + nice + system + irq + softirq
             steal += stolen
@@ -115,10 +115,10 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
             if seconds > 0.05 * wall:
                 causes.append(f"{cause} {seconds / wall:.1f}")
         return f"{' and '.join(causes)} of {processors} processor{'s' if processors > 1 else ''}"
-    waited = 0.0  # by the threads that still run
+    waited = 0.0  # of the threads that still run
     for thread, wait in after.waits_s.items():
         waited += max(0.0, wait - before.waits_s.get(thread, 0.0))
-    # The excess is time that threads waited for each other: JAX runs one more than it is given.
+    # The excess is time that threads waited for each other: JAX runs one extra thread.
     waited = min(waited, used + taken)
     if waited > max(WAITING_SHARE * wall * threads, smallest):
         return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"
@@ -126,7 +126,7 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
 
 
 def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
-    """Describe what would disturb ``threads`` threads, by default one per processor, if anything.
+    """Describe what would disturb a run of ``threads`` (default: one per processor); None if quiet.
 
     Observes the machine for ``seconds`` and names the busiest programs.
     """
@@ -154,7 +154,7 @@ def busiest_programs() -> tuple[str, ...]:
 def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> None:
     """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
 
-    Calls ``note`` with the disturbances of a run of ``threads`` threads.
+    ``note`` prints the disturbances; a run of ``threads`` threads is assumed.
     """
     if (reason := unavailable()) is not None:
         note(f"Not waiting for a quiet machine: {reason}.")

@@ -1,6 +1,6 @@
-"""Import of torch with a fixed number of threads, for one device, in IEEE single precision.
+"""Usable processors, and import of torch (threads, device and precision fixed) and of users' files.
 
-Also of files of users.
+``float32`` means IEEE single precision on every device.
 """
 
 import importlib.util
@@ -67,13 +67,13 @@ def exit_raises() -> Iterator[None]:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file of the user, which can import modules beside it."""
+    """Import a user's file; the file can import modules from its own folder."""
     if (folder := str(path.parent)) not in sys.path:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # where pickle and dataclasses look for it
+    sys.modules.setdefault(path.stem, module)  # pickle and dataclasses look up the module there
     spec.loader.exec_module(module)
     return module
 

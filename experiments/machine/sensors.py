@@ -1,7 +1,7 @@
 """Sensors: clock, temperature, power and throttling of the GPU, and energy of GPU and processor.
 
 NVML is NVIDIA's management library, read by ``nvidia-ml-py`` (the extra ``gpu``).  It is read
-before the warm-up, between warm-up and samples, and after them, never while a call is timed.
+before the warm-up, before the samples and after the samples, never while a call is timed.
 Linux shows the energy of each processor package in ``/sys/class/powercap``, on most systems to
 root alone.
 """
@@ -17,15 +17,15 @@ from experiments.harness.study import Device
 from report.core.missing import Missing
 from report.core.records.record import SeriesByQuantity
 
-#: Bits of NVML's mask (``nvml.h``) that slow a GPU down; a limit of power is its usual state.
-_SLOWED: Final = {
+#: Bit of NVML's throttle reasons (``nvml.h``) -> cause; the power limit, often reached, is omitted.
+_THROTTLE_CAUSES: Final = {
     0x08: "the hardware slowed it",
     0x20: "its driver slowed it for heat",
     0x40: "its hardware slowed it for heat",
     0x80: "its supply of power slowed it",
 }
 _POWERCAP: Final = Path("/sys/class/powercap")
-#: Energy so far, and the energy after which its counter begins again (J).
+#: Energy so far, and the energy at which the counter restarts from 0 (J).
 EnergyReading: TypeAlias = tuple[float, float]
 
 
@@ -54,7 +54,7 @@ def _gpu() -> tuple[Any, Any]:
 
 
 def read(device: Device) -> GpuState | None:
-    """Read the state of PyTorch's GPU; None on a CPU, or if the library or the GPU gives none."""
+    """Read the state of PyTorch's GPU; None on a CPU, or if the state cannot be read."""
     if device == "cpu" or unavailable():
         return None
     try:
@@ -70,7 +70,7 @@ def read(device: Device) -> GpuState | None:
 
 
 def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
-    """Return one sample for each moment and quantity; nothing if a state is missing."""
+    """Return one sample for each moment and quantity; no series if a state is missing."""
     known = [state for state in states if state is not None]
     if len(known) < len(states):
         return {}
@@ -78,9 +78,9 @@ def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
 
 
 def throttling(series: SeriesByQuantity) -> str | None:
-    """Describe what slowed the GPU during a series, if anything did."""
+    """Describe what slowed the GPU during a series; None if nothing did."""
     for reasons in series.get("throttle_reasons", ()):
-        for bit, cause in _SLOWED.items():
+        for bit, cause in _THROTTLE_CAUSES.items():
             if int(reasons) & bit:
                 return f"the GPU was throttled: {cause}"
     return None
@@ -111,9 +111,9 @@ def energy_series(
     after: tuple[EnergyReading, ...] | Missing,
     calls: int,
 ) -> SeriesByQuantity:
-    """Return the energy of one of ``calls`` between two readings; nothing if none was counted.
+    """Return the mean energy per call between two readings; no series if energy was not counted.
 
-    A counter may have begun again once between the readings.
+    A counter may have restarted from 0 once between the readings.
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}

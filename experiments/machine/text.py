@@ -46,7 +46,7 @@ def program_output(*words: str, folder: Path | None = None) -> str | None:
 
 
 def flatten(part: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every single value with its path, such as ``host.family``; None for an empty part."""
+    """Yield every leaf value with its path, such as ``host.family``; None for an empty part."""
     part = msgspec.to_builtins(part)
     if isinstance(part, list | tuple):
         part = dict(enumerate(part, 1))

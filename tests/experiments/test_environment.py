@@ -132,7 +132,7 @@ def test_what_a_container_may_use_stands_in_the_environment(
         write(tmp_path / folder, **files)
     write(tmp_path, own=own)
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
-    monkeypatch.setattr(limits, "_OWN", tmp_path / "own")
+    monkeypatch.setattr(limits, "_OWN_GROUPS", tmp_path / "own")
     assert limits.available_memory() == 400 * MIB + 7
     cgroup_limits = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == cgroup_limits

@@ -26,7 +26,7 @@ from experiments.harness import memory, policies, rounds, timing, worker
 from experiments.harness.ceilings import page_problem, working_sets
 from experiments.harness.journal import CaseResult, Ceilings, Journal, RoundResult, read_journal
 from experiments.harness.measure import training_step
-from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_turns, shuffle_cases
+from experiments.harness.rounds import affordable_cases, disturbed_cases, plan_rounds, shuffle_cases
 from experiments.harness.run import assemble_case
 from experiments.harness.study import FULL, Session, Subject
 from experiments.harness.timing import CallTime, Workload
@@ -130,7 +130,7 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
     seed=st.integers(0, 5),
 )
 def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
-    turns = plan_turns(planned)
+    turns = plan_rounds(planned)
     for policy, n in planned.items():
         assert [t.process for t in turns if t.policy == policy] == list(range(1, n + 1))
     assert [t.process for t in turns] == sorted(t.process for t in turns)
