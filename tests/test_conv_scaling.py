@@ -22,7 +22,7 @@ from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies import find_study
-from report.studies.conv_scaling.results import Run
+from report.studies.conv_scaling.runs import Run
 from report.studies.conv_scaling.study import Paper
 from report.theory import heap
 from report.theory.work import square_convolution

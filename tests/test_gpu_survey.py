@@ -29,7 +29,8 @@ from report.core.records.reported import Devices
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
-from report.studies.gpu_survey.results import _SAME, Survey, _in_both, _nearest_to_usual
+from report.studies.gpu_survey.results import Survey
+from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.subject import (
     EFFICIENT,
     GROUPED,

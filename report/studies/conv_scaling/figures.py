@@ -10,8 +10,9 @@ from report.core.records.record import Policy
 from report.paper.plots import points
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.results import Calls, Run, observed_starts
+from report.studies.conv_scaling import subject, theory
+from report.studies.conv_scaling.results import observed_starts
+from report.studies.conv_scaling.runs import Calls, Run
 from report.theory import heap
 
 #: Name and number of the colour of a line → a quantity by batch size.
@@ -51,7 +52,7 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
 
 def heap_states(run: Run) -> Iterator[Bars]:
     """Draw the heap after the steps of a traced call, from its lowest address to its top (MB)."""
-    blocks = run.under("traced").processes("block_bytes", run.factors(theory.SHOWN_BATCH))
+    blocks = run.under("traced").processes("block_bytes", run.factors(subject.SHOWN_BATCH))
     if not blocks or len(blocks[0].samples) != _EVENTS:
         return
     copied, in_blocks, output = (blocks[0].samples[event] / 1e6 for event in (0, 2, 5))

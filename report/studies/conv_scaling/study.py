@@ -15,10 +15,10 @@ from report.paper.tables import Table
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
-from report.studies.conv_scaling import figures, results, theory
-from report.studies.conv_scaling.results import Calls, Run
+from report.studies.conv_scaling import figures, results, subject, theory
+from report.studies.conv_scaling.runs import Calls, Run, calls_of
 from report.studies.conv_scaling.source import ITEMS, Source
-from report.studies.conv_scaling.theory import LARGE_BATCH, MARGIN
+from report.studies.conv_scaling.subject import LARGE_BATCH, MARGIN
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
 
@@ -44,15 +44,15 @@ class Paper:
         self.both = [run for run in (self.cpu, self.second) if run]
         self.timed_gpu = by_role.get("fifth") or self.gpu
         self.timed = [*self.both, *([self.timed_gpu] if self.timed_gpu else [])]
-        with_thresholds = results.calls_of(self.runs, "cliff")
-        self.starts = [calls for calls in with_thresholds if calls.name in theory.LAYERS] or None
-        self.processes = results.calls_of(self.runs, "top") or None
-        self.sweep = results.calls_of(self.runs, "sweep") or None
-        networks = results.calls_of(self.runs, "cure")
+        with_thresholds = calls_of(self.runs, "cliff")
+        self.starts = [calls for calls in with_thresholds if calls.name in subject.LAYERS] or None
+        self.processes = calls_of(self.runs, "top") or None
+        self.sweep = calls_of(self.runs, "sweep") or None
+        networks = calls_of(self.runs, "cure")
         self.networks = [calls for calls in networks if "freed" in calls.factors] or None
         by_mode = {(calls.name, calls.factors["mode"]): calls for calls in self.networks or ()}
-        self.small = by_mode.get((theory.SMALL_NETWORK, "inference"))
-        self.large = by_mode.get((theory.LARGE_NETWORK, "inference"))
+        self.small = by_mode.get((subject.SMALL_NETWORK, "inference"))
+        self.large = by_mode.get((subject.LARGE_NETWORK, "inference"))
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield the reconciliations of lackey and of a GPU's counters."""
@@ -69,7 +69,7 @@ def _slowdown(run: Run) -> Quantity:
 
 study = Study(
     Paper,
-    theory.check_subject,
+    subject.check_subject,
     MachineComparison(Run, "Slowdown", _slowdown, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
@@ -137,15 +137,15 @@ _CHOSEN: Final[Mapping[str, int]] = {
     "last_without_pages": _START - 1,
     "start_freed": _START,
     "end_freed": theory.END_AFTER_FREED,
-    "freed": 4 * theory.FREED // 10**6,
+    "freed": 4 * subject.FREED // 10**6,
     "kept_at_most": theory.TRIMMING // 10**6,
     "reserve": heap.RESERVE >> 10,
-    "network_to": theory.mapping_start(theory.LARGE_NETWORK, theory.TRIMMING) - 1,
-    "weight_pages": theory.WEIGHT_PAGES,
-    "many": theory.MANY_IMAGES,
-    "last_by_default": theory.LAST_BY_DEFAULT,
-    "all_by_default": theory.ALL_BY_DEFAULT,
-    "shown": theory.SHOWN_BATCH,
+    "network_to": theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING) - 1,
+    "weight_pages": subject.WEIGHT_PAGES,
+    "many": subject.MANY_IMAGES,
+    "last_by_default": subject.LAST_BY_DEFAULT,
+    "all_by_default": subject.ALL_BY_DEFAULT,
+    "shown": subject.SHOWN_BATCH,
     "large": LARGE_BATCH,
 }
 for _id, _number in _CHOSEN.items():
@@ -173,8 +173,8 @@ cpu.values(
 study.show("second", "gain", "best")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
-    second_kept=partial(Run.throughput_ratio, batch=theory.MANY_IMAGES, base=LARGE_BATCH),
-    second_trained=partial(Run.trained, batch=theory.ALL_BY_DEFAULT),
+    second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
+    second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
 starts.values(
@@ -193,7 +193,7 @@ large.values(
 )
 timed_gpu.values(
     gpu_best=Run.best_batch,
-    gpu_gain=partial(Run.throughput_ratio, batch=theory.LARGEST_BATCH, base=1),
+    gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1),
 )
 
 # -------------------------------------------------------------------------------------- claims
@@ -218,7 +218,7 @@ def cliff_predicted(run: Run) -> Iterator[Statement]:
 @cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")
 def pages_follow(run: Run) -> Iterator[Statement]:
     for batch in run.compared:
-        if batch >= theory.MANY_IMAGES:
+        if batch >= subject.MANY_IMAGES:
             yield run.excess_pages(batch).near(0, within=1)
 
 
@@ -258,7 +258,7 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
         if calls.name == "layer" and "freed" in calls.factors:
             yield from calls.as_predicted()
-            if theory.LAST_BY_DEFAULT < calls.batch < calls.start:
+            if subject.LAST_BY_DEFAULT < calls.batch < calls.start:
                 yield calls.by_default.share.exactly(1)
                 yield calls.gain() > 1 + MARGIN
 
@@ -266,13 +266,13 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 @sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
-        if calls.name == theory.LARGE_NETWORK and "freed" in calls.factors:
+        if calls.name == subject.LARGE_NETWORK and "freed" in calls.factors:
             yield from calls.as_predicted()
 
 
 @small.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")
 def small_network_gains(network: Calls) -> Iterator[Statement]:
-    yield network.series("page_faults") < theory.FEW_PAGES
+    yield network.series("page_faults") < subject.FEW_PAGES
     yield network.gain() > 1 + MARGIN
 
 
@@ -280,9 +280,9 @@ def small_network_gains(network: Calls) -> Iterator[Statement]:
     "Kept memory and jemalloc speed up ResNet-18's inference, and one freed tensor does not"
 )
 def large_network_does_not(network: Calls) -> Iterator[Statement]:
-    yield network.series("page_faults") > theory.FEW_PAGES
+    yield network.series("page_faults") > subject.FEW_PAGES
     yield network.gain().near(1, within=MARGIN)
-    for policy in theory.KEEPING:
+    for policy in subject.KEEPING:
         yield network.gain(policy) > 1 + MARGIN
 
 
@@ -366,7 +366,7 @@ def slower(run: Run) -> Statement:
 def four_are_best(runs: list[Run]) -> Iterator[Statement]:
     for run in runs:
         for batch in run.compared:
-            yield run.under("default").throughput_ratio(theory.LAST_BY_DEFAULT, batch) > 1
+            yield run.under("default").throughput_ratio(subject.LAST_BY_DEFAULT, batch) > 1
 
 
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")

@@ -1,77 +1,21 @@
-"""Theory of conv_scaling: its cases, and the work, bytes and pages that follow from shapes."""
+"""Theory of conv_scaling: work, bytes and pages that follow from shapes."""
 
 from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
-from report.core.records.layers import Convolution
-from report.core.records.record import PASSES, Level, Pass, Policy
-from report.core.records.store import Stored
-from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
+from report.core.records.record import Level, Pass
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.theory import heap, work
-from report.theory.work import mnist_conv2, square_convolution
-
-# -------------------------------------------------------------------------------------- cases
-
-#: Subject of a case → its required factors.  ``cliff``: layers at batch sizes around the predicted
-#: start of page mapping; ``cure``: networks before and after one large tensor was freed; ``sweep``:
-#: the same over batch sizes; ``top``: the layer around a start, with the bytes at the top of the
-#: heap.  Older records have further subjects.
-_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
-    "layer": {"batch": int, "pass": PASSES, "layout": ("contiguous", "channels_last")},
-    "cliff": {"layer": str, "batch": int},
-    "sweep": {"network": str, "batch": int},
-    "cure": {"network": str, "mode": str, "batch": int},
-    "top": {"layer": str, "batch": int},
-}
-
-#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
-MARGIN: Final = 0.1
-#: The batch size whose call the prose describes.
-SHOWN_BATCH: Final = 64
-#: A batch size whose call no longer fits the cache, and the largest one of a GPU.
-LARGE_BATCH: Final = 512
-LARGEST_BATCH: Final = 1024
-#: Images of a call from which on the copy of the input lies at the top of the heap.
-MANY_IMAGES: Final = 16
-#: Images up to which no process maps pages if no tensor was freed, and from which all do.
-LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
-#: Pages of the copy of the weights.
-WEIGHT_PAGES: Final = 18
-#: A call that maps no more pages returns no memory: a forked child copies some.
-FEW_PAGES: Final = heap.RESERVE // heap.PAGE
-#: Elements of the freed tensor.
-FREED: Final = 8_000_000
-#: The networks, and the policies that practitioners use to keep memory.
-SMALL_NETWORK: Final = "MNIST CNN"
-LARGE_NETWORK: Final = "ResNet-18"
-KEEPING: Final[tuple[Policy, ...]] = ("retained", "jemalloc")
-
-IMAGE: Final = mnist_conv2(1)
-#: Layers whose thresholds were set, on one image.
-LAYERS: Final = {
-    "layer": IMAGE,
-    "3x3": IMAGE,
-    "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
-    "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
-}
-#: The first convolution of ResNet-18 on one image.
-FIRST_OF_RESNET: Final = square_convolution(
-    "conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3
+from report.studies.conv_scaling.subject import (
+    FIRST_OF_RESNET,
+    FREED,
+    IMAGE,
+    LARGE_NETWORK,
+    LAYERS,
 )
-
-
-def _layer_of(factors: Mapping[str, Level]) -> Convolution:
-    return mnist_conv2(int(factors["batch"]))
-
-
-def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
-    check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
-    check_ran(stored, _layer_of, subject="layer")
-
+from report.theory import heap, work
+from report.theory.work import mnist_conv2
 
 # ------------------------------------------------------------------------------- work and bytes
 

@@ -1,78 +1,10 @@
-"""Published tables of rates, steps between their cards, and kinds of networks by name."""
+"""Steps between cards of published tables, and kinds of networks by name."""
 
 import re
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-import pandas as pd
-
-from report.core.errors import StudyError
-from report.core.records.store import StoredImport
-
-
-class Setting(NamedTuple):
-    """Conditions under which all rates of a published table were measured."""
-
-    device: str
-    torch: str
-    layout: str = "nchw"
-    compiler: str = "none"
-    precision: str = "amp"
-    direction: str = "inference"
-
-    @property
-    def compiled(self) -> "Setting":
-        """The same setting with ``torch.compile``."""
-        return self._replace(compiler="dynamo")
-
-
-#: Rates are in images/s; parameters are as printed.
-_TYPES: Final = {
-    "network": str, "image": int, "batch": int, "parameters": float, "rate": float,
-}  # fmt: skip
-_FACTORS: Final = [*_TYPES][:3]
-_CONDITIONS: Final = Setting._fields[2:]
-
-
-class Published(NamedTuple):
-    """The record of one published table, and its rows that have a rate."""
-
-    file: str = ""
-    rows: pd.DataFrame = pd.DataFrame(columns=list(_TYPES)).astype(_TYPES)
-
-
-def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
-    """Read the tables by setting; raise ``StudyError`` for one without conditions or levels."""
-    tables = {}
-    for stored in imports:
-        machine, conditions = stored.record.environment, stored.record.conditions
-        for name in _CONDITIONS:
-            if name not in conditions:
-                raise StudyError(
-                    f"data/{stored.file}: conditions.{name}: not found; import the file again with "
-                    f"--set {name}=…."
-                )
-        version = (machine.framework or "").removeprefix("PyTorch ")
-        setting = Setting(machine.model, version, *(str(conditions[n]) for n in _CONDITIONS))
-        rows = pd.DataFrame(_rows(stored), columns=list(_TYPES)).astype(_TYPES)
-        tables[setting] = Published(stored.file, rows)
-    return tables
-
-
-def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
-    for index, case in enumerate(stored.record.cases):
-        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
-        if case.status != "ok" or len(rate) != 1 or not rate[0]:
-            continue
-        network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
-        if not (isinstance(network, str) and all(isinstance(n, int) and n > 0 for n in sizes)):
-            raise StudyError(
-                f"data/{stored.file}: cases[{index}].factors: found {levels}, "
-                "expected a network, an image size and a batch size; import the file again."
-            )
-        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate))
-        yield *levels, *printed
+from report.studies.gpu_survey.source import Setting
 
 
 class SettingChange(NamedTuple):
