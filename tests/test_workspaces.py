@@ -9,7 +9,7 @@ from report.core.records.layers import Convolution
 from report.core.records.operations import Operator, Tensor
 from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions, Layout
-from report.theory.convolution_workspaces import AVX2
+from report.theory.convolution_workspaces import AVX2_BLOCK
 from report.theory.terms import executed_terms
 from report.theory.work import input_bytes, output_bytes, parameter_bytes
 from report.theory.workspaces import workspace
@@ -63,7 +63,7 @@ def test_peaks_on_avx2(
     layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, complete: bool
 ) -> None:
     (layer,) = Chain(*shape).conv(*geometry).layers
-    found = workspace(called(layer, layout), Conditions(block=AVX2))  # type: ignore[arg-type]
+    found = workspace(called(layer, layout), Conditions(block=AVX2_BLOCK))  # type: ignore[arg-type]
     peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + found.amount
     assert found.complete == complete
     assert peak == measured if complete else peak <= measured

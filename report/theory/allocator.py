@@ -1,33 +1,32 @@
 """A model of PyTorch's caching allocator for CUDA: the bytes behind each request.
 
-Given the requests of a program in order, the model says how many bytes are requested by live
-tensors, how many the allocator hands out for them, and how many it has reserved from the device.
-The rules are those of ``c10/cuda/CUDACachingAllocator.cpp``, each with the constant or the function
-that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums mean is defined by
-the note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
+From the requests of a program in order, the model computes three sums: bytes requested by live
+tensors, bytes allocated for these requests, and bytes reserved from the device (defined in
+https://docs.pytorch.org/docs/stable/notes/cuda.html, memory management).  The rules are those of
+``c10/cuda/CUDACachingAllocator.cpp``, the same in PyTorch 1.13 and 2.x.  Constants and functions
+of that file are in parentheses:
 
-- a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
-  division of a power of two (``Options``);
-- up to 1 MiB (``kSmallSize``) it is served from the pool of small blocks, above from that of large
-  ones; the pools share nothing (``get_pool``);
-- the smallest free block of the pool that is large enough is taken, of equal ones that with the
-  lowest address (``get_free_block``, ``BlockComparatorSize``); with ``max_split_size`` an oversize
-  block serves only requests that it is not much larger than;
-- if there is none, a segment is reserved: 2 MiB (``kSmallBuffer``) in the small pool, 20 MiB
-  (``kLargeBuffer``) for less than 10 MiB (``kMinLargeAlloc``), from there the request rounded up
-  to 2 MiB (``kRoundLarge``) (``get_allocation_size``);
-- what is left of the block stays behind as a free block if it is at least 512 B in the small pool,
-  or more than 1 MiB in the large one; otherwise the whole block is handed out, and counted as
-  allocated (``should_split``, ``alloc_found_block``);
-- a freed block joins the free blocks beside it in its segment (``try_merge_blocks``);
-- a segment stays reserved;
-- with ``expandable_segments`` a pool is one segment, which grows by 2 MiB or 20 MiB at its end
-  (``try_allocate_expandable_block``); its last block, which can grow, is taken only where no other
-  is large enough, and every block is split.
+- A request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
+  division of a power of two (``Options``).
+- Requests up to 1 MiB (``kSmallSize``) use the pool of small blocks, others the pool of large
+  blocks; the pools share no memory (``get_pool``).
+- The smallest sufficient free block of the pool is used; among equal blocks, the one at the lowest
+  address (``get_free_block``, ``BlockComparatorSize``).  With ``max_split_size`` an oversize block
+  serves only requests of almost the block's size.
+- Without such a block a segment is reserved: 2 MiB (``kSmallBuffer``) in the small pool; in the
+  large pool 20 MiB (``kLargeBuffer``) for requests below 10 MiB (``kMinLargeAlloc``), otherwise
+  the request rounded up to 2 MiB (``kRoundLarge``) (``get_allocation_size``).
+- The rest of a block becomes a free block if the rest has at least 512 B (small pool) or more than
+  1 MiB (large pool).  Otherwise the whole block is allocated (``should_split``,
+  ``alloc_found_block``).
+- A freed block is merged with free neighbours in the same segment (``try_merge_blocks``).
+- A segment stays reserved.
+- With ``expandable_segments`` a pool is one segment, which grows at the end by 2 MiB or 20 MiB
+  (``try_allocate_expandable_block``).  The last block, which can grow, is used only if no other
+  block is large enough; every block is split.
 
-One stream, no limit of memory, no graphs, no ``empty_cache``.  Segments are taken to lie in the
-order of their reservation; the driver may choose otherwise, which matters only where two free
-blocks of one size compete.
+The model has one stream, no limit of memory, no graphs and no ``empty_cache``.  It assumes that
+segments lie in the order of reservation; another order matters only for free blocks of equal size.
 """
 
 import re
@@ -43,17 +42,17 @@ from report.theory.work import round_up
 MIB: Final = 2**20
 #: Every block is a multiple of this many bytes (``kMinBlockSize``).
 ROUNDING: Final = 512
-#: The largest request of the small pool (``kSmallSize``), and what a large block leaves unsplit.
+#: Largest request of the small pool (``kSmallSize``); largest rest of a large block not split off.
 SMALL_REQUEST: Final = MIB
-#: A segment of the small pool (``kSmallBuffer``).
+#: Size of a segment of the small pool (``kSmallBuffer``).
 SMALL_SEGMENT: Final = 2 * MIB
-#: A segment for large requests below ``OWN_SEGMENT`` (``kLargeBuffer``).
+#: Size of a segment for large requests below ``OWN_SEGMENT`` (``kLargeBuffer``).
 LARGE_SEGMENT: Final = 20 * MIB
-#: Requests from here on reserve a segment of their own size (``kMinLargeAlloc``).
+#: Smallest request that reserves a segment of its own rounded size (``kMinLargeAlloc``).
 OWN_SEGMENT: Final = 10 * MIB
-#: The granularity of such a segment (``kRoundLarge``).
+#: Granularity of a segment for one such request (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
-#: Bytes by which an oversize block may exceed its request (``max_non_split_rounding_size``).
+#: Bytes by which an oversize block may exceed a request (``max_non_split_rounding_size``).
 OVERSIZE: Final = 20 * MIB
 
 Pool: TypeAlias = Literal["small", "large"]
@@ -65,9 +64,9 @@ SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 class Options:
     """Settings by which the allocator of a process rounds, splits and reserves.
 
-    Blocks from ``max_split`` bytes on are not split.  ``divisions`` are those between two powers of
-    two to which a request is rounded up; 1 rounds to 512 B alone.  With ``expandable`` segments
-    each pool is one segment that grows.
+    - ``max_split``: blocks of at least this many bytes are not split;
+    - ``divisions``: number of rounding steps between two powers of two; 1 rounds to 512 B;
+    - ``expandable``: each pool is one segment that grows.
     """
 
     max_split: int | None = None
@@ -75,9 +74,9 @@ class Options:
     expandable: bool = False
 
     def rounded(self, size: int) -> int:
-        """The bytes of the block that serves ``size`` > 0 bytes, before any remainder.
+        """Round ``size`` > 0 bytes up to the bytes that a block needs.
 
-        ``round_size`` and ``roundup_power2_next_division``.
+        PyTorch: ``round_size`` and ``roundup_power2_next_division``.
         """
         step = ROUNDING
         if self.divisions > 1 and size > ROUNDING * self.divisions:
@@ -85,13 +84,13 @@ class Options:
         return -(-size // step) * step
 
 
-#: Options of a process that sets none.
+#: Options of a process that sets no option.
 DEFAULT: Final = Options()
 
 
 @dataclass(frozen=True)
 class Allocate:
-    """A request for ``bytes``; ``id`` names it until it is freed."""
+    """Request for ``bytes``; ``id`` names the request until the memory is freed."""
 
     id: str
     bytes: int
@@ -99,7 +98,7 @@ class Allocate:
 
 @dataclass(frozen=True)
 class Free:
-    """The end of the request ``id``."""
+    """Release of the memory of the request ``id``."""
 
     id: str
 
@@ -109,9 +108,9 @@ MemoryRequest: TypeAlias = Allocate | Free
 
 @dataclass(frozen=True)
 class AllocatorBlock:
-    """``size`` bytes of a segment; free where ``owner`` is None.
+    """Block of ``size`` bytes in a segment, allocated to the request ``owner``.
 
-    ``requested`` are the bytes that its owner asked for, 0 if it is free.
+    ``requested`` are the bytes of that request.  A free block has no owner and 0 requested bytes.
     """
 
     size: int
@@ -121,38 +120,38 @@ class AllocatorBlock:
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes reserved by one ``cudaMalloc``, tiled by blocks in the order of their addresses."""
+    """Memory reserved by one ``cudaMalloc``, divided into blocks in the order of addresses."""
 
     pool: Pool
     blocks: tuple[AllocatorBlock, ...]
 
     @cached_property
     def size(self) -> int:
-        """All of its bytes."""
+        """Bytes of all blocks."""
         return sum(block.size for block in self.blocks)
 
     @cached_property
     def requested(self) -> int:
-        """The bytes that the owners of its blocks asked for."""
+        """Bytes that the owners of the blocks requested."""
         return sum(block.requested for block in self.blocks)
 
     @cached_property
     def allocated(self) -> int:
-        """The bytes of its blocks that are handed out."""
+        """Bytes of the allocated blocks."""
         return sum(block.size for block in self.blocks if block.owner is not None)
 
     @cached_property
     def largest_free(self) -> int:
-        """The bytes of its largest free block; 0 if there is none."""
+        """Bytes of the largest free block; 0 without a free block."""
         return max((block.size for block in self.blocks if block.owner is None), default=0)
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """The position of each owner's block."""
+    def positions(self) -> dict[str, int]:
+        """Owner → position of the owner's block."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
     def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> "Segment":
-        """Replace the blocks from ``first`` to ``end`` by others, and join free neighbours."""
+        """Replace the blocks from ``first`` up to ``end`` by ``blocks``; merge free neighbours."""
         joined: list[AllocatorBlock] = []
         for block in (*self.blocks[:first], *blocks, *self.blocks[end:]):
             if joined and joined[-1].owner is None and block.owner is None:
@@ -164,11 +163,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The allocator after a request, in bytes, as ``torch.cuda.memory_stats`` counts them.
+    """State of the allocator after a request.
 
-    ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes`` (``.all.current``) there are the
-    three sums here.  A request of 0 B owns no block, so ``empty`` lists such owners.  ``options``
-    are those of the process.
+    The three sums are ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes``
+    (``.all.current``) of ``torch.cuda.memory_stats``.  Requests of 0 B are in ``empty``, since they
+    own no block.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -177,12 +176,12 @@ class Snapshot:
 
     @property
     def requested(self) -> int:
-        """Bytes that live tensors asked for."""
+        """Bytes that live tensors requested."""
         return sum(segment.requested for segment in self.segments)
 
     @property
     def allocated(self) -> int:
-        """Bytes of the blocks that are handed out."""
+        """Bytes of the blocks allocated to live tensors."""
         return sum(segment.allocated for segment in self.segments)
 
     @property
@@ -198,26 +197,26 @@ class Snapshot:
     def number_of(self, owner: str) -> int | None:
         """Return the position of the segment with the block of ``owner``, if any."""
         for number, segment in enumerate(self.segments):
-            if owner in segment.places:
+            if owner in segment.positions:
                 return number
         return None
 
 
-#: The allocator of a process that has not yet asked for anything.
-NOTHING: Final = Snapshot()
+#: Allocator of a process before the first request.
+EMPTY: Final = Snapshot()
 
 
-def replay(requests: Iterable[MemoryRequest], start: Snapshot = NOTHING) -> tuple[Snapshot, ...]:
-    """Return ``start`` and the states of the allocator after each of ``requests``.
+def replay(requests: Iterable[MemoryRequest], start: Snapshot = EMPTY) -> tuple[Snapshot, ...]:
+    """Return ``start`` and the state of the allocator after every request.
 
-    Raises ``StudyError`` for a request that no program can make: a negative size, an id that is
-    allocated twice, the end of one that is not allocated.
+    Raises ``StudyError`` for an impossible request: a negative size, an id that is allocated twice,
+    or the release of an id that is not allocated.
     """
-    return tuple(accumulate(requests, after, initial=start))
+    return tuple(accumulate(requests, apply_request, initial=start))
 
 
-def after(state: Snapshot, request: MemoryRequest) -> Snapshot:
-    """Return the state after ``request``; raises ``StudyError`` as ``replay`` does."""
+def apply_request(state: Snapshot, request: MemoryRequest) -> Snapshot:
+    """Return the state after ``request``; raise ``StudyError`` as ``replay`` does."""
     number = state.number_of(request.id)
     if isinstance(request, Free):
         if request.id in state.empty:
@@ -225,7 +224,7 @@ def after(state: Snapshot, request: MemoryRequest) -> Snapshot:
         if number is None:
             raise _impossible(request.id, "it is freed while it is not allocated")
         segment = state.segments[number]
-        place = segment.places[request.id]
+        place = segment.positions[request.id]
         freed = AllocatorBlock(segment.blocks[place].size)
         return state.with_segment(number, segment.with_blocks(place, place + 1, freed))
     if request.bytes < 0:
@@ -237,18 +236,18 @@ def after(state: Snapshot, request: MemoryRequest) -> Snapshot:
     size = state.options.rounded(request.bytes)
     fit = _best_fit(state, size)
     if fit is None:
-        number, segment = _reserved(state, size)
+        number, segment = _reserve(state, size)
         place = len(segment.blocks) - 1
     else:
         number, place = fit
         segment = state.segments[number]
-    return state.with_segment(number, _handed_out(segment, place, size, request, state.options))
+    return state.with_segment(number, _allocate_block(segment, place, size, request, state.options))
 
 
 def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
-    """The smallest free block of at least ``size`` in the pool of ``size``: segment and position.
+    """Return segment and position of the smallest sufficient free block in the pool of ``size``.
 
-    The end of an expandable segment counts as larger than any other block.
+    The last block of an expandable segment counts as larger than any other block.
     """
     fitting: list[tuple[bool, int, int, int]] = []
     for number, segment in enumerate(state.segments):
@@ -272,8 +271,8 @@ def _may_serve(block: int, size: int, limit: int | None) -> bool:
     return block < limit if size < limit else block < size + OVERSIZE
 
 
-def _reserved(state: Snapshot, size: int) -> tuple[int, Segment]:
-    """Return a new or a grown segment, whose last block has ``size`` free bytes, and its number."""
+def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
+    """Return number and content of a new or grown segment with ``size`` free bytes at the end."""
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
     for number, segment in enumerate(state.segments):
@@ -291,10 +290,10 @@ def _reserved(state: Snapshot, size: int) -> tuple[int, Segment]:
     return len(state.segments), Segment(pool, (AllocatorBlock(reserved),))
 
 
-def _handed_out(
+def _allocate_block(
     segment: Segment, place: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """Return the segment with its free block at ``place`` allocated, and split where allowed."""
+    """Allocate the free block at ``place`` of a segment, and split the block if allowed."""
     block = segment.blocks[place]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:
@@ -317,16 +316,16 @@ def _impossible(owner: str, reason: str) -> StudyError:
 
 # ---------------------------------------------------------------------------------------- options
 
-#: The options that are modelled with the values that PyTorch takes: splits from 20 MiB on
-#: (``kLargeBuffer``), one number of divisions for all sizes, which is a power of two.
-_VALUES: Final = {
+#: Modelled options → pattern of the values that PyTorch accepts: ``max_split_size_mb`` from 20 on
+#: (``kLargeBuffer``), and one power of two as number of divisions for all sizes.
+_POSSIBLE_VALUES: Final = {
     "max_split_size_mb": re.compile(r"[2-9]\d|[1-9]\d{2,}"),
     "roundup_power2_divisions": re.compile(r"1|2|4|8|16|32|64"),
     "expandable_segments": re.compile("True|False"),
     "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
     "backend": re.compile("native"),
 }
-#: Options that change no bytes on the device: page-locked memory, and locks.
+#: Options that do not change memory of the device, but page-locked memory and locks.
 _WITHOUT_EFFECT: Final = frozenset({
     "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
     "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
@@ -349,12 +348,12 @@ def options_of(text: str) -> Options:
         name, _, value = part.partition(":")
         if name in _WITHOUT_EFFECT:
             continue
-        if name not in _VALUES:
-            known = ", ".join(_VALUES)
+        if name not in _POSSIBLE_VALUES:
+            known = ", ".join(_POSSIBLE_VALUES)
             raise StudyError(
                 f"allocator option {name}: it is not modelled; possible are {known}: leave it out."
             )
-        if _VALUES[name].fullmatch(value) is None:
+        if _POSSIBLE_VALUES[name].fullmatch(value) is None:
             raise StudyError(
                 f"allocator option {name}: {value!r} is not possible, or not modelled."
             )

@@ -1,4 +1,4 @@
-"""Settings of PyTorch that decide about memory and are part of no shape."""
+"""Conditions besides shapes on which the memory of a call depends."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
@@ -12,12 +12,12 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a call.
+    """Conditions of a call; on a GPU only ``allocator`` matters.
 
-    ``threads`` is the number of PyTorch's threads; ``block`` the number of float32 channels in a
-    vector, and so in oneDNN's blocks (``vector_block``); ``tiles`` whether the processor multiplies
-    bfloat16 in tiles (AMX).  On a GPU only ``allocator`` matters, the options of its caching
-    allocator.
+    - ``threads``: PyTorch's threads;
+    - ``block``: float32 channels in a vector, and so in oneDNN's blocks (``vector_block``);
+    - ``tiles``: whether the CPU multiplies bfloat16 in tiles (AMX);
+    - ``allocator``: options of the GPU's caching allocator.
     """
 
     threads: int = 1
@@ -27,10 +27,10 @@ class Conditions:
 
 
 class Workspace(NamedTuple):
-    """Most bytes that an operator allocates beside its results while it runs (B).
+    """Most bytes that an operator allocates while it runs, besides the results (B).
 
-    A term is negative where a result is not allocated yet.  A workspace that is not ``complete`` is
-    a lower bound.
+    A term is negative if a result is not allocated yet when most bytes are in use.  A workspace
+    that is not ``complete`` is a lower bound.
     """
 
     terms: tuple[Term, ...] = ()
@@ -42,8 +42,8 @@ class Workspace(NamedTuple):
         return sum(term.amount for term in self.terms)
 
 
-NOTHING = Workspace()
-UNKNOWN = Workspace(complete=False)
+NO_WORKSPACE = Workspace()
+UNKNOWN_WORKSPACE = Workspace(complete=False)
 
 
 def vector_block(cpu_capability: str) -> int:
@@ -52,7 +52,7 @@ def vector_block(cpu_capability: str) -> int:
 
 
 def conditions_of(environment: Environment) -> Conditions:
-    """Return the conditions under which PyTorch ran on the processor of a record."""
+    """Return the conditions under which PyTorch ran on the CPU of a record."""
     host = environment.host.flags if environment.host else ()
     return Conditions(
         threads=environment.threads,

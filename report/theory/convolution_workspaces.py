@@ -1,24 +1,26 @@
-"""Bytes that a convolution allocates on a CPU beside input and output, kernel by kernel.
+"""Bytes that a convolution allocates on a CPU besides input and output, by kernel.
 
 oneDNN chooses a kernel by shape, layout and instruction set, and kernels copy tensors into their
-own layouts.  The rules are those of PyTorch 2.13 (oneDNN 3.12).  On AVX-512 they are of
-convolutions without groups and dilation, with kernels larger than 1 × 1; on AVX2 those of float32,
-met to the byte by 2,200 convolutions drawn at random, on one thread and on two
-(``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``).
-Where a kernel is chosen by the sizes of caches, or by what was not tried, there is no rule.
+own layouts.  The rules are those of PyTorch 2.13 (oneDNN 3.12,
+``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``):
 
-Letters in formulas are those of ``report.theory.work``.
+- AVX-512: convolutions without groups and dilation, with kernels larger than 1 × 1;
+- AVX2: float32 convolutions; exact for 2,200 random convolutions, on one thread and on two.
+
+No rule exists where oneDNN chooses a kernel by cache sizes, or where no convolution was tested.
+
+``report.theory.work`` defines the letters in formulas.
 """
 
 from math import ceil, prod
 from typing import Final
 
 from report.core.records.layers import ELEMENT_BYTES, Convolution
-from report.theory.conditions import UNKNOWN, Conditions, Workspace
+from report.theory.conditions import UNKNOWN_WORKSPACE, Conditions, Workspace
 from report.theory.reconciliation import Term
 from report.theory.work import element_bytes, elements, output_bytes, round_up
 
-#: Alignment (B) of a oneDNN primitive's scratchpad, which is booked with it
+#: Alignment (B) of a oneDNN primitive's scratchpad, added to the scratchpad's size
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
 SCRATCHPAD_ALIGNMENT: Final = 128
 #: Page (B) to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
@@ -26,38 +28,40 @@ PAGE: Final = 4096
 #: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
 #: two pointers, two paddings and a flag of 8 B each.
 DESCRIPTOR: Final = 40
-#: Channels of a vector of eight float32, in which AVX2 kernels block them.
-AVX2: Final = 8
+#: Channels in a block of AVX2 kernels: one vector of eight float32 values.
+AVX2_BLOCK: Final = 8
 ALLOCATED: Final = "event of the allocator"
 PENDING: Final = "Output not yet allocated"
 _FREED: Final = "freed before the output is allocated"
-#: Elements of an input from which on a small convolution of a single image goes to oneDNN
-#: (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
+#: PyTorch computes a convolution of one image without oneDNN if the input has at most this many
+#: elements (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
 SMALL_INPUT: Final = 20_480
-#: Images from which on kernels of one element go to oneDNN also on one thread.
+#: Smallest batch for which 1 × 1 kernels use oneDNN also on one thread.
 MANY_IMAGES: Final = 16
 _KNOWN_TYPES: Final = frozenset({"float32", "bfloat16"})
-#: Positions of an output row that a direct kernel computes at once; padding must not exceed them.
-_ROW: Final = 3
-#: Columns of the widest kernel that a direct kernel steps over padding with.
-_WIDE: Final = 7
-#: Taps whose descriptors fill one page, as do those of any part of them.
-_ONE_PAGE: Final = 102
-#: Most vectors of output channels in a block of a channels-last kernel; half as many on AVX2 for
-#: large maps.
-_VECTORS: Final = 4
+#: Positions of an output row that a direct kernel computes at once; the largest padding.
+_ROW_POSITIONS: Final = 3
+#: Largest width of a strided kernel with padding that a direct kernel supports.
+_WIDEST_KERNEL: Final = 7
+#: Largest number of taps whose descriptors fit one page.
+_TAPS_ON_ONE_PAGE: Final = 102
+#: Most vectors of output channels in a block of a channels-last kernel.
+_MOST_VECTORS: Final = 4
+#: Output positions from which AVX2 kernels use at most half as many vectors.
 _LARGE_MAP: Final = 150 * 150
-#: Groups for each thread, and bytes of an unfolded group, up to which groups are done one by one.
-_GROUPS: Final = 8
+#: Fewest groups per thread, and most bytes of an unfolded group, for unfolding group by group.
+_GROUPS_PER_THREAD: Final = 8
 _UNFOLDED_BYTES: Final = 2**18
 
 
 def convolution_workspace(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
-    """Return the workspace of a convolution; its tensors are channels-last if ``last``."""
-    if conditions.block != AVX2:
+    """Return the workspace of a convolution, with channels-last tensors if ``last``."""
+    if conditions.block != AVX2_BLOCK:
         return _on_avx512(layer, last, conditions)
     size = _on_avx2(layer, last, conditions)
-    return UNKNOWN if size is None else Workspace((Term("Workspace", size, "", ALLOCATED),))
+    if size is None:
+        return UNKNOWN_WORKSPACE
+    return Workspace((Term("Workspace", size, "", ALLOCATED),))
 
 
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
@@ -72,13 +76,13 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
 
 
 def _is_native(layer: Convolution) -> bool:
-    """Return whether the input is one small float32 image, and one side of the kernel at most 3."""
+    """Return whether the input is a small float32 image and a side of the kernel is at most 3."""
     small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 
 
-def _unfolded(layer: Convolution) -> Term:
-    """The input as a matrix with one copy of it per tap (im2col)."""
+def _unfolded_input(layer: Convolution) -> Term:
+    """Return the term of the unfolded input (im2col): a matrix with a copy for every tap."""
     columns = layer.input_shape[1] * elements(layer.kernel)
     positions = layer.output_shape[0] * elements(layer.output_shape[2:])
     size = columns * positions * element_bytes(layer)
@@ -87,9 +91,9 @@ def _unfolded(layer: Convolution) -> Term:
 
 
 def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
-    """Return whether every possible block of output channels pads the weights to the same size.
+    """Return whether all possible blocks of output channels pad the weights to the same size.
 
-    oneDNN estimates from cache sizes which block is best, so a rule must hold for all of them.
+    oneDNN chooses the block by cache sizes, so that a rule must hold for all possible blocks.
     """
     outputs = layer.output_shape[1] // layer.groups
     blocks = range(1, min(round_up(outputs, vector) // vector, most) + 1)
@@ -100,7 +104,7 @@ def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
 
 
 def _input_reorder(layer: Convolution, block: int) -> Term:
-    """A copy of the input with channels in blocks.
+    """Return the term of the input's copy in blocks of channels.
 
     oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) pad the last block with zeros
     (oneDNN developer guide, "Understanding Memory Formats").
@@ -110,9 +114,9 @@ def _input_reorder(layer: Convolution, block: int) -> Term:
 
 
 def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence: str) -> Term:
-    """A copy of the weights with output and input channels in blocks.
+    """Return the term of the weights' copy in blocks of output and input channels.
 
-    Groups of one channel (depthwise) need no padding on the input side.
+    Groups of one channel (depthwise) need no padding of input channels.
     """
     inputs = layer.input_shape[1] // layer.groups
     block = 1 if inputs == 1 else in_block
@@ -124,7 +128,7 @@ def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence:
 
 
 def _blocked_output(layer: Convolution, block: int) -> Term:
-    """The result in blocks of channels, before it is copied to the plain layout."""
+    """Return the term of the output in blocks, before the copy to the contiguous layout."""
     formula = f"N · {_up_text('C_out', block)} · H_out · W_out · {element_bytes(layer)} B"
     size = _blocked_bytes(layer, layer.output_shape, block)
     return Term("Blocked output", size, formula, ALLOCATED)
@@ -136,10 +140,10 @@ def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> in
 
 
 def _bias_workspace(layer: Convolution, block: int) -> Term:
-    """oneDNN's scratchpad for a bias padded to whole blocks; 0 where no padding is needed.
+    """Return the term of a bias padded to whole blocks; 0 if no padding is needed.
 
-    ``init_scratchpad`` of its direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``) books
-    ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
+    ``init_scratchpad`` of oneDNN's direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``)
+    allocates ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
     """
     channels = layer.output_shape[1]
     if not layer.bias or channels % block == 0:
@@ -150,13 +154,13 @@ def _bias_workspace(layer: Convolution, block: int) -> Term:
 
 
 def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
-    """oneDNN's scratchpad for the descriptors of its batched matrix kernels.
+    """Return the term of the descriptors of oneDNN's batched matrix kernels.
 
-    A convolution in the channels-last layout is a batch of small matrix products, one a position
-    of the kernel.  Each thread has room for the descriptors of one batch, rounded up to whole pages
-    and then to whole descriptors; a page of alignment is added
-    (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``; blocks
-    of input channels that share a batch are taken to be one).
+    A convolution in the channels-last layout is a batch of small matrix products, one per position
+    of the kernel.  Each thread has memory for the descriptors of one batch, rounded up to whole
+    pages and then to whole descriptors; one page of alignment is added
+    (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``).  The
+    rule assumes one block of input channels per batch.
     """
     batch = ceil(round_up(elements(layer.kernel) * DESCRIPTOR, PAGE) / DESCRIPTOR)
     size = threads * batch * DESCRIPTOR + PAGE
@@ -173,20 +177,21 @@ def _up_text(letter: str, multiple: int) -> str:
 
 def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
     if _is_untried(layer, last, conditions):
-        return UNKNOWN
+        return UNKNOWN_WORKSPACE
     if _is_native(layer):
-        return Workspace((_unfolded(layer),))
+        return Workspace((_unfolded_input(layer),))
     block = conditions.block
-    # 16-bit products take input channels by twos.
+    # 16-bit products read input channels in pairs.
     in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
     if last:
         descriptors = _descriptor_workspace(layer, conditions.threads)
         weights = _weight_reorder(layer, block, in_block, ALLOCATED)
-        whole = layer.output_shape[1] % (_VECTORS * block) == 0
-        return Workspace((weights, descriptors), whole or _is_known_block(layer, block, _VECTORS))
+        known = layer.output_shape[1] % (_MOST_VECTORS * block) == 0
+        known = known or _is_known_block(layer, block, _MOST_VECTORS)
+        return Workspace((weights, descriptors), complete=known)
     blocked = _blocked_output(layer, block)
     copies = [_bias_workspace(layer, block)]
-    if layer.input_shape[1] < block:  # an input with less than one block stays as it is
+    if layer.input_shape[1] < block:  # an input with less than one block is not copied
         copies.append(_weight_reorder(layer, block, in_block, ALLOCATED))
     else:
         copies.append(_input_reorder(layer, block))
@@ -201,12 +206,12 @@ def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Worksp
 def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
     """Return whether no rule covers a convolution.
 
-    Padding wider than an output row makes oneDNN choose another kernel.
+    With padding wider than an output row, oneDNN chooses another kernel.
     """
     plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and last
     in_tiles = conditions.tiles and layer.dtype == "bfloat16"
-    wide = not last and layer.padding[1] > min(_ROW, layer.output_shape[3])
+    wide = not last and layer.padding[1] > min(_ROW_POSITIONS, layer.output_shape[3])
     known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
     return not known or unfolds_one_channel or in_tiles or wide
 
@@ -215,14 +220,14 @@ def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
 
 
 def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | None:
-    """Return the most bytes beside input and output; None without a rule."""
+    """Return the most bytes besides input and output; None without a rule."""
     if layer.transposed or layer.dtype != "float32":
         return None
     plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
     if computed_by_pytorch(layer, conditions):
         if layer.groups > 1:
             return None
-        return 0 if plain else _unfolded(layer).amount
+        return 0 if plain else _unfolded_input(layer).amount
     if layer.kernel == (1, 1) and layer.padding != (0, 0):
         return None
     return _channels_last(layer, conditions) if last else _contiguous(layer, conditions, plain)
@@ -232,26 +237,26 @@ def _is_depthwise(layer: Convolution) -> bool:
     return layer.groups > 1 and layer.groups == layer.input_shape[1] == layer.output_shape[1]
 
 
-def _widths(layer: Convolution) -> tuple[int, int]:
-    """Input and output channels of a group."""
+def _channels_of_group(layer: Convolution) -> tuple[int, int]:
+    """Return the input and output channels of one group."""
     return layer.input_shape[1] // layer.groups, layer.output_shape[1] // layer.groups
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
     """Return the bytes of blocked weights and of the descriptors of batched products.
 
-    A batch has the taps of a whole kernel, or of one row of it.
+    A batch has the taps of the whole kernel, or of one row of the kernel.
     """
-    inputs, outputs = _widths(layer)
+    inputs, outputs = _channels_of_group(layer)
     if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         tried = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
-        return _weight_reorder(layer, AVX2, 1, ALLOCATED).amount if tried else None
+        return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount if tried else None
     large = elements(layer.output_shape[2:]) >= _LARGE_MAP
-    known = _is_known_block(layer, AVX2, _VECTORS // 2 if large else _VECTORS)
-    if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _ONE_PAGE:
+    known = _is_known_block(layer, AVX2_BLOCK, _MOST_VECTORS // 2 if large else _MOST_VECTORS)
+    if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _TAPS_ON_ONE_PAGE:
         return None
-    weights = layer.groups * round_up(outputs, AVX2) * inputs * elements(layer.kernel) * 4
+    weights = layer.groups * round_up(outputs, AVX2_BLOCK) * inputs * elements(layer.kernel) * 4
     return weights + _descriptor_workspace(layer, conditions.threads).amount
 
 
@@ -259,64 +264,65 @@ def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int 
     if not _is_direct(layer):
         copied = layer.groups == 1 and _copies_output_last(layer, conditions.threads)
         return output_bytes(layer) if copied else None
-    inputs, outputs = _widths(layer)
-    if layer.groups > 1 and not _is_depthwise(layer) and (inputs % AVX2 or outputs % AVX2):
+    inputs, outputs = _channels_of_group(layer)
+    whole_blocks = inputs % AVX2_BLOCK == outputs % AVX2_BLOCK == 0
+    if layer.groups > 1 and not _is_depthwise(layer) and not whole_blocks:
         return None if plain else _unfolded_groups(layer, conditions)
-    output = _blocked_output(layer, AVX2).amount
-    copies = _bias_workspace(layer, AVX2).amount + _strided(layer, conditions)
-    few = layer.groups == 1 and layer.input_shape[1] < AVX2 and layer.kernel != (1, 1)
-    if few:  # an input with less than one block stays as it is
-        copies += _weight_reorder(layer, AVX2, 1, ALLOCATED).amount
+    output = _blocked_output(layer, AVX2_BLOCK).amount
+    copies = _bias_workspace(layer, AVX2_BLOCK).amount + _gathered_bytes(layer, conditions)
+    less_than_block = layer.groups == 1 and layer.input_shape[1] < AVX2_BLOCK
+    if less_than_block and layer.kernel != (1, 1):  # the input is not copied
+        copies += _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount
     else:
-        copies += _input_reorder(layer, AVX2).amount
-        copies += _weight_reorder(layer, AVX2, AVX2, ALLOCATED).amount
+        copies += _input_reorder(layer, AVX2_BLOCK).amount
+        copies += _weight_reorder(layer, AVX2_BLOCK, AVX2_BLOCK, ALLOCATED).amount
     return max(copies + output - output_bytes(layer), output)
 
 
 def _is_direct(layer: Convolution) -> bool:
-    """Return whether a contiguous convolution runs in the direct kernel; else it is unfolded."""
+    """Return whether oneDNN's direct kernel computes a contiguous convolution; else it unfolds."""
     reach = (d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.kernel, strict=True))
     inside = all(p < r for p, r in zip(layer.padding, reach, strict=True))
-    still = layer.padding == (0, 0) or layer.stride == (1, 1)
-    narrow = layer.kernel[1] <= _WIDE or still
-    return inside and narrow and layer.padding[1] <= min(_ROW, layer.output_shape[3])
+    unpadded_or_dense = layer.padding == (0, 0) or layer.stride == (1, 1)
+    narrow = layer.kernel[1] <= _WIDEST_KERNEL or unpadded_or_dense
+    return inside and narrow and layer.padding[1] <= min(_ROW_POSITIONS, layer.output_shape[3])
 
 
 def _copies_output_last(layer: Convolution, threads: int) -> bool:
-    """Return whether a copy of the output is at least as large as any unfolded input.
+    """Return whether the copy of the output is at least as large as all unfolded inputs.
 
-    A thread unfolds at most all positions of one image; the caches decide how many.  The output is
-    copied once afterwards, so that a larger copy alone decides the workspace.
+    A thread unfolds at most one image at a time; cache sizes decide how many positions.  The output
+    is copied after that, so that a larger copy alone determines the workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
     unfolded = taps * elements(layer.output_shape[2:]) * 4
     return threads * unfolded + SCRATCHPAD_ALIGNMENT <= output_bytes(layer)
 
 
-def _strided(layer: Convolution, conditions: Conditions) -> int:
-    """Return the bytes in which every thread gathers the inputs of a strided 1 × 1 kernel.
+def _gathered_bytes(layer: Convolution, conditions: Conditions) -> int:
+    """Return the bytes into which all threads gather the inputs of a strided 1 × 1 kernel.
 
-    oneDNN gathers only where the stride divides the extents (``rtus_prepare``); ``C_in`` is rounded
-    up to whole blocks.
+    oneDNN gathers inputs only if the stride divides height and width (``rtus_prepare``); ``C_in``
+    is rounded up to whole blocks.
     """
     positions = layer.output_shape[2:]
     reached = tuple(o * s for o, s in zip(positions, layer.stride, strict=True))
     whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
     if not whole or layer.stride == (1, 1):
         return 0
-    gathered = round_up(layer.input_shape[1], AVX2) * prod(positions) * 4
+    gathered = round_up(layer.input_shape[1], AVX2_BLOCK) * prod(positions) * 4
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
 
 
 def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the bytes for groups that fill no block; None where no rule covers them.
+    """Return the bytes for groups without whole blocks of channels; None without a rule.
 
-    Every thread unfolds one group, ``C_in/G · K_h · K_w · H_out · W_out`` elements; the output is
-    copied once after the unfolded groups are freed.
+    Every thread unfolds one group, ``C_in/G · K_h · K_w · H_out · W_out`` elements.  The output is
+    copied after the unfolded groups are freed.
     """
-    inputs, _ = _widths(layer)
+    inputs, _ = _channels_of_group(layer)
     group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * 4
-    many = layer.input_shape[0] * layer.groups >= _GROUPS * conditions.threads
+    many = layer.input_shape[0] * layer.groups >= _GROUPS_PER_THREAD * conditions.threads
     if not many or group > _UNFOLDED_BYTES:
         return None
     return max(conditions.threads * group + SCRATCHPAD_ALIGNMENT, output_bytes(layer))

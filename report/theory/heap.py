@@ -1,17 +1,18 @@
-"""Batch size from which glibc returns the memory of a layer's call, and the next call maps it anew.
+"""Batch size from which glibc returns freed memory after a call, so that the next call maps pages.
 
 glibc's rules (malloc/malloc.c of glibc 2.36, mallopt(3)):
 
-- a block of the mapping threshold and more is mapped by itself, and unmapped when it is freed;
-- smaller blocks lie on the heap, which grows by what is missing and a reserve (``M_TOP_PAD``); if
-  the free memory at its top reaches the trimming threshold, all of it but the reserve is returned;
-- both thresholds are fixed once a program sets one of them.  Until then, freeing a block that was
-  mapped by itself raises the mapping threshold to its size, up to 32 MiB, and the trimming
-  threshold to twice its size.
+- A block of at least the mapping threshold gets its own mapping, and is unmapped when freed.
+- Smaller blocks lie on the heap.  The heap grows by the missing bytes plus a reserve
+  (``M_TOP_PAD``).  When the free memory at the top of the heap reaches the trimming threshold,
+  glibc returns this memory to the system, except the reserve.
+- Both thresholds are fixed once a program sets one of them.  Until then, freeing a block with its
+  own mapping raises the mapping threshold to the block's size (at most 32 MiB), and the trimming
+  threshold to twice this size.
 
-PyTorch calls oneDNN for a convolution, which copies the input into blocks of channels, computes the
-output in such blocks, and copies that into the output of the call.  A linear layer is a product of
-MKL, whose buffers stay allocated, and allocates its output only.
+For a convolution, PyTorch calls oneDNN.  oneDNN copies the input into blocks of channels, computes
+the output in such blocks, and copies this blocked output into the call's output.  A linear layer is
+a matrix product of MKL; MKL's buffers stay allocated, so that the call allocates only the output.
 """
 
 from collections.abc import Mapping
@@ -21,20 +22,21 @@ from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Level
 from report.theory.work import input_bytes, output_bytes, round_up
 
-#: A page of memory, and the header of a block that is mapped by itself (B).
+#: Size of a page (B).
 PAGE: Final = 4096
+#: Header of a block with its own mapping (B).
 HEADER: Final = 16
-#: Bytes by which the heap grows beyond a request, and which stay when it is trimmed.
+#: Free bytes that glibc adds when the heap grows, and leaves when it trims the heap.
 RESERVE: Final = 128 * 2**10
-#: Largest mapping threshold that glibc adapts to (``DEFAULT_MMAP_THRESHOLD_MAX``, B).
+#: Largest mapping threshold that glibc sets by itself (``DEFAULT_MMAP_THRESHOLD_MAX``, B).
 LARGEST_MAPPING: Final = 32 * 2**20
 
 
 def freed_blocks(layer: Layer) -> int:
-    """Bytes of the blocks that a call has freed at the top of the heap when its output is freed.
+    """Return the bytes at the top of the heap that are free once a call's output is freed.
 
-    An output that is smaller than the copy of the input would take its place; the layers of the
-    study have larger outputs.
+    This assumes an output larger than the input, as in the study: a smaller output would be
+    allocated in place of the freed copy of the input.
     """
     if isinstance(layer, Convolution):
         return 2 * output_bytes(layer) + input_bytes(layer)
@@ -42,44 +44,45 @@ def freed_blocks(layer: Layer) -> int:
 
 
 def raised_trimming(elements: int) -> int:
-    """Trimming threshold (B) after a mapped float32 tensor of ``elements`` was freed."""
+    """Return the trimming threshold (B) after freeing a float32 tensor with its own mapping."""
     return 2 * round_up(4 * elements + HEADER, PAGE)
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Trimming threshold (B) of a case that sets it (MiB), or frees a tensor instead."""
+    """Return the trimming threshold (B) of a case that sets it (MiB) or frees a tensor."""
     if "freed" in factors:
         return raised_trimming(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
 
 
 def mapping_start(image: Layer, trimming: int) -> float:
-    """Batch size (in images, not rounded) from which calls map pages; ``image`` is a batch of one.
+    """Return the batch size (images, not rounded) from which calls of a layer map pages.
 
-    ``trimming`` is the trimming threshold (B).  No mapping threshold is above 32 MiB.
+    ``image`` is the layer on one image; ``trimming`` is the trimming threshold (B).  An output of
+    32 MiB or more always has its own mapping.
     """
     trimmed = (trimming - RESERVE) / freed_blocks(image)
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
 def network_mapping_start(first: Convolution, trimming: int) -> float:
-    """Batch size (in images, not rounded) from which calls of a network map pages.
+    """Return the batch size (images, not rounded) from which calls of a network map pages.
 
-    ``first`` is its first convolution on one image, with a normalisation behind it.  The output in
-    blocks, the output and the normalised output have one size.  The first is free when the third is
-    requested, but glibc reuses no block for an aligned request of the same size: the heap grows,
-    and all three are free at its top when the call is over.
+    ``first`` is the network's first convolution on one image, followed by a normalisation.  Blocked
+    output, output and normalised output have the same size.  The blocked output is free when the
+    normalised output is requested, but glibc does not reuse a block for an aligned request of the
+    same size.  So the heap grows, and all three blocks are free at its top after the call.
     """
     return (trimming - RESERVE) / (3 * output_bytes(first))
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
-    """Batch size from which calls map pages if the copy of the input lies lower in the heap."""
+    """Return the batch size from which calls map pages if the input's copy lies below the top."""
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
 def keeps_freed(peak: int, trimming: int) -> bool:
-    """Return whether glibc keeps all memory that a call frees, at most ``peak`` bytes at once."""
+    """Return whether glibc keeps all memory that a call with this ``peak`` (B) frees."""
     return peak < trimming - RESERVE

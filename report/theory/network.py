@@ -5,12 +5,12 @@
     theory = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
     theory.parameters, theory.multiply_adds, theory.peak.total
 
-``Theory.refused`` lists operators without a rule, with their shapes; their work is unknown, and so
-are the sums over all operators.
+``Theory.refused`` lists operators without a rule, with shapes.  The work of these operators is
+unknown, and so are the sums over all operators.
 
-Live memory grows with the batch, so that a secant needs few predictions to find the largest batch
-that fits.  Where no rule gives the memory of an operator, a prediction is a lower bound: a batch
-below the limit is then undecided, and a batch above the limit still does not fit.
+The search for the largest batch that fits is a secant method, since live memory grows with the
+batch.  If an operator has no rule of memory, predictions are lower bounds: a batch below the limit
+is undecided, and a batch above the limit does not fit.
 """
 
 import re
@@ -39,20 +39,20 @@ _UNITS: Final = {None: 1} | {
     for power, letter in enumerate("kMGT", start=1)
     for i in ("", "i")
 }
-#: Batch of the trial that shows whether a capture at ``BATCH`` can be scaled.
+#: Batch of the forward pass that tests whether a capture at ``BATCH`` scales.
 PROBE: Final = 2
-#: The search ends at this batch.
+#: Largest batch of the search.
 MOST: Final = 2**20
-#: Name of the row for operators that no module within the network calls.
-_ITSELF: Final = "(the network itself)"
+#: Name of the row for operators that the network itself calls, not a module within.
+_NETWORK_ROW: Final = "(the network itself)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """Work of a group of operators; a parameter counts in the row that reads it first.
+    """Work of a group of operators; a parameter counts in the first row that reads the parameter.
 
-    ``allocated`` are the bytes of new storages; ``seconds`` is the least time under a roof, each
-    operator at its nearer ceiling, and None without a roof.
+    ``allocated`` are the bytes of new storages.  ``seconds`` is the least time, the sum over
+    operators of the time at the nearer ceiling; None without a roof.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def rate(self) -> float | None:
-        """Attainable FLOP/s; None without a roof, or in a time of 0."""
+        """Attainable FLOP/s; None without a roof or for a time of 0."""
         return 2 * self.multiply_adds / self.seconds if self.seconds else None
 
     @property
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def cells(self) -> dict[str, str]:
-        """The numbers as text, under their headings."""
+        """Heading → number as text."""
         known = {
             "Calls": f"{self.calls:,}",
             "Multiply-adds": f"{self.multiply_adds:,}",
@@ -96,12 +96,13 @@ class Row:
 class Theory:
     """Theory of one call of a network, or of one training step.
 
-    With a ``roof`` the rows have the least time on a device.  On a GPU ``history`` is the previous
-    call, which fills the allocator's cache, and ``other_on_gpu`` are modules that run as operators
-    other than the captured ones.  ``compiled`` modules are predicted as uncompiled.
-    ``captured(batch, probe)`` captures the network at another batch and tries it at the batch
-    ``probe``, unless that is None; ``scales`` tells whether the trial has the same operators.
-    ``classes`` are the modules' classes by the modules' names.
+    - ``history``: operators of the previous call, which fill the cache of a GPU's allocator;
+    - ``other_on_gpu``: modules for which a GPU runs other operators than the captured ones;
+    - ``roof``: ceilings of a device, for the least time;
+    - ``compiled``: compiled modules, which are predicted as if uncompiled;
+    - ``captured(batch, probe)``: captures the network at another batch, with a forward pass at the
+      batch ``probe`` unless None; ``scales``: whether that pass has the same operators;
+    - ``classes``: name of a module → class.
     """
 
     network: Network
@@ -118,42 +119,42 @@ class Theory:
 
     @property
     def inputs(self) -> str:
-        """Type and shape of each input, as text."""
+        """Types and shapes of the inputs, as text."""
         inputs = ((t.dtype, "×".join(map(str, t.shape))) for t in self.network.inputs)
         return ", ".join(map(" ".join, inputs))
 
     def title(self, module: str) -> str:
         """Return a module's class and name."""
-        return f"{self.classes.get(module, '')} {module or _ITSELF}".strip()
+        return f"{self.classes.get(module, '')} {module or _NETWORK_ROW}".strip()
 
     @property
     def seconds(self) -> float | None:
-        """The least time of all operators, one by one (s); None without a roof."""
+        """Sum of the least times of all operators (s); None without a roof."""
         if self.roof is None or self.refused:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
 
     @cached_property
     def work(self) -> tuple[OperatorWork | None, ...]:
-        """Work and traffic of each operator; None for an unknown operator."""
+        """Work and traffic of every operator; None for an unknown operator."""
         return tuple(map(operator_work, self.network.operators))
 
     @property
     def _known(self) -> list[tuple[Operator, OperatorWork]]:
-        """The known operators with their work."""
+        """Operators with known work, and the work."""
         pairs = zip(self.network.operators, self.work, strict=True)
         return [(operator, work) for operator, work in pairs if work is not None]
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The unknown operators with the shapes that they read, without repetitions."""
+        """Unknown operators with the shapes of arguments, without repetitions."""
         pairs = zip(self.network.operators, self.work, strict=True)
         unknown = (_described(operator) for operator, work in pairs if work is None)
         return tuple(dict.fromkeys(unknown))
 
     @property
     def parameters(self) -> int:
-        """Elements of all parameters, shared ones once."""
+        """Number of elements of all parameters; a shared parameter counts once."""
         return self.network.parameter_count
 
     @property
@@ -163,7 +164,7 @@ class Theory:
 
     @property
     def effective(self) -> int | None:
-        """Multiply-adds without padding and without scores that causality masks (MAC)."""
+        """Multiply-adds without padding and without causally masked scores (MAC)."""
         return None if self.refused else sum(work.effective for _, work in self._known)
 
     @property
@@ -173,14 +174,14 @@ class Theory:
 
     @cached_property
     def moments(self) -> tuple[LiveBytes, ...]:
-        """Live memory while each operator runs."""
+        """Live memory at every operator."""
         return tuple(timeline(self.network, self.conditions))
 
     @cached_property
     def peak(self) -> LiveBytes | None:
-        """The first moment at which most bytes are alive.
+        """First operator with the most live bytes.
 
-        None for a network without operators, and on a GPU for one with ``unlike_gpu``.
+        None for a network without operators, or with operators ``unlike_gpu``.
         """
         if self.unlike_gpu:
             return None
@@ -188,7 +189,7 @@ class Theory:
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """Largest value of each sum of the allocator (B); None on a processor or without a peak."""
+        """Maxima of the GPU allocator's three sums (B); None on a CPU or without a peak."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -196,7 +197,7 @@ class Theory:
 
     @property
     def unlike_gpu(self) -> tuple[str, ...]:
-        """Modules and operators that a GPU replaces by others; empty on a processor."""
+        """Modules and operators for which a GPU runs other operators; empty on a CPU."""
         if self.conditions.allocator is None:
             return ()
         operators = dict.fromkeys(o.base for o in self.network.operators if o.base in ONLY_ON_CPU)
@@ -204,42 +205,42 @@ class Theory:
 
     @property
     def may_take_more(self) -> tuple[str, ...]:
-        """The operators that may allocate a workspace for which there is no rule."""
+        """Operators whose workspace is unknown."""
         names = (moment.operator.name for moment in self.moments if not moment.workspace.complete)
         return tuple(dict.fromkeys(names))
 
     @property
     def complete(self) -> bool:
-        """True if the peak includes all memory; otherwise the peak is a lower bound."""
+        """Whether the peak includes all memory; otherwise the peak is a lower bound."""
         return not (self.may_take_more or self.unlike_gpu or self.compiled)
 
     def fits(self, limit: str | int) -> "Fits":
-        """Search for the largest batch that fits into ``limit``, in bytes or such as ``16GB``.
+        """Search for the largest batch that fits into ``limit`` (bytes, or text such as ``16GB``).
 
-        Raises ``StudyError`` without a peak, and for a text that is no size.
+        Raises ``StudyError`` without a peak, and for a text that is not a size.
         """
         if self.captured is None:
             raise StudyError("This theory has one batch only; use theory_of for other batches.")
         return fits(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
 
     def at_batch(self, captured: CapturedNetwork, batch: int) -> "Theory":
-        """Return the theory at another batch of the network ``captured`` at ``BATCH``."""
+        """Return the theory of the network ``captured`` scaled to another batch."""
         history = tuple(captured.scaled(operator, batch) for operator in self.history)
         return replace(self, network=captured.at(batch), history=history)
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:
-        """The known operators by kind, most multiply-adds first, then most bytes."""
+        """Rows by kind of operator, sorted by multiply-adds and bytes, largest first."""
         rows = self._rows([work.kind for _, work in self._known])
         return tuple(sorted(rows, key=attrgetter("multiply_adds", "bytes"), reverse=True))
 
     @cached_property
     def by_module(self) -> tuple[Row, ...]:
-        """The known operators by calling module, in the order of the modules' first calls."""
-        return self._rows([operator.module or _ITSELF for operator, _ in self._known])
+        """Rows by calling module, in the order of first calls."""
+        return self._rows([operator.module or _NETWORK_ROW for operator, _ in self._known])
 
     def _rows(self, names: Sequence[str]) -> tuple[Row, ...]:
-        """Group the known operators by their ``names``, one per operator."""
+        """Group the known operators by row; ``names`` has the row's name of every operator."""
         groups: dict[str, list[tuple[Operator, OperatorWork]]] = {}
         readers: dict[int, str] = {}
         viewers: dict[int, str] = {}
@@ -272,7 +273,7 @@ class Theory:
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
-        """The known sums below the rows, as names and texts."""
+        """Known sums over all rows, as names and texts."""
         sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
         if unused := self.network.unused:
             sums.append(("Never read", ", ".join(unused)))
@@ -286,7 +287,7 @@ class Theory:
         return (*sums, *self.memory_sums())
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
-        """Yield the known facts of the peak, as names and texts."""
+        """Yield known facts about the peak, as names and texts."""
         peak = self.peak
         if peak is None:
             return
@@ -303,7 +304,7 @@ class Theory:
             yield f"{name.capitalize()}, without that", f"{size:,} B"
 
     def _repr_html_(self) -> str:
-        """A notebook shows the kinds of operators as a table, and the sums below."""
+        """Return HTML for a notebook: a table of the kinds of operators, and the sums."""
         from pandas import DataFrame
 
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
@@ -320,7 +321,7 @@ def _described(operator: Operator) -> str:
 
 
 def bytes_of(text: str) -> int:
-    """Return the bytes of a size such as ``16GB`` or ``15.8 GiB``; raises ``StudyError``."""
+    """Parse a size such as ``16GB`` or ``15.8 GiB`` to bytes; raise ``StudyError`` otherwise."""
     matched = _SIZE.fullmatch(text)
     if matched is None or (size := int(float(matched[1]) * _UNITS[matched[2]])) < 1:
         raise StudyError(f"{text!r} is no size of memory; give one such as 16GB or 15.8GiB.")
@@ -329,11 +330,11 @@ def bytes_of(text: str) -> int:
 
 @dataclass(frozen=True)
 class Fits:
-    """Predictions by batch for a ``limit`` in bytes, and the batches at its border.
+    """Largest batches for a ``limit`` in bytes, with the predictions of the search by batch.
 
-    ``largest`` is the largest batch that may fit: 0 if none may, ``MOST`` if no smaller batch
-    exceeds the limit.  ``certain`` is the largest batch that is known to fit; batches between the
-    two are undecided.
+    ``largest`` is the largest batch that may fit: 0 if no batch fits, ``MOST`` if the search met no
+    batch above the limit.  ``certain`` is the largest batch that is known to fit.  Batches between
+    ``certain`` and ``largest`` are undecided.
     """
 
     limit: int
@@ -343,12 +344,12 @@ class Fits:
 
     @property
     def bracket(self) -> dict[int, Theory]:
-        """The batches ``certain``, ``largest`` and the next one, as far as predicted."""
+        """Predictions for the batches ``certain``, ``largest`` and ``largest`` + 1, if any."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
     def verdict(self, batch: int) -> FitVerdict:
-        """Judge a predicted batch; on a GPU it fits if the allocator's segments fit."""
+        """Decide about a predicted batch; on a GPU the allocator's segments must fit."""
         prediction = self.predicted[batch]
         if least(prediction) > self.limit and not prediction.compiled:
             return "does not fit"
@@ -357,7 +358,7 @@ class Fits:
 
 
 def least(prediction: Theory) -> int:
-    """Return the lower bound of a call's memory (B); raises ``StudyError`` without a peak."""
+    """Return a lower bound of a call's memory (B); raise ``StudyError`` without a peak."""
     if prediction.peak is None:
         reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
         raise StudyError(f"The network has no known peak of memory, so no largest batch: {reason}.")
@@ -365,14 +366,17 @@ def least(prediction: Theory) -> int:
 
 
 class Border(NamedTuple):
-    """The largest batch that may fit, and the sizes (B) of all batches that were tried."""
+    """Largest batch that may fit, and the sizes (B) of all tried batches."""
 
     largest: int
     sizes: dict[int, int]
 
 
 def search(size: Callable[[int], int], limit: int, near: int | None = None) -> Border:
-    """Search for the largest batch of at most ``limit`` bytes, starting ``near`` one if given."""
+    """Find the largest batch of at most ``limit`` bytes by a secant search.
+
+    The search tries batch 1, then the guess ``near`` if any.
+    """
     sizes: dict[int, int] = {}
     low, high, batch = 0, MOST + 1, 1
     last, last_size = 0, 0
@@ -390,7 +394,7 @@ def search(size: Callable[[int], int], limit: int, near: int | None = None) -> B
 
 
 def first_guess(captured: CapturedNetwork, limit: int) -> int:
-    """Return the largest batch whose tensors fit, without the workspaces of operators."""
+    """Return the largest batch whose tensors fit if workspaces of operators are ignored."""
     near = MOST
     for fixed, per_image in captured.live_bytes:
         if per_image:
@@ -398,8 +402,8 @@ def first_guess(captured: CapturedNetwork, limit: int) -> int:
     return near
 
 
-def _certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
-    """Return the largest batch that is known to fit; 0 if a batch of 1 is not known to."""
+def _largest_certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
+    """Return the largest batch that is known to fit; 0 if no batch is known to fit."""
 
     def is_unknown(batch: int) -> bool:
         if batch not in frontier.predicted:
@@ -416,9 +420,9 @@ def _certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
 def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     """Search for the largest batch whose peak is at most ``limit`` bytes.
 
-    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled; if its
-    forward pass at the batch ``PROBE`` differs, it is captured at every batch that the search
-    needs.  Raises ``StudyError`` without a peak.
+    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled to other
+    batches.  If the forward pass at the batch ``PROBE`` differs, the network is captured at every
+    batch of the search.  Raises ``StudyError`` without a peak.
     """
     whole = captured(BATCH, PROBE)
     scaled = CapturedNetwork(whole.network) if whole.scales else None
@@ -433,4 +437,4 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
         return least(predicted[batch])
 
     frontier = Fits(limit, predicted, search(size, limit, near).largest)
-    return replace(frontier, certain=_certain(frontier, at))
+    return replace(frontier, certain=_largest_certain(frontier, at))

@@ -1,13 +1,13 @@
-"""Work and compulsory traffic of ATen's operators, from their shapes; pure.
+"""Work and compulsory traffic of ATen's operators, from shapes; pure.
 
-The rules hold for every network, since operators are few: a convolution is one however a module
-wraps it.  One multiply-add is two floating-point operations.  Only products have multiply-adds:
-convolutions, matrix products, attention and recurrent layers; all else is described by its bytes.
+The rules hold for every network, since all modules call the same few operators.  One multiply-add
+is two floating-point operations.  Only convolutions, matrix products, attention and recurrent
+layers have multiply-adds; other operators have only traffic.
 
-Compulsory traffic counts every place in memory that an operator must read once and every place that
-it must write once, in the types of the tensors; views move nothing, and what is read or written by
-index moves its rows, each as often as it is named.  An operator in no table is unknown: its work
-and bytes are missing, not 0.
+Compulsory traffic counts every memory location that an operator must read once, and every location
+that it must write once, in the types of the tensors.  Views move no bytes.  Access by index moves
+rows, each row as often as its index occurs.  The work and bytes of an operator that is in no table
+are missing, not 0.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,9 +30,9 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class OperatorWork:
-    """Kind of an operator, its multiply-adds (MAC) and its compulsory traffic (B).
+    """Kind of an operator, multiply-adds (MAC) and compulsory traffic (``bytes``).
 
-    The ``effective`` multiply-adds exclude padding and scores that causality masks.
+    The ``effective`` multiply-adds exclude padding and causally masked scores.
     """
 
     kind: Kind
@@ -57,13 +57,13 @@ def operator_work(operator: Operator) -> OperatorWork | None:
 
 
 def multiply_adds(operator: Operator) -> int:
-    """Return the multiply-adds of an operator; 0 for an unknown one."""
+    """Return the multiply-adds of an operator; 0 for an unknown operator."""
     products = _PRODUCTS.get(operator.base)
     return products(operator) if products else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
-    """Return the kind of an operator; for one on lists (``_foreach_add_``) the kind per item."""
+    """Return the kind of an operator; ``_foreach_add_`` (on lists) has the kind of ``add_``."""
     return KINDS.get(operator.base.removeprefix("_foreach_"))
 
 
@@ -71,45 +71,45 @@ def kind_of(operator: Operator) -> Kind | None:
 
 
 def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return the tensors that an operator reads and those that it writes, without repetitions.
+    """Return the tensors read by an operator and the tensors written, without repetitions.
 
-    The table of an embedding or an index is among the read tensors.
+    The table of an embedding or an index is among the tensors read.
     """
     updated = [t for name in operator.updates for t in operator.reads[name]]
     skipped = operator.updates if operator.base in _OVERWRITING else ()
-    return _others(operator, skipped), tuple(dict.fromkeys((*operator.writes, *updated)))
+    return _read_except(operator, skipped), tuple(dict.fromkeys((*operator.writes, *updated)))
 
 
-def _others(operator: Operator, names: Collection[str]) -> tuple[Tensor, ...]:
+def _read_except(operator: Operator, names: Collection[str]) -> tuple[Tensor, ...]:
     """Return the tensors of all arguments except ``names``, without repetitions."""
     others = (tensors for name, tensors in operator.reads.items() if name not in names)
     return tuple(dict.fromkeys(chain.from_iterable(others)))
 
 
 def _traffic(operator: Operator, kind: Kind) -> int:
-    if kind == "view" or operator.base in _UNTOUCHED:
+    if kind == "view" or operator.base in _WRITES_NOTHING:
         return 0
-    if operator.base in _BY_INDEX:
-        return places(_others(operator, ("self",))) + _written_by_index(operator)
+    if operator.base in _WRITES_BY_INDEX:
+        return places(_read_except(operator, ("self",))) + _written_by_index(operator)
     read, written = operands(operator)
-    table = _INDEXED.get(operator.base)
+    table = _INDEXED_ARGUMENT.get(operator.base)
     if table is None:
         return places(written) + places(read)
     rows = min(_read_by_index(operator, table, written), places(operator.reads[table]))
-    return places(written) + rows + places(_others(operator, (table,)))
+    return places(written) + rows + places(_read_except(operator, (table,)))
 
 
 def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
-    """Return the bytes that an index reads: rows of a weight, else as many as are written."""
+    """Return the bytes read by index: rows of a weight, otherwise the number of bytes written."""
     if table != "weight":
         return places(written)
-    weight, rows = _needed(operator, table), _needed(operator, "indices").elements
+    weight, rows = _tensor(operator, table), _tensor(operator, "indices").elements
     return rows * prod(weight.shape[1:]) * ITEM_BYTES[weight.dtype]
 
 
 def _written_by_index(operator: Operator) -> int:
-    """Return the bytes that an index writes; bytes that are added to count as read too."""
-    target = _needed(operator, "self")
+    """Return the bytes written by index, plus the bytes read first if values are added."""
+    target = _tensor(operator, "self")
     indices = operator.reads.get("indices", ())
     # ``indices`` has one entry per axis; None leaves the axis whole.
     named = operator.settings.get("indices", (True,) * len(indices))
@@ -132,7 +132,7 @@ def _written_by_index(operator: Operator) -> int:
 # --------------------------------------------------------------------------------- multiply-adds
 
 
-def _needed(operator: Operator, name: str) -> Tensor:
+def _tensor(operator: Operator, name: str) -> Tensor:
     tensor = operator.tensor(name)
     if tensor is None:
         raise StudyError(
@@ -142,11 +142,11 @@ def _needed(operator: Operator, name: str) -> Tensor:
     return tensor
 
 
-def _matrix(left: str, right: str) -> Callable[[Operator], int]:
-    """Rule of a product over the last extent of ``left``, for each matrix of a batch."""
+def _matrix_product(left: str, right: str) -> Callable[[Operator], int]:
+    """Return the rule of a matrix product over the last axis of ``left``, also for batches."""
 
     def macs(operator: Operator) -> int:
-        first, second = _needed(operator, left), _needed(operator, right)
+        first, second = _tensor(operator, left), _tensor(operator, right)
         columns = second.shape[-1] if len(second.shape) > 1 else 1
         return first.elements * columns
 
@@ -156,29 +156,29 @@ def _matrix(left: str, right: str) -> Callable[[Operator], int]:
 def _convolution(operator: Operator) -> int:
     """Return ``N · positions · elements of the weight`` for every requested result.
 
-    Positions are those of the output, or of the input of a transposed convolution; the weight has
-    ``C_out · C_in / G · kernel`` elements.  In a backward pass the gradients of input and weight
-    need as many multiply-adds as the forward pass, if they are requested.
+    Positions are output positions, or input positions of a transposed convolution.  The weight has
+    ``C_out · C_in / G · kernel`` elements.  A backward pass needs as many multiply-adds as the
+    forward pass for each requested gradient (of input and weight).
     """
-    source = _needed(operator, "input")
+    source = _tensor(operator, "input")
     result = operator.tensor("grad_output") or operator.writes[0]
     sites = source if operator.settings.get("transposed") else result
-    per_result = source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
+    per_result = source.shape[0] * prod(sites.shape[2:]) * _tensor(operator, "weight").elements
     requested = operator.settings.get("output_mask", (True,))
     assert isinstance(requested, tuple)
     return per_result * sum(map(bool, requested[:2]))
 
 
 def _attention(queries: int, values: int) -> Callable[[Operator], int]:
-    """Rule of ``queries`` and ``values`` products for each pair of a query and a key.
+    """Return the rule of attention: ``queries`` + ``values`` products per pair of query and key.
 
-    A product has as many multiply-adds as a query, or a value, has elements; masks save none.
-    Forward: the scores, and their product with the values.  Backward: the scores again, and the
-    gradients of values, scores, queries and keys.
+    A product has as many multiply-adds as a query, or a value, has elements; masks save no work.
+    Forward pass: the scores, and the product of scores and values.  Backward pass: the scores
+    again, and the gradients of values, scores, queries and keys.
     """
 
     def macs(operator: Operator) -> int:
-        query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
+        query, key, value = (_tensor(operator, name) for name in ("query", "key", "value"))
         pairs = prod(query.shape[:-1]) * key.shape[-2]
         return pairs * (queries * query.shape[-1] + values * value.shape[-1])
 
@@ -186,33 +186,33 @@ def _attention(queries: int, values: int) -> Callable[[Operator], int]:
 
 
 def _multi_head(operator: Operator) -> int:
-    """Return the work of self-attention with its projections and a block's linear layers."""
-    source = _needed(operator, "query" if "query" in operator.reads else "src")
+    """Return the multiply-adds of self-attention with projections and linear layers."""
+    source = _tensor(operator, "query" if "query" in operator.reads else "src")
     batch, length, width = source.shape
     names = ("qkv_weight", "proj_weight", "ffn_weight_1", "ffn_weight_2")
     weights = sum(tensor.elements for tensor in map(operator.tensor, names) if tensor is not None)
     return batch * length * (weights + 2 * length * width)
 
 
-def _recurrent(times: int, *names: str) -> Callable[[Operator], int]:
-    """Rule of a recurrent layer: each step of each sequence meets the weights ``names``."""
+def _recurrent_layer(times: int, *names: str) -> Callable[[Operator], int]:
+    """Return the rule of a recurrent layer: every step of a sequence uses the weights ``names``."""
 
     def macs(operator: Operator) -> int:
-        length, batch, _ = _needed(operator, "input").shape
-        return times * length * batch * sum(_needed(operator, name).elements for name in names)
+        length, batch, _ = _tensor(operator, "input").shape
+        return times * length * batch * sum(_tensor(operator, name).elements for name in names)
 
     return macs
 
 
 def _share_of_data(operator: Operator) -> Fraction:
-    """Return the share of multiply-adds with taps inside the input, or unmasked scores."""
+    """Return the share of multiply-adds whose taps are inside the input or scores unmasked."""
     if operator.settings.get("is_causal"):
-        queries, keys = (_needed(operator, name).shape[-2] for name in ("query", "key"))
+        queries, keys = (_tensor(operator, name).shape[-2] for name in ("query", "key"))
         unmasked = sum(min(row, keys) for row in range(1, queries + 1))
         return Fraction(unmasked, queries * keys)
     if KINDS[operator.base] != "convolution":
         return Fraction(1)
-    source, kernel = (_needed(operator, name).shape[2:] for name in ("input", "weight"))
+    source, kernel = (_tensor(operator, name).shape[2:] for name in ("input", "weight"))
     result = (operator.tensor("grad_output") or operator.writes[0]).shape[2:]
     windows = (_per_axis(operator, name, len(kernel)) for name in ("stride", "padding", "dilation"))
     transposed = bool(operator.settings["transposed"])
@@ -220,7 +220,7 @@ def _share_of_data(operator: Operator) -> Fraction:
 
 
 def _per_axis(operator: Operator, name: str, axes: int) -> tuple[int, ...]:
-    """Return a setting for every axis; a single number holds for all."""
+    """Return a setting for every axis; a single number is for all axes."""
     numbers = operator.settings[name]
     assert isinstance(numbers, tuple)
     return numbers * axes if len(numbers) == 1 else numbers  # type: ignore[return-value]
@@ -228,21 +228,21 @@ def _per_axis(operator: Operator, name: str, axes: int) -> tuple[int, ...]:
 
 def _outer_product(operator: Operator) -> int:
     """Return the products of all pairs of elements of two vectors."""
-    return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
+    return _tensor(operator, "vec1").elements * _tensor(operator, "vec2").elements
 
 
 _KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
                    "cudnn_attention")  # fmt: skip
 _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
-    "mm": _matrix("self", "mat2"),
-    "addmm": _matrix("mat1", "mat2"),
-    "bmm": _matrix("self", "mat2"),
-    "baddbmm": _matrix("batch1", "batch2"),
-    "addbmm": _matrix("batch1", "batch2"),
-    "mv": _matrix("self", "vec"),
-    "addmv": _matrix("mat", "vec"),
-    "dot": _matrix("self", "tensor"),
-    "vdot": _matrix("self", "other"),
+    "mm": _matrix_product("self", "mat2"),
+    "addmm": _matrix_product("mat1", "mat2"),
+    "bmm": _matrix_product("self", "mat2"),
+    "baddbmm": _matrix_product("batch1", "batch2"),
+    "addbmm": _matrix_product("batch1", "batch2"),
+    "mv": _matrix_product("self", "vec"),
+    "addmv": _matrix_product("mat", "vec"),
+    "dot": _matrix_product("self", "tensor"),
+    "vdot": _matrix_product("self", "other"),
     "addr": _outer_product,
     "convolution": _convolution,
     "convolution_backward": _convolution,
@@ -251,14 +251,14 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _KERNELS},
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
-    "mkldnn_rnn_layer": _recurrent(1, "weight0", "weight1"),
-    # The gradients of inputs and of weights, each as much as the layer itself.
-    "mkldnn_rnn_layer_backward": _recurrent(2, "weight1", "weight2"),
+    "mkldnn_rnn_layer": _recurrent_layer(1, "weight0", "weight1"),
+    # Gradients of inputs and of weights; both need as much work as the forward pass.
+    "mkldnn_rnn_layer_backward": _recurrent_layer(2, "weight1", "weight2"),
 }
 
 # ------------------------------------------------------------------------------------------ kinds
 
-#: Each kind with the operators of it, written as ATen does, in place or not.
+#: Kind → ATen's names of operators, without the final underscore of operators in place.
 _NAMES: Final[Mapping[Kind, str]] = {
     "matrix product": "mm addmm bmm baddbmm addbmm mv addmv dot vdot addr",
     "convolution": "convolution convolution_backward",
@@ -343,7 +343,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 
 def _kinds() -> dict[str, Kind]:
-    """Return the kinds by operator; ``relu_`` is ``relu`` in place."""
+    """Return operator → kind, also for operators in place (``relu_``)."""
     kinds: dict[str, Kind] = dict.fromkeys(_PRODUCTS, "attention")
     for kind, names in _NAMES.items():
         for name in names.split():
@@ -353,21 +353,21 @@ def _kinds() -> dict[str, Kind]:
 
 KINDS: Final[Mapping[str, Kind]] = _kinds()
 
-#: Operators that allocate a result and do not write to it.
-_UNTOUCHED: Final = frozenset(
+#: Operators that allocate a result without writing to it.
+_WRITES_NOTHING: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 )
-#: Operators in place that do not read their target before they write to it.
+#: Operators in place that write to their target without reading it.
 _OVERWRITING: Final = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
 )
 #: Operators in place that write only the elements at an index.
-_BY_INDEX: Final = frozenset({
+_WRITES_BY_INDEX: Final = frozenset({
     "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
     "scatter_add_", "scatter_reduce_", "put_",
 })  # fmt: skip
-#: Operator → the argument of which only elements at an index are read.
-_INDEXED: Final[Mapping[str, str]] = {
+#: Operator → argument of which only elements at an index are read.
+_INDEXED_ARGUMENT: Final[Mapping[str, str]] = {
     "embedding": "weight",
     "_embedding_bag": "weight",
     "_embedding_bag_forward_only": "weight",

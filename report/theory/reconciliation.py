@@ -1,9 +1,9 @@
-"""Theory → named terms → measurement: how far arithmetic explains what was measured.
+"""Reconcile theory with a measurement: theory, plus named terms, plus a residual.
 
-A reconciliation starts from what theory says, adds terms that each have a name, a formula and a
-piece of evidence, and compares the sum with the measurement.  Nothing in it is fitted: a term is
-computed from shapes and rules, never from the difference that it should explain.  The rest is
-the residual; every output prints it, and calls it unexplained unless it is 0.
+A reconciliation starts from the value of theory, adds terms with a name, a formula and evidence,
+and compares the sum with the measurement.  Terms are computed from shapes and rules, and never
+fitted to the difference.  The residual is the measurement minus the sum.  Every output prints the
+residual, and calls a residual other than 0 unexplained.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,11 +18,11 @@ UNEXPLAINED: Final = "Residual, unexplained"
 
 @dataclass(frozen=True)
 class Term:
-    """A named number on the way from theory to measurement.
+    """Named summand between theory and measurement.
 
-    ``amount`` is signed and in the unit of the reconciliation; ``formula`` computes it from shapes
-    or rules; ``evidence`` shows that the term applies: a kernel's name, an event of an allocator, a
-    shape.
+    - ``amount``: signed number in the unit of the reconciliation;
+    - ``formula``: how shapes or rules determine the amount;
+    - ``evidence``: why the term applies, such as a kernel's name or an event of an allocator.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Theory of ``subject``, the terms that theory leaves out, and the measurement.
+    """Theory of ``subject`` (``start``), the terms missing in theory, and the measurement.
 
     All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
     two terms have the same name.
@@ -62,14 +62,14 @@ class Reconciliation:
 
     @property
     def residual(self) -> int | Missing:
-        """Measurement minus end: the amount that no term explains."""
+        """Measurement minus ``end``: the amount that no term explains."""
         if isinstance(self.measured, Missing):
             return self.measured
         return self.measured.amount - self.end
 
     @property
     def residual_share(self) -> float | Missing:
-        """The residual over the measurement; 0 where both are 0."""
+        """Residual divided by the measurement; 0 if both are 0."""
         if isinstance(self.residual, Missing) or isinstance(self.measured, Missing):
             return self.residual
         if self.measured.amount == 0:
@@ -78,16 +78,16 @@ class Reconciliation:
 
     @property
     def explained(self) -> bool:
-        """True if the terms sum to the measurement exactly; false if the measurement is missing."""
+        """Whether the terms sum to the measurement exactly; false without a measurement."""
         return self.residual == 0
 
     @property
     def residual_name(self) -> str:
-        """Name of the residual in every output."""
+        """Name under which outputs print the residual."""
         return EXPLAINED if self.explained or isinstance(self.measured, Missing) else UNEXPLAINED
 
     def as_json(self) -> dict[str, Any]:
-        """Return the reconciliation with sum and residual as JSON; null and a reason if missing."""
+        """Return the reconciliation as JSON; without a measurement with nulls and a reason."""
         missing = isinstance(self.measured, Missing)
         derived = {
             "sum": self.end,

@@ -1,15 +1,15 @@
-"""The roofline: work, traffic and intensity of layers in a training step, and the roof above them.
+"""Roofline model: work, traffic and intensity of layers in a training step, and a device's roof.
 
-The model is that of Williams, Waterman and Patterson (CACM 2009): a kernel of intensity I cannot
-run faster than ``min(peak, I · bandwidth)``.  Two models of traffic bound the real one:
+In the model of Williams, Waterman and Patterson (CACM 2009), a kernel of intensity I cannot run
+faster than ``min(peak, I · bandwidth)``.  There are two models of the step's traffic:
 
 - *layer by layer*: every pass of every layer reads and writes its tensors once
-  (``theory.work.compulsory_traffic``), and nothing stays in a cache from one layer to the next;
-- *perfect cache*: nothing but what the step takes from and leaves in memory moves: its images, the
-  parameters and the momentum of the optimiser.
+  (``theory.work.compulsory_traffic``), and no tensor stays in a cache between layers;
+- *perfect cache*: only images, parameters and the optimiser's momentum move, since all other
+  tensors stay in the cache.
 
-A real step may move more than the first where an algorithm reads a tensor twice, and less where a
-cache keeps one; it cannot move less than the second.
+A real step moves more than layer by layer if an algorithm reads a tensor twice, and less if a
+cache holds a tensor.  No step can move less than with a perfect cache.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,18 +29,18 @@ from report.theory.work import (
     training_passes,
 )
 
-#: Accesses of the update to each parameter's bytes: SGD with momentum reads parameter, gradient
-#: and momentum and writes parameter and momentum (PyTorch, torch.optim.SGD).
+#: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
+#: and momentum, and writes parameter and momentum (PyTorch, torch.optim.SGD).
 UPDATE_PASSES: Final = 5
-#: The same without the gradient, which a perfect cache keeps from the backward pass.
+#: The same with a perfect cache, which holds the gradient since the backward pass.
 _CACHED_UPDATE_PASSES: Final = 4
 
 
 @dataclass(frozen=True)
 class Roof:
-    """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
+    """Two ceilings of a device: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
 
-    A printed roof names its ``device`` and its ``source``.
+    Printed roofs also have the name of the ``device`` and the ``source`` of the numbers.
     """
 
     peak: Estimate
@@ -49,19 +49,19 @@ class Roof:
     source: str = ""
 
     def least(self, flops: int, bytes: int) -> float:
-        """Return the least time (s) of work (FLOP) and traffic (B), at the nearer ceiling."""
+        """Return the least time (s) of work (FLOP) and traffic (B): the longer of both times."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
 
 def sheet_roof(peak: float, bandwidth: float, device: str = "", source: str = "data sheet") -> Roof:
-    """Return the roof of a data sheet, whose numbers have no interval."""
+    """Return a roof of exact numbers, such as those of a data sheet."""
     arithmetic, memory = (Estimate(n, n, n, 1, 1.0) for n in (peak, bandwidth))
     return Roof(arithmetic, memory, device, source)
 
 
 @dataclass(frozen=True)
 class Load:
-    """Work (FLOP, two a multiply-add) and traffic (B)."""
+    """Work (FLOP; two per multiply-add) and traffic (B)."""
 
     flops: int = 0
     bytes: int = 0
@@ -84,7 +84,7 @@ def total(loads: Iterable[Load]) -> Load:
 def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
     """Return work and compulsory traffic of a layer's passes.
 
-    Results are cached, since every table of a study needs them again.
+    Results are cached, since several tables of a study need the same loads.
     """
     return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
 
@@ -95,7 +95,7 @@ def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
 
 
 def update_load(layers: Sequence[Layer]) -> Load:
-    """Return the optimiser's traffic; its few operations are not multiply-adds of a layer."""
+    """Return the load of the optimiser's update: traffic without multiply-adds of a layer."""
     return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))
 
 

@@ -1,6 +1,6 @@
-"""Intervals that the rounding of printed numbers leaves, in exact arithmetic.
+"""Intervals of rounded numbers, in exact arithmetic.
 
-A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
+A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Interval(NamedTuple):
 
 
 def rounding_interval(value: Fraction, decimals: int | None) -> Interval:
-    """Return all numbers that print as ``value``; ``decimals`` is None for an exact one.
+    """Return all numbers that print as ``value``; ``decimals`` is None for an exact number.
 
-    Both ends are included, whatever a print does with a half.
+    Both ends are included, since programs round halves up, down or to even.
     """
     half = Fraction(0) if decimals is None else Fraction(1, 2) / Fraction(10) ** decimals
     return Interval(value - half, value + half)
@@ -31,20 +31,20 @@ def rounding_interval(value: Fraction, decimals: int | None) -> Interval:
 
 @dataclass(frozen=True)
 class Rounded:
-    """A positive number as printed or computed, and all values that rounding leaves for it."""
+    """Positive number as printed or computed, and the interval of possible unrounded values."""
 
     value: Fraction
     interval: Interval
 
     @classmethod
     def exact(cls, value: int | float | Fraction) -> "Rounded":
-        """Return a number without rounding."""
+        """Return an exact number."""
         number = Fraction(value)
         return cls(number, Interval(number, number))
 
     @classmethod
     def printed(cls, digits: str) -> "Rounded":
-        """Return the number that decimal ``digits`` such as ``38.20`` stand for."""
+        """Parse a printed decimal such as ``38.20``."""
         value = Fraction(digits)
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
 
@@ -65,7 +65,7 @@ class Rounded:
         return Rounded(self.value / other.value, quotient)
 
     def meets(self, other: "Rounded") -> bool:
-        """Return whether rounding leaves the two numbers a value in common."""
+        """Return whether the two intervals have a value in common."""
         return self.interval.meets(other.interval)
 
     def scaled(self, factor: int | float | Fraction) -> "Rounded":
@@ -76,8 +76,8 @@ class Rounded:
 def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
     """Compute sums of products and quotients, such as ``2 * macs * rate / peak + -1``.
 
-    ``value_of`` returns the number of a name.  A name that occurs twice counts as two numbers,
-    which widens the interval; so a formula has each name once.
+    ``value_of`` returns the number of a name.  Every name should occur once in a formula: two
+    occurrences count as independent numbers, which widens the interval.
     """
     total = Rounded.exact(0)
     for term in formula.split(" + "):

@@ -1,11 +1,10 @@
 """Terms between theory and measurement that follow from shapes.
 
-Each function computes one term of a ``theory.reconciliation.Reconciliation``.  The caller supplies
-the evidence: a formula tells how large a term would be, never that it applies.
-Letters in formulas are those of ``report.theory.work``.
+Each function computes terms of a ``theory.reconciliation.Reconciliation``.  The caller supplies the
+evidence that a term applies.  ``report.theory.work`` defines the letters in formulas.
 
-Terms of work are multiply-adds (``MAC``) or, where the name says so, single operations (``FLOP``);
-``as_flops`` turns the former into the latter.  Terms of memory are bytes.
+Terms of work are multiply-adds (MAC) or single operations (FLOP), as stated in docstrings;
+``as_flops`` converts MAC to FLOP.  Terms of memory are bytes.
 """
 
 import math
@@ -28,14 +27,16 @@ from report.theory.work import (
 
 SHAPES: Final = "shapes in the record"
 
-#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
-#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
+#: Vector width (float32 elements) of kernels that ran under valgrind, which offers programs no
+#: wider vectors than those of AVX2.
 COUNTED_WIDTH: Final = 8
-#: The library whose rule was read off, by its name in PyTorch's build, and its matrix kernel.
+#: Library (name in PyTorch's build) for which the rule of matrix products was determined.
 LIBRARY: Final = "Math Kernel Library Version 2024.2"
+#: Matrix kernel of this library.
 MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
-#: Channels that the kernel multiplies at once, and remainders that it does not fuse.
+#: Output channels that the kernel multiplies at once.
 ROWS_AT_ONCE: Final = 6
+#: Remaining channels for which the kernel does not use fused multiply-adds.
 UNFUSED_ROWS: Final = (1, 2)
 
 
@@ -48,15 +49,15 @@ def theory_macs(layer: Layer) -> Term:
 
 
 def as_flops(term: Term) -> Term:
-    """Convert a term from multiply-adds to floating-point operations, two each."""
+    """Convert a term from multiply-adds to floating-point operations (two per multiply-add)."""
     return replace(term, amount=2 * term.amount, formula=f"2 · ({term.formula})")
 
 
 def for_each_output(name: Literal["scaling", "additions"], layer: Layer) -> Term:
     """Return one operation per output element (FLOP), for kernels that write α · result + β · y.
 
-    cuDNN defines its convolutions so, even with α = 1 (API reference, ``cudnnConvolutionForward``);
-    an addition may also be the bias.  The term has no evidence yet.
+    cuDNN defines convolutions in this way, even with α = 1 (API reference,
+    ``cudnnConvolutionForward``); an addition may also be the bias.  The caller adds the evidence.
     """
     return Term(f"Output {name}", elements(layer.output_shape), "N · C_out · H_out · W_out", "")
 
@@ -64,7 +65,7 @@ def for_each_output(name: Literal["scaling", "additions"], layer: Layer) -> Term
 def bias_kernel(layer: Layer, evidence: str) -> Term:
     """Return one multiply-add per output element, for a separate kernel that adds α · bias (FLOP).
 
-    PyTorch's addition is defined as x + α · y (``torch.add``), with α = 1 too.
+    PyTorch defines addition as x + α · y (``torch.add``), even with α = 1.
     """
     count = 2 * elements(layer.output_shape) if bias_count(layer) else 0
     formula = "2 · N · C_out · H_out · W_out" if count else "0: no bias"
@@ -78,9 +79,9 @@ Tile: TypeAlias = tuple[int, int, int]
 def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
     """Return multiply-adds that only pad the tiles of an implicit matrix product (MAC).
 
-    The positions of the output, its channels and the taps of each are the sides of the product
-    (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3), and
-    each is rounded up to a multiple of the tile's.
+    The sides of the product are output positions, output channels and taps (Chetlur et al., cuDNN:
+    Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3).  Every side is rounded up
+    to a multiple of the tile's side.
     """
     return Term(
         "Filling up tiles",
@@ -116,8 +117,8 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     """Return multiply-adds of output channels that only pad vectors of ``width`` (MAC).
 
-    Only taps inside the input count.  Every group is padded by itself; one-channel groups
-    (depthwise) share vectors.
+    Only taps inside the input count.  Every group is padded separately, except groups of one
+    channel (depthwise), which share vectors.
     """
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups
@@ -133,43 +134,43 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
 def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
     """Return work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
 
-    The terms are the same for every layer, 0 where one does not apply.  Vectors have ``width``
-    elements; ``build`` is the text of ``torch.__config__``.
+    The terms are the same for every layer, with amounts of 0 if they do not apply.  Vectors have
+    ``width`` elements; ``build`` is the text of ``torch.__config__``.
 
-    PyTorch passes most float32 convolutions to oneDNN.  It computes small ones itself: it unfolds
-    the input into columns, one per output position, and multiplies them with the weights, image by
-    image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  ``theory.convolution_workspaces`` decides
-    between the two.
+    PyTorch passes most float32 convolutions to oneDNN (``theory.convolution_workspaces`` decides).
+    For small convolutions PyTorch unfolds the input into columns, one per output position, and
+    multiplies the columns with the weights, image by image
+    (``aten/src/ATen/native/ConvolutionMM2d.cpp``).
 
-    oneDNN's vector kernels block input and output channels by the length of a vector.  The matrix
-    product is MKL's: its vectors run along the positions, it multiplies six output channels at
-    once, and for one or two remaining channels it uses separate instructions for multiplication
-    and addition.  The rule was read off smaller products: callgrind counted the instructions of MKL
-    2024.2 in PyTorch 2.13.0 for 72 shapes, under valgrind 3.19, which presents the same processor
-    on every machine with AVX2; lackey confirmed the rule for 463 shapes.  The residual of each
-    layer shows whether the rule holds there.
+    oneDNN's vector kernels block input and output channels by the length of a vector.  MKL computes
+    the matrix product: vectors run along the positions, six output channels are multiplied at once,
+    and one or two remaining channels use separate multiplications and additions.  This rule was
+    determined from smaller products: callgrind counted the instructions of MKL 2024.2 in PyTorch
+    2.13.0 for 72 shapes, under valgrind 3.19, which presents the same processor on every machine
+    with AVX2.  lackey confirmed the rule for 463 shapes.  The residual of a layer shows whether the
+    rule holds for this layer.
     """
     by_onednn = not computed_by_pytorch(layer, Conditions(threads))
     by_mkl = not by_onednn and LIBRARY in build
-    # Each image's product converts its factor β from a whole number.
+    # The product of each image converts the factor β from a whole number.
     beta = "const int beta in ConvolutionMM2d.cpp"
     converted = Term("Factors converted", layer.output_shape[0], "N", beta)
     return (
-        *_only_if(by_onednn, *_of_onednn(layer, width)),
-        *_only_if(by_mkl, *_of_product(layer, width)),
-        *_only_if(not by_onednn, converted),
+        *_zero_unless(by_onednn, *_onednn_terms(layer, width)),
+        *_zero_unless(by_mkl, *_matrix_product_terms(layer, width)),
+        *_zero_unless(not by_onednn, converted),
     )
 
 
-def _only_if(applies: bool, *terms: Term) -> tuple[Term, ...]:
-    """Return the terms, with amounts of 0 and without evidence unless they apply."""
+def _zero_unless(applies: bool, *terms: Term) -> tuple[Term, ...]:
+    """Return the terms; with amounts of 0 and without evidence unless ``applies``."""
     if applies:
         return terms
     return tuple(replace(term, amount=0, evidence="") for term in terms)
 
 
-def _of_onednn(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds with zeros that pad blocks of output and of input channels."""
+def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
+    """Return multiply-adds with zeros that pad blocks of output channels and input channels."""
     evidence = f"blocks of {width} channels, oneDNN"
     batch, outputs, *extents = layer.output_shape
     inputs = layer.input_shape[1]
@@ -186,8 +187,8 @@ def _of_onednn(layer: Convolution, width: int) -> tuple[Term, Term]:
     return replace(padded_channels(layer, width, evidence), formula=words), filled
 
 
-def _of_product(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds that pad an image's last vector of positions, and unfused ones."""
+def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
+    """Return multiply-adds that pad the last vector of positions, and unfused multiply-adds."""
     evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape
     positions, filled = elements(extents), round_up(elements(extents), width)
@@ -211,7 +212,7 @@ def _of_product(layer: Convolution, width: int) -> tuple[Term, Term]:
 
 
 def theory_output(layer: Layer) -> Term:
-    """Return the start of a reconciliation of a call's memory: its result (B)."""
+    """Return the start of a reconciliation of a call's memory: the output (B)."""
     return Term(
         "Output", output_bytes(layer), f"output elements · {element_bytes(layer)} B", SHAPES
     )

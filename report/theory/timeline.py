@@ -1,9 +1,8 @@
 """Live memory while the operators of a network run, storage by storage; pure.
 
-The capture contains when each storage is freed, since Python holds the same tensors there as in a
-real call.  An operator's workspace (``theory.workspaces``) is added where a rule gives it; without
-a rule the sum is a lower bound.  On a GPU each storage occupies a block of the allocator, at least
-as large as the storage rounded up.
+A capture contains when storages are freed, since Python holds the same tensors as in a real call.
+The workspaces of operators (``theory.workspaces``) are added; for an operator without a rule the
+sum is a lower bound.  On a GPU a storage needs a block of the allocator, with a rounded size.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,13 +28,13 @@ Category: TypeAlias = Literal[
 ]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
-#: Phase → category of the storages that are allocated in it.
+#: Phase → category of the storages that operators of this phase allocate.
 _ALLOCATED_IN: Final[dict[Phase, Category]] = {
     "forward": "activations",
     "backward": "gradients",
     "update": "optimiser state",
 }
-#: Operators of a processor for which a GPU runs others, with other results.
+#: CPU operators for which a GPU runs operators with other results.
 ONLY_ON_CPU: Final = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -45,9 +44,9 @@ ONLY_ON_CPU: Final = frozenset({
 
 @dataclass(frozen=True)
 class LiveBytes:
-    """Live bytes by category while one operator runs, including its results.
+    """Live bytes by category while an operator runs, including results.
 
-    ``workspace`` is the most that the operator allocates besides.
+    ``workspace`` is the most memory that the operator allocates besides the results.
     """
 
     operator: Operator
@@ -78,8 +77,8 @@ def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, in
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        # No operator allocates a tensor of Python's numbers; it is alive from its first reader on.
-        # (A difference of sets would visit every living storage at every operator.)
+        # No operator allocates a tensor of Python's numbers: it is alive from the first read on.
+        # A difference of sets would be slower: it visits all live storages at every operator.
         read = {tensor.storage for tensor in operator.read}
         first_read = sorted(storage for storage in read if storage not in categories)
         for storage in (*operator.allocated, *first_read):
@@ -105,24 +104,24 @@ def resident(network: Network) -> dict[int, Category]:
 
 
 def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> dict[Sum, int]:
-    """Return the largest sums of the allocator of a new process during a call (B).
+    """Return the maxima of the allocator's sums during a call in a new process (B).
 
-    The process moves parameters and buffers to the device, then the inputs, then makes the previous
-    call (``history``), then the call in question.  No capture contains the memory that libraries
-    allocate beside tensors, so that the sums hold for a call without it.
+    The process moves parameters, buffers and inputs to the device, makes the previous call
+    (``history``), then the call itself.  The sums do not include memory that libraries allocate
+    besides tensors, since captures do not contain this memory.
     """
-    left = set[int]()
+    remaining = set[int]()
     for operator in history:
-        left.update(operator.allocated)
-        left.difference_update(operator.freed)
+        remaining.update(operator.allocated)
+        remaining.difference_update(operator.freed)
     allocated = set[int]().union(*(o.allocated for o in (*history, *network.operators)))
     at_start = [s for s in range(len(network.storages)) if s not in allocated]
-    before: list[MemoryRequest] = [*_requests(at_start, network)]
+    before: list[MemoryRequest] = [*_allocations(at_start, network)]
     for operator in history:
         before += requests(operator, network)
-    # Storages of the previous call that are no state are freed before the next call begins.
-    left -= {tensor.storage for tensor in network.state}
-    before += (Free(str(storage)) for storage in sorted(left))
+    # Storages of the previous call, except state, are freed before the next call begins.
+    remaining -= {tensor.storage for tensor in network.state}
+    before += (Free(str(storage)) for storage in sorted(remaining))
     state = replay(before, Snapshot(options=options))[-1]
     largest = dict.fromkeys(SUMS, 0)
     for operator in network.operators:
@@ -133,10 +132,10 @@ def cuda_memory(network: Network, history: Sequence[Operator], options: Options)
 
 
 def requests(operator: Operator, network: Network) -> Iterator[MemoryRequest]:
-    """Yield the requests of an operator: storages freed before it, then its results."""
+    """Yield the requests of an operator: frees before the operator, then its allocations."""
     yield from (Free(str(storage)) for storage in operator.freed)
-    yield from _requests(operator.allocated, network)
+    yield from _allocations(operator.allocated, network)
 
 
-def _requests(storages: Iterable[int], network: Network) -> Iterator[Allocate]:
+def _allocations(storages: Iterable[int], network: Network) -> Iterator[Allocate]:
     yield from (Allocate(str(storage), network.storages[storage]) for storage in storages)

@@ -1,8 +1,8 @@
-"""Multiply-adds of a transformer per token, from the configuration file that comes with it.
+"""Multiply-adds of a transformer per token, from the model's ``config.json``.
 
-Products of matrices count, embeddings and normalisations do not.  Attention over a sequence of S
-tokens has 2 · S · heads · head size multiply-adds per token and layer where every score is counted
-(full), and the mean over its tokens, with (S + 1) / 2 for S, where later ones are masked (causal).
+Only matrix products count.  Full attention over a sequence of S tokens has 2 · S · heads · head
+size multiply-adds per token and layer.  Causal attention, which masks later tokens, has
+(S + 1) / 2 in place of S: the mean over the tokens.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from report.core.errors import UsageError
 
-#: Matrices of the feed-forward network by the field ``model_type``: with a gate three, else two.
+#: ``model_type`` → number of matrices in the feed-forward network: three with a gate, else two.
 _MATRICES: Final = {
     **dict.fromkeys(("gpt2", "gpt_neox", "opt", "bloom", "gpt_neo", "gptj"), 2),
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2"), 3),
@@ -22,19 +22,19 @@ _MATRICES: Final = {
 
 @dataclass(frozen=True)
 class Transformer:
-    """Forward multiply-adds per token of all matrices, and the width of attention in all layers."""
+    """Forward multiply-adds per token in matrices, and layers × heads × head size."""
 
     matrix_macs: int
     attention_width: int
 
     def attention_macs(self, sequence: Fraction, causal: bool) -> Fraction:
-        """Forward multiply-adds per token of scores and of their products with the values."""
-        seen = (sequence + 1) / 2 if causal else sequence
-        return 2 * self.attention_width * seen
+        """Return the forward multiply-adds of attention per token, without projections."""
+        mean_keys = (sequence + 1) / 2 if causal else sequence
+        return 2 * self.attention_width * mean_keys
 
 
 def read_transformer(path: Path) -> Transformer:
-    """Read a ``config.json``; raise ``UsageError`` for a model whose work is not known."""
+    """Read a ``config.json``; raise ``UsageError`` for an unknown type of model."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
         kind = content["model_type"]
@@ -57,7 +57,7 @@ def read_transformer(path: Path) -> Transformer:
 
 
 def _field(content: dict[str, Any], *names: str, default: int | None = None) -> int:
-    """Return the first of the fields that holds a number."""
+    """Return the first field of ``names`` with a value, else ``default``."""
     for name in names:
         if content.get(name) is not None:
             return int(content[name])

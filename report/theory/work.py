@@ -1,14 +1,14 @@
-"""Layers: their shapes, parameters, multiply-adds by pass, bytes, and compulsory traffic.
+"""Shapes, parameters, multiply-adds by pass, bytes and compulsory traffic of layers.
 
-Theory is computed here, from the geometry that a record holds, when a paper is built.  A
-multiply-add is one MAC and two FLOPs; the two are different types and meet only in ``flops``.
+Papers compute theory from the geometry of layers in a record.  A multiply-add is one MAC and two
+FLOPs; the two are different types, and only ``flops`` converts one to the other.
 
 A dot product of m terms is m MACs: the accumulator starts at zero, as in a fused multiply-add.
-A convolution counts every position of its kernel, those over the padding too, as the published
-figures do; ``valid_tap_macs`` leaves the padding out.
+A convolution counts every position of the kernel, also positions over the padding, as published
+figures do; ``valid_tap_macs`` excludes the padding.
 
-Every size is in bytes, computed from shapes and element types; what an allocator rounds up or an
-algorithm takes as workspace is measured, never assumed here.
+Sizes are in bytes, computed from shapes and element types, without an allocator's rounding and
+without workspaces of algorithms.
 
 Shapes are ``(N, C, H, W)`` or ``(N, ..., features)``.  In formulas N is the batch, C channels,
 K the kernel, S the stride, P the padding, D the dilation, G the groups.
@@ -39,7 +39,7 @@ from report.core.records.layers import (
 Macs = NewType("Macs", int)
 Flops = NewType("Flops", int)
 LayerPass: TypeAlias = Literal["forward", "weight_gradient", "input_gradient"]
-#: All passes of a layer, the forward one first.
+#: All passes of a layer, the forward pass first.
 PASSES: Final[tuple[LayerPass, ...]] = get_args(LayerPass)
 
 
@@ -92,13 +92,13 @@ def round_up(size: int, multiple: int) -> int:
 def output_shape(layer: Layer) -> tuple[int, ...]:
     """Compute the output shape from input shape and geometry.
 
-    Channels of a convolution and features of a linear layer are free and come from the stored
-    shape.  Extents (Dumoulin and Visin, arXiv:1603.07285; torch.nn.Conv2d):
+    The geometry does not determine channels of a convolution and features of a linear layer; both
+    are taken from the stored shape.  Height and width (Dumoulin and Visin, arXiv:1603.07285;
+    torch.nn.Conv2d):
 
     - convolution, pooling: ``floor((H + 2P - D(K - 1) - 1) / S) + 1``;
-    - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``, the smallest extent from which a
-      convolution leads back to H; up to S - 1 rows or columns may be added (and must be, where the
-      formula is below 1), but no field of the layer contains their number.
+    - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``.  The layer may add up to S - 1 rows
+      or columns, and must do so if the formula is below 1; no field contains this number.
 
     Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
     """
@@ -113,7 +113,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
         case Flatten():
             return (layer.input_shape[0], elements(layer.input_shape[1:]))
         case PaddedShortcut():
-            # The number of added channels is free, so only a loss of channels is a contradiction.
+            # Any number of added channels is possible; only a loss of channels is an error.
             _need_four_axes(layer)
             strides = zip(layer.input_shape[2:], layer.stride, strict=True)
             extents = tuple(-(-extent // stride) for extent, stride in strides)
@@ -124,7 +124,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
 
 
 def check(layer: Layer) -> None:
-    """Raise ``StudyError`` where the stored shapes contradict the geometry."""
+    """Raise ``StudyError`` if the stored shapes contradict the geometry."""
     if isinstance(layer, Convolution):
         _need_four_axes(layer)
         if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
@@ -171,7 +171,7 @@ def _contradiction(layer: Layer, why: str) -> StudyError:
 
 
 def weight_count(layer: Layer) -> int:
-    """Count factors: ``C_out · C_in/G · K_h · K_w``, features in × out, or one per channel."""
+    """Count weights: ``C_out · C_in/G · K_h · K_w``, features in × out, or one per channel."""
     match layer:
         case Convolution():
             channels = layer.input_shape[1] * layer.output_shape[1] // layer.groups
@@ -185,7 +185,7 @@ def weight_count(layer: Layer) -> int:
 
 
 def bias_count(layer: Layer) -> int:
-    """Count trained summands: one per output channel or feature, if the layer has them."""
+    """Count biases: one per output channel or feature, if the layer has biases."""
     match layer:
         case Convolution():
             return layer.output_shape[1] if layer.bias else 0
@@ -198,7 +198,7 @@ def bias_count(layer: Layer) -> int:
 
 
 def parameter_count(layer: Layer) -> int:
-    """Count trained numbers; a batch norm's running statistics are not among them."""
+    """Count parameters; running statistics of a batch norm are not parameters."""
     return weight_count(layer) + bias_count(layer)
 
 
@@ -206,18 +206,20 @@ def parameter_count(layer: Layer) -> int:
 
 
 def flops(macs: Macs) -> Flops:
-    """Convert multiply-adds to floating-point operations: two each, one × and one +."""
+    """Convert multiply-adds to floating-point operations (a multiplication and an addition)."""
     return Flops(2 * macs)
 
 
 def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
     """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
 
-    A convolution does ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``, a transposed one the
-    same with its input's extents (it is the input gradient of a convolution), a linear layer
-    rows × features in × features out.  Every product of the forward pass has one counterpart in
-    the weight gradient (input × output gradient) and one in the input gradient (weight × output
-    gradient), so that the three passes are equal.  The optimiser's update is not counted.
+    - Convolution: ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``.
+    - Transposed convolution: the same formula with H and W of the input.
+    - Linear layer: rows × features in × features out.
+
+    All three passes have equally many multiply-adds: a product of the forward pass corresponds to
+    one product in the weight gradient (input × output gradient) and one in the input gradient
+    (weight × output gradient).  The optimiser's update is not counted.
     """
     match layer:
         case Convolution():
@@ -231,10 +233,10 @@ def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
 
 
 def valid_tap_macs(layer: Layer) -> Macs:
-    """Return the forward multiply-adds that touch data, without taps over the padding.
+    """Return the forward multiply-adds without taps over the padding.
 
-    For a transposed convolution these are the taps whose result lies inside the output; the others
-    are cropped.  Each gradient has the same number of products.
+    A transposed convolution counts only taps whose result is inside the output, not cropped.  Each
+    gradient has the same number of products.
     """
     if not isinstance(layer, Convolution):
         return macs(layer)
@@ -248,10 +250,10 @@ def share_of_data(
 ) -> Fraction:
     """Return the share of a convolution's taps that lie inside the input.
 
-    ``windows`` are kernel, stride, padding and dilation along each extent.
+    ``windows`` are kernel, stride, padding and dilation, each with a number per axis.
     """
-    # Every output position has a window on the input; transposed, every input position on the
-    # output.
+    # Windows of output positions lie on the input; transposed, windows of input positions lie on
+    # the output.
     positions, extents = (source, result) if transposed else (result, source)
     pairs = math.prod(starmap(_pairs, zip(positions, extents, *windows, strict=True)))
     return Fraction(pairs, math.prod(positions) * math.prod(windows[0]))
@@ -274,7 +276,7 @@ def forward_macs(layers: Iterable[Layer]) -> Macs:
 
 
 def training_macs(layers: Iterable[Layer]) -> Macs:
-    """Return the multiply-adds of one training step, slightly less than three forward passes."""
+    """Return the multiply-adds of one training step, without input gradients of first layers."""
     chain = tuple(layers)
     passes = zip(chain, training_passes(chain), strict=True)
     return Macs(sum(macs(layer, pass_) for layer, needed in passes for pass_ in needed))
@@ -283,7 +285,8 @@ def training_macs(layers: Iterable[Layer]) -> Macs:
 def training_passes(layers: Sequence[Layer]) -> tuple[tuple[LayerPass, ...], ...]:
     """Return the passes of each layer in a training step.
 
-    No input gradient is needed up to the first layer with parameters: nothing before is trained.
+    Layers up to the first layer with parameters need no input gradient, since no earlier layer is
+    trained.
     """
     first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
     return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))
@@ -293,7 +296,7 @@ def training_passes(layers: Sequence[Layer]) -> tuple[tuple[LayerPass, ...], ...
 
 
 def element_bytes(layer: Layer) -> int:
-    """Return the bytes of one element of the layer's tensors."""
+    """Return the bytes of one element of a layer's tensors."""
     return ELEMENT_BYTES[layer.dtype]
 
 
@@ -316,16 +319,15 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     """Return the bytes that a pass moves if every tensor crosses the memory bus exactly once.
 
     This is the traffic of compulsory cache misses (Hill and Smith 1989), a lower bound for a layer
-    that runs alone; fused layers may need less.  Dropout is that of training.
+    that runs alone; fused layers may need less.  Dropout is in training mode.
 
-    - Forward: parameters and input (for an addition, both) read, output written; a flatten is a
-      view and moves nothing; a padded shortcut reads only the elements that it keeps.
-    - Weight gradient: input and output gradient read, parameter gradient written; 0 without
+    - Forward pass: reads parameters and input (an addition reads both inputs), writes the output.
+      A flatten is a view and moves no bytes.  A padded shortcut reads only the selected elements.
+    - Weight gradient: reads input and output gradient, writes the parameter gradient; 0 without
       parameters.
-    - Input gradient: output gradient, weights and saved tensors read, input gradient written.
-      Batch norm, activations and maximum pooling save their input, softmax its output, dropout a
-      mask of one byte per element.  The gradient of an addition is the output gradient itself and
-      moves nothing.
+    - Input gradient: reads output gradient, weights and saved tensors, writes the input gradient.
+      Batch norm, activations and maximum pooling save the input, softmax saves the output, dropout
+      a mask of one byte per element.  An addition passes on the output gradient and moves no bytes.
     """
     if isinstance(layer, Flatten):
         return 0

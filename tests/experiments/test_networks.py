@@ -35,7 +35,7 @@ from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.operators import operator_work
 from report.theory.timeline import requests
 from report.theory.work import check, forward_macs, parameter_count
-from report.theory.workspaces import TAKES_NOTHING_ON_GPU
+from report.theory.workspaces import WITHOUT_WORKSPACE_ON_GPU
 from tests.experiments.functions import First, Function
 from tests.factory import DATA
 
@@ -265,7 +265,7 @@ def test_what_takes_nothing_was_seen_in_these_calls() -> None:
     calls = [*(of_inference(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
     calls.append(of_training(32))
     seen = {operator.base for call in calls for operator in call.network.operators}
-    assert seen >= TAKES_NOTHING_ON_GPU
+    assert seen >= WITHOUT_WORKSPACE_ON_GPU
 
 
 @pytest.mark.parametrize(("name", "image", "variant"), [

@@ -24,7 +24,7 @@ from report.theory import networks, peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions, Layout, vector_block
 from report.theory.network import Theory
-from report.theory.workspaces import OF_OPERATORS, TAKES_NOTHING
+from report.theory.workspaces import OF_OPERATORS, WITHOUT_WORKSPACE
 from tests.experiments.functions import Function
 
 Shape = tuple[int, ...]
@@ -133,7 +133,7 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
 
 
 def test_every_operator_with_such_a_rule_is_tried() -> None:
-    assert {name.partition(",")[0] for name in ALONE} == TAKES_NOTHING | set(OF_OPERATORS)
+    assert {name.partition(",")[0] for name in ALONE} == WITHOUT_WORKSPACE | set(OF_OPERATORS)
 
 
 #: Of a tensor, others of as many extents that lie otherwise in its memory.

@@ -1,9 +1,9 @@
-"""The networks of the studies as captured operators, in files beside this one; needs no PyTorch.
+"""Captured operators of the studies' networks, in files of this folder; imports no PyTorch.
 
-``python -m experiments theory --capture`` writes the files: a network on images of one size, called
-in variants.  It is captured at a batch of ``BATCH`` images, a large prime number, so that every
-extent, setting and size that this number divides grows with the batch, and no other one does (the
-command verifies this at another batch).
+``python -m experiments theory --capture`` writes one file per network and image size, with one
+entry per ``Variant``.  A capture has a batch of ``BATCH`` images, a large prime number: a captured
+number grows with the batch exactly if it is a multiple of ``BATCH``.  The command verifies this at
+a second batch.
 """
 
 import gzip
@@ -29,7 +29,7 @@ _REMEDY: Final = "its operators were not captured; run python -m experiments the
 
 
 class NetworkFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of a file: layers on one image, and operators by ``Variant`` if papers need them."""
+    """Content of a file: layers on one image, and operators by the key of a ``Variant``."""
 
     layers: tuple[Layer, ...]
     variants: dict[str, Network] = msgspec.field(name="ways")
@@ -39,9 +39,9 @@ _decoder: Final = msgspec.json.Decoder(NetworkFile)
 
 
 class Variant(NamedTuple):
-    """Settings of an inference call: memory layout, and precision, which autocast lowers.
+    """Settings of an inference: memory layout, and the precision that autocast uses.
 
-    ``change`` names the one allocation in which the network differs from its module as written.
+    ``change`` names a changed allocation (``experiments.networks.catalogue``); empty if unchanged.
     """
 
     layout: Layout = "contiguous"
@@ -56,9 +56,9 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CapturedNetwork:
-    """A network that was captured at ``BATCH`` images and scales to any batch.
+    """A network captured at ``BATCH`` images that scales to any batch.
 
-    ``reduced`` is the reduced-precision type to compute with instead of the captured bfloat16.
+    ``reduced`` is the type that replaces the captured bfloat16.
     """
 
     network: Network
@@ -66,7 +66,7 @@ class CapturedNetwork:
 
     @cached_property
     def _resident(self) -> frozenset[int]:
-        """Storages of parameters, buffers and state; their sizes do not depend on the batch."""
+        """Storages of parameters, buffers and state, whose sizes do not depend on the batch."""
         tensors = (*self.network.parameters.values(), *self.network.buffers.values())
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
 
@@ -78,7 +78,7 @@ class CapturedNetwork:
             for storage, size in enumerate(self.network.storages)
         )
 
-    @lru_cache(maxsize=64)  # noqa: B019  # networks are kept as long as the process
+    @lru_cache(maxsize=64)  # noqa: B019  # networks live as long as the process
     def sizes(self, batch: int) -> tuple[int, ...]:
         """Return the bytes of every storage at a batch."""
         return tuple([fixed + per_image * batch for fixed, per_image in self._growth])
@@ -100,8 +100,8 @@ class CapturedNetwork:
         return sum(map(multiply_adds, forward)) // BATCH
 
     @cached_property
-    def first_alike(self) -> tuple[int, ...]:
-        """For each operator the number of the first one with the same signature."""
+    def first_equal(self) -> tuple[int, ...]:
+        """Index of the first operator with the same signature, for every operator."""
         first: dict[object, int] = {}
         return tuple(
             first.setdefault(signature(operator), number)
@@ -110,19 +110,19 @@ class CapturedNetwork:
 
     @cached_property
     def reads(self) -> tuple[frozenset[int], ...]:
-        """The storages that each operator reads."""
+        """Storages read by every operator."""
         reads = []
         for operator in self.network.operators:
             reads.append(frozenset(tensor.storage for tensor in operator.read))
         return tuple(reads)
 
-    @lru_cache(maxsize=2**14)  # noqa: B019  # as above
+    @lru_cache(maxsize=2**14)  # noqa: B019  # networks live as long as the process
     def operator(self, number: int, batch: int) -> Operator:
-        """Return an operator, by its number, at a batch."""
+        """Return the operator with the index ``number`` at a batch."""
         return self.scaled(self.network.operators[number], batch)
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
-        """Scale an operator to a batch; most operators of the optimizer do not depend on it."""
+        """Scale an operator to a batch; unchanged if no tensor depends on the batch."""
         touched = {tensor.storage for tensor in (*operator.read, *operator.writes)}
         if touched <= self._resident:
             return operator
@@ -130,7 +130,7 @@ class CapturedNetwork:
             operator,
             reads={name: self._tensors(read, batch) for name, read in operator.reads.items()},
             settings={
-                name: _setting(value, batch, self.reduced)
+                name: _scale_setting(value, batch, self.reduced)
                 for name, value in operator.settings.items()
             },
             writes=self._tensors(operator.writes, batch),
@@ -157,37 +157,37 @@ class CapturedNetwork:
             tuple([n if n % BATCH else n // BATCH * batch for n in tensor.shape]),
             tuple([n if n % BATCH else n // BATCH * batch for n in tensor.strides]),
             self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
-            _scaled(tensor.offset, batch),
+            _scale_number(tensor.offset, batch),
         )
 
 
-def _scaled(number: int, batch: int) -> int:
+def _scale_number(number: int, batch: int) -> int:
     return number if number % BATCH else number // BATCH * batch
 
 
-def _setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
+def _scale_setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
     if isinstance(value, str):
         return value.replace("bfloat16", reduced)
     if isinstance(value, tuple):
-        return tuple(_scaled(n, batch) if type(n) is int else n for n in value)
-    return _scaled(value, batch) if type(value) is int else value
+        return tuple(_scale_number(n, batch) if type(n) is int else n for n in value)
+    return _scale_number(value, batch) if type(value) is int else value
 
 
 def signature(operator: Operator) -> object:
-    """Return name, settings and shapes, which decide the work of an operator."""
-    reads = ((name, tuple(map(_form, read))) for name, read in operator.reads.items())
+    """Return name, settings and shapes; operators with equal signatures do equal work."""
+    reads = ((name, tuple(map(_layout_of, read))) for name, read in operator.reads.items())
     settings = tuple(operator.settings.items())
-    return operator.name, tuple(reads), settings, tuple(map(_form, operator.writes))
+    return operator.name, tuple(reads), settings, tuple(map(_layout_of, operator.writes))
 
 
-def _form(tensor: Tensor) -> object:
+def _layout_of(tensor: Tensor) -> object:
     return tensor.shape, tensor.strides, tensor.dtype
 
 
 def scales(network: Network, trial: Sequence[Operator], batch: int) -> bool:
-    """Return whether ``trial``, a forward pass at ``batch``, is that of ``network``, scaled.
+    """Return whether ``network`` scaled to ``batch`` has the operators of the pass ``trial``.
 
-    A step that accumulates gradients has several forward passes; the first one is compared.
+    For a step with several forward passes (accumulated gradients), the first pass is compared.
     """
     captured = CapturedNetwork(network)
     forward = [n for n, operator in enumerate(network.operators) if operator.phase == "forward"]
@@ -203,7 +203,7 @@ def scales(network: Network, trial: Sequence[Operator], batch: int) -> bool:
 
 
 def file_of(network: str, image: int) -> Path:
-    """Return the file of a network's operators on images of ``image`` pixels a side."""
+    """Return the file of a network on images with a side of ``image`` pixels."""
     return Path(__file__).parent / f"{network}-{image}.json.gz"
 
 
@@ -212,25 +212,25 @@ def captured(
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
 
-    ``like`` are layers that ran; the capture must have as many parameters and multiply-adds.
+    ``like`` are layers that ran; the capture must have equally many parameters and multiply-adds.
     """
-    capture = _captured(network, image, variant)
+    capture = _cached_capture(network, image, variant)
     if capture is None:
         return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
     known = (capture.network.parameter_count, capture.multiply_adds_per_image)
-    if like and _size_of(tuple(like)) != known:
+    if like and _parameters_and_macs(tuple(like)) != known:
         return Missing(f"other layers of {network} ran than were captured")
     return capture
 
 
 @lru_cache(maxsize=4096)
-def _size_of(layers: tuple[Layer, ...]) -> tuple[int, int]:
-    """Count the parameters of layers, and their multiply-adds per image."""
+def _parameters_and_macs(layers: tuple[Layer, ...]) -> tuple[int, int]:
+    """Return the number of parameters of layers, and the multiply-adds per image."""
     return sum(map(parameter_count, layers)), forward_macs(layers) // layers[0].input_shape[0]
 
 
 @lru_cache(maxsize=128)
-def _captured(network: str, image: int, variant: Variant) -> CapturedNetwork | None:
+def _cached_capture(network: str, image: int, variant: Variant) -> CapturedNetwork | None:
     # Both reduced precisions run the same operators.
     stored = variant._replace(precision="bfloat16") if variant.precision == "float16" else variant
     file = _read(network, image)
@@ -239,7 +239,7 @@ def _captured(network: str, image: int, variant: Variant) -> CapturedNetwork | N
 
 
 def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
-    """Return the layers of a captured network; raises ``StudyError`` for another one."""
+    """Return the layers of a network; raise ``StudyError`` if the network was not captured."""
     file = _read(network, image)
     if file is None:
         raise StudyError(f"{network} on images of {image} pixels: {_REMEDY}.")
