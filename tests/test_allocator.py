@@ -20,7 +20,7 @@ from report.theory.allocator import (
     Options,
     Segment,
     Snapshot,
-    after,
+    apply_request,
     options_of,
     replay,
 )
@@ -165,10 +165,10 @@ def test_invariants_hold_after_every_step(steps: list[tuple[bool, int, int]], te
         if frees and expected:
             owner = list(expected)[place % len(expected)]
             del expected[owner]
-            state = after(state, Free(owner))
+            state = apply_request(state, Free(owner))
         else:
             expected[str(number)] = size
-            state = after(state, Allocate(str(number), size))
+            state = apply_request(state, Allocate(str(number), size))
         assert owners(state) | dict.fromkeys(state.empty, 0) == expected
         assert state.requested == sum(expected.values()) <= state.allocated <= state.reserved
         for segment in state.segments:
