@@ -33,11 +33,12 @@ every_study_of_own_records = pytest.mark.parametrize("study", OWN)
 
 VERDICTS = ("supported", "refuted")
 #: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out;
-#: and one of scatter among steps, which this noise is.
+#: one of scatter among steps, which this noise is; and one of unequal least times over times.
 DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "peaks-exact",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
     "bunches-predict", "more-pages-without-gradients", "gains-as-predicted", "gains-change",
+    "lead-of-small",
 }  # fmt: skip
 #: Claims that rest on a file beside a record, on ceilings or on wrong results, without samples.
 DECIDED_WITHOUT_SAMPLES = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from figures.panels import Band, Bars, BarSeries, Points, Scaling
+from figures.panels import Band, Bars, BarSeries, Dots, DotSeries
 from report.paper.plots import dot_series
 from report.paper.values import declare
 from report.studies.training_roofline import results
@@ -36,35 +36,15 @@ def waterfall(source: Source) -> Iterator[Bars]:
     )
 
 
-def clocks(source: Source) -> Iterator[Scaling]:
-    """Draw the laptop's clock at which both GPUs are as efficient, over the T4's clock.
-
-    A line begins at the lowest clock at which arithmetic allows the T4's rates, or throughputs.
-    """
+def clocks(source: Source) -> Iterator[Dots]:
+    """Draw the laptop's clock of equal efficiency, for the T4's highest and least clock."""
     nominal, low, high = (value_of(source.first_row("cores", name)) for name in CLOCKS)
-    start = T4_CLOCK * value_of(results.needed_clock(source))
-    lines = []
-    for series, network in enumerate(NETWORKS):
-        by_rate = network != LIGHT
-        even = value_of(results.even_clock(source, network, by_rate=by_rate))
-        first = value_of(results.needed_clock(source, by_rate))
-        x, y = (first * T4_CLOCK, T4_CLOCK), (first * even, even)
-        lines.append(Points(network, x, y, series=series, hollow=not by_rate, joined=True))
-    rated = "rated clocks (line: nominal)"
-    yield Scaling(
-        "The T4's clock (MHz)",
-        "The laptop's clock (MHz)",
-        tuple(lines),
-        bands=(Band(rated, low, nominal, high, 6),),
-        x_ticks=(round(start, -1), T4_CLOCK),
-        x_scale="linear",
-        y_scale="linear",
-        y_bottom=0,
-        y_top=1.15 * high,
-        direct=True,
-        regions=(
-            (rated, start, 0.93 * high),
-            ("T4 leads", start, 1.06 * high),
-            ("laptop leads", 0.5 * (start + T4_CLOCK), 0.2 * low),
-        ),
-    )
+    share = value_of(results.needed_clock(source))
+    by_rate = [value_of(results.even_clock(source, network)) for network in results.MEAN]
+    light = value_of(results.even_clock(source, LIGHT, by_rate=False))
+    top = DotSeries(f"T4 at {T4_CLOCK:,} MHz", (*by_rate, light))
+    least = (*(share * clock for clock in by_rate), None)
+    slow = DotSeries(f"T4 at {round(share * T4_CLOCK, -1):,.0f} MHz", least, series=1, hollow=True)
+    rated = Band("rated clocks", low, nominal, high, 6)
+    axis = "The laptop's clock at equal efficiency (MHz)"
+    yield Dots(NETWORKS, (top, slow), axis, bands=(rated,), x_top=1.1 * high)

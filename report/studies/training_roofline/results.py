@@ -3,7 +3,7 @@
 from typing import Any, Final, TypeAlias
 
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import subject, theory
 from report.studies.training_roofline.runs import Run
@@ -62,13 +62,6 @@ def even_clock(s: Source, *networks: str, by_rate: bool = True) -> Quantity:
     return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks, by_rate=by_rate), 3)
 
 
-def collapsed_case(s: Source) -> PrintedCase:
-    """Return ResNet-50 at its largest batch on the laptop, by the efficiency in the text."""
-    case = s.cases_of(RTX, HEAVY)[-1]
-    efficiency = s.value("collapse_efficiency", "1", 0.01)
-    return case._replace(implied=efficiency * s.printed_peak(RTX) / s.printed_work(HEAVY))
-
-
 # ------------------------------------------------------------------------------------ by roofs
 
 
@@ -90,6 +83,18 @@ def share_of_roofs(
         seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), **model)
         shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
+
+
+def measured_share(s: Source, run: Run, network: str) -> Quantity:
+    """Divide a GPU's least time of a float32 step, by its data sheet, by the measured one."""
+    gpu = run.stored.record.environment.gpu
+    device = gpu.model.removeprefix("NVIDIA ") if gpu else run.label
+    peak, bandwidth = s.peak(device), s.bandwidth(device)
+    if peak.missing or bandwidth.missing:
+        return absent("share of roofs", "1", f"no data sheet of the {device} is known")
+    batch = s.largest_steady_case(T4, network).batch
+    seconds, _ = least_time(network, batch, peak, bandwidth)
+    return to_digits(seconds / run.step(network, batch), 3)
 
 
 def memory_share(s: Source, device: str, network: str) -> Quantity:

@@ -8,12 +8,13 @@ from report.core.missing import Missing
 from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline.subject import (
     HEAVY,
     IMAGE,
     LOADED_BATCH,
     LOADED_IMAGE,
+    MEGA,
     SOURCE_BATCH,
     Step,
     TrainingPrecision,
@@ -51,6 +52,11 @@ class Run(any_study.Run):
     ) -> Quantity:
         """Time (s) of a training step."""
         return self.series("time", self._of(Step(network, image, batch, precision)))
+
+    def clock(self, network: str, batch: int = SOURCE_BATCH) -> Quantity:
+        """Return the device's clock (MHz), if it is the same beside each round in float32."""
+        factors = self._of(Step(network, IMAGE, batch))
+        return self.repeated("device_clock", factors) / exact("a megahertz", "Hz", MEGA)
 
     # ------------------------------------------------------------------------ loaded images
 
