@@ -388,8 +388,8 @@ def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
         )
     if apart:
         yield (
-            f"{study}: runs of one machine are more than {gates.AGREE} times apart in the counted "
-            f"series, which are not pooled: {', '.join(apart)}."
+            f"{study}: runs of one machine are more than {gates.AGREEMENT_RATIO} times apart in "
+            f"the counted series, which are not pooled: {', '.join(apart)}."
         )
 
 

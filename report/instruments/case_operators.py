@@ -1,9 +1,8 @@
-"""Operators of a case whose module has no description by layers, in a file beside the record.
+"""File beside a record with the operators of a case whose layers have no description.
 
-The file holds the operators of one call, captured on tensors without memory, or the reason why
-there are none: each distinct operator with its shapes once, the number of its calls, and the order
-of all calls with their storages.  Theory follows from them as for any network
-(``report.theory.network``).
+The operators of one call are captured on tensors without memory.  The file has every distinct
+operator once with shapes and number of calls, and all calls in order with their storages; or the
+reason why no operators were captured.  ``report.theory.network`` computes theory from operators.
 """
 
 import gzip
@@ -21,19 +20,16 @@ from report.core.records.strict import parse_json
 from report.theory.conditions import conditions_of
 from report.theory.network import Theory
 
-#: Names of the files.
+#: Pattern of the files' names.
 PATTERN: Final = "operators-*.json.gz"
 MEANING: Final = "operators of one call, captured on tensors without memory"
-#: Reason of functions that have no theory, such as NumPy's.
+#: Reason why functions of other packages, such as NumPy, have no theory.
 NO_TENSORS: Final = "theory needs a function of PyTorch's tensors"
 _REMEDY: Final = "restore the file with git, or measure again"
 
 
 class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Operators of a case, or the ``reason`` why they could not be captured.
-
-    ``torch`` is the version of PyTorch that captured them.
-    """
+    """Operators of a case captured with the version ``torch``, or the ``reason`` why not."""
 
     factors: dict[str, Level]
     torch: str
@@ -46,14 +42,14 @@ class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class _Distinct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operator without module and storages, and the number of its calls."""
+    """Operator without module and storages, and the number of calls."""
 
     calls: int
     operator: Operator
 
 
 class _Call(msgspec.Struct, frozen=True, array_like=True):
-    """One call: number of its operator, module, and storages read, written, allocated and freed."""
+    """Call of the operator with an index: module, and storages used, allocated and freed."""
 
     operator: int
     module: str
@@ -69,12 +65,12 @@ class _OperatorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def file_name(case: int) -> str:
-    """Name the file of the case with this number."""
+    """Return the name of the file for the case with this index."""
     return PATTERN.replace("*", str(case))
 
 
 def pack(case: CaseOperators) -> bytes:
-    """Encode the operators of a case, with the arguments of each in their order."""
+    """Encode the operators of a case; arguments of operators stay in order."""
     distinct: dict[bytes, Operator] = {}
     numbers: dict[bytes, int] = {}
     order = []
@@ -96,19 +92,19 @@ def pack(case: CaseOperators) -> bytes:
 
 
 def unpack(content: bytes, place: str) -> CaseOperators:
-    """Decode a file of ``pack``; raises ``RecordError`` if it is damaged."""
+    """Decode a file of ``pack``; raise ``RecordError`` if the file is damaged."""
     file = parse_json(unpacked(content, place, _REMEDY), _OperatorFile, place, _REMEDY)
     if file.case.network is None:
         return file.case
     try:
-        operators = tuple(_called(file.operators[call.operator], call) for call in file.order)
+        operators = tuple(_restore_call(file.operators[call.operator], call) for call in file.order)
     except (IndexError, RuntimeError) as error:
         raise RecordError(f"{place}: a call names no operator of the file; {_REMEDY}.") from error
     network = msgspec.structs.replace(file.case.network, operators=operators)
     return msgspec.structs.replace(file.case, network=network)
 
 
-def _called(distinct: _Distinct, call: _Call) -> Operator:
+def _restore_call(distinct: _Distinct, call: _Call) -> Operator:
     operator = _with_storages(distinct.operator, call.storages)
     return msgspec.structs.replace(
         operator, module=call.module, allocated=call.allocated, freed=call.freed
@@ -116,14 +112,14 @@ def _called(distinct: _Distinct, call: _Call) -> Operator:
 
 
 def _with_storages(operator: Operator, storages: Iterable[int]) -> Operator:
-    """Give all tensors of an operator new storages, and the operator no module."""
+    """Return the operator without module, with these storages in place of the tensors' own."""
     numbers = iter(storages)
 
-    def renumbered(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    def renumber(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple(msgspec.structs.replace(t, storage=next(numbers)) for t in tensors)
 
-    reads = {name: renumbered(group) for name, group in operator.reads.items()}
-    writes = renumbered(operator.writes)
+    reads = {name: renumber(group) for name, group in operator.reads.items()}
+    writes = renumber(operator.writes)
     return msgspec.structs.replace(
         operator, module="", reads=reads, writes=writes, allocated=(), freed=()
     )

@@ -1,7 +1,7 @@
-"""Verdicts on functions that were timed beside a baseline, by one ratio for each pair of processes.
+"""Verdicts on functions that were timed beside a baseline, from one ratio per pair of processes.
 
-The interval of a verdict is the exact one of the median of these ratios.  Pairs are independent
-where calls of one process are not, and drifts of the machine cancel within a pair.
+The interval of a verdict is an exact interval of the median ratio.  Unlike calls of one process,
+pairs of processes are independent.  Drifts of the machine cancel within a pair.
 """
 
 import math
@@ -27,27 +27,27 @@ from report.instruments import case_operators, gates
 
 #: Name of the study whose records are comparisons.
 NAME: Final = "compare"
-Word: TypeAlias = Literal[
+VerdictWord: TypeAlias = Literal[
     "faster", "slower", "no difference", "undecided", "wrong", "impossible", "not measured"
 ]
-#: Beginnings of reasons that lie in the function.
-_FAULTS: Final = ("wrong result", "failed", "too many threads")
-#: A gain is decidable if it is decided in this share of runs.
+#: Beginnings of failure reasons that are faults of the function.
+_FUNCTION_FAULTS: Final = ("wrong result", "failed", "too many threads")
+#: Share of runs that must decide a gain (statistical power).
 _POWER: Final = 0.8
-#: Largest number of pairs that is suggested.
+#: Largest number of pairs that messages suggest.
 MOST_PAIRS: Final = 200
 
 
 @dataclass(frozen=True)
 class ComparisonVerdict:
-    """Verdict on one function; ``ratio`` is the baseline's time over the function's.
+    """Verdict on a function: ``word``, and the ``reason`` if wrong, impossible or not measured.
 
-    ``reason`` says what is wrong, impossible or missing.  ``time`` is the median over processes of
-    the median call (s).
+    ``ratio`` is the baseline's time divided by the function's time.  ``time`` is the median over
+    processes of the median call (s).
     """
 
     function: str
-    word: Word
+    word: VerdictWord
     reason: str | None = None
     ratio: Estimate | None = None
     margin: float = 0.0
@@ -65,8 +65,8 @@ class ComparisonVerdict:
         return f"{self.word}{beyond}: {self.ratio.value:.3f} times the baseline's speed {interval}"
 
 
-def verdict_word(ratio: Estimate, margin: float) -> Word:
-    """Decide by the interval of a ratio alone."""
+def verdict_word(ratio: Estimate, margin: float) -> VerdictWord:
+    """Return the verdict that follows from the interval of a ratio."""
     if ratio.confidence < CONFIDENCE:
         return "undecided"
     if 1 / (1 + margin) <= ratio.low and ratio.high <= 1 + margin:
@@ -77,31 +77,31 @@ def verdict_word(ratio: Estimate, margin: float) -> Word:
 
 
 def ratio(round_: Round) -> float:
-    """Return the ratio of a pair's median times, baseline over function."""
+    """Return the ratio of median times in a pair of processes, baseline over function."""
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
 
 def pages(rounds: Iterable[Round], series: str) -> float:
-    """Return the median over processes of the pages that the system maps in a median call."""
+    """Return the median over processes of the pages mapped in the median call."""
     return median(median(round_.samples(series)) for round_ in rounds)
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
-    """Decide all cases; the last one compares the baseline with itself."""
+    """Return the verdicts on all cases; the last case compares the baseline with itself."""
     return tuple(decide(record, case, float(case.factors["margin"])) for case in record.cases)
 
 
 def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
-    """Decide one case: a result that was wrong once is wrong, however fast the others were."""
+    """Return the verdict on a case; one wrong result in any process makes the verdict wrong."""
     function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
-            word: Word = "wrong" if fault.startswith(_FAULTS) else "not measured"
+            word: VerdictWord = "wrong" if fault.startswith(_FUNCTION_FAULTS) else "not measured"
             return ComparisonVerdict(function, word, fault)
     rounds = [*filter(_is_timed, case.rounds_under("retained"))]
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
-    estimate, reason = median_interval(map(ratio, rounds)), _impossible(record, rounds)
+    estimate, reason = median_interval(map(ratio, rounds)), _impossible_speed(record, rounds)
     return ComparisonVerdict(
         function,
         "impossible" if reason else verdict_word(estimate, margin),
@@ -119,12 +119,12 @@ def _is_timed(round_: Round) -> bool:
     return all(min(samples, default=0) > 0 for samples in series)
 
 
-def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
-    """Explain why times are impossible: bytes that moved faster than any measured bandwidth."""
+def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
+    """Explain which bytes moved faster than any measured bandwidth; None if no bytes did."""
     rates = [gates.rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
     for round_ in rounds:
         moved, time = max(round_.samples("call_bytes"), default=0), median(round_.samples("time"))
-        if rates and moved > gates.SCATTER * max(rates) * time:
+        if rates and moved > gates.PEAK_SCATTER * max(rates) * time:
             return (
                 f"impossible (process {round_.process}): its {moved:,} B of arguments and results "
                 f"moved at {moved / time / 1e9:.3g} GB/s, and the fastest cache moves "
@@ -134,10 +134,10 @@ def _impossible(record: Record, rounds: Iterable[Round]) -> str | None:
 
 
 def groups(record: Record) -> list[list[ComparisonVerdict]]:
-    """Group the functions that are right, fastest first; a group does not differ from its first.
+    """Group the correct functions, fastest first; members do not differ from a group's first.
 
-    Functions differ if the interval of their ratio in the same processes, at a level that holds for
-    all pairs of functions together, excludes 1.
+    Two functions differ if the interval of their ratio within processes excludes 1, at a level
+    corrected for all pairs of functions.
     """
     compared = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
@@ -150,8 +150,8 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     first: dict[int, float] = {}
     for _, result, times in compared:
         shared = [first[process] / times[process] for process in times if process in first]
-        apart = median_interval(shared, level) if shared else None
-        if apart is None or (apart.confidence >= level and not apart.low <= 1 <= apart.high):
+        gap = median_interval(shared, level) if shared else None
+        if gap is None or (gap.confidence >= level and not gap.low <= 1 <= gap.high):
             grouped.append([])
             first = times
         grouped[-1].append(result)
@@ -159,28 +159,28 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 
 def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield the verdicts, groups of several functions, what theory says, and the pairs."""
-    *candidates, itself = results = verdicts(record)
+    """Yield verdicts, groups of functions, mapped pages, theory, and the number of pairs."""
+    *candidates, control = results = verdicts(record)
     for result in candidates:
         yield f"{result.function}: {result.sentence}"
-    yield f"{itself.function} beside itself: {itself.sentence}"
+    yield f"{control.function} beside itself: {control.sentence}"
     for number, group in enumerate(groups(record) if len(candidates) > 1 else (), 1):
         yield f"group {number}, not different: {', '.join(result.function for result in group)}"
     yield from reasons(record, files)
-    yield f"pairs of processes: {itself.pairs}, of which disturbed: {itself.disturbed}"
+    yield f"pairs of processes: {control.pairs}, of which disturbed: {control.disturbed}"
     disturbed = [r.function for r in results if r.pairs and r.disturbed == r.pairs]
     if disturbed:
         yield f"every pair of {first_names(disturbed)} was disturbed; repeat with --wait-quiet 10"
 
 
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield the pages that each function maps, and its theory beside the machine's ceilings."""
+    """Yield pages that functions map, and theory as shares of the machine's ceilings."""
     for case in record.cases:
         rounds = [r for r in case.rounds_under("retained") if r.samples("page_faults")]
         if rounds:
-            own, other = pages(rounds, "page_faults"), pages(rounds, "baseline_page_faults")
+            mapped, baseline = (pages(rounds, s) for s in ("page_faults", "baseline_page_faults"))
             function = case.factors["function"]
-            yield f"{function} maps {own:,.0f} pages a call, the baseline {other:,.0f}"
+            yield f"{function} maps {mapped:,.0f} pages a call, the baseline {baseline:,.0f}"
     seconds = {result.function: result.time for result in verdicts(record)}
     missing = defaultdict[str, list[str]](list)
     peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
@@ -215,22 +215,21 @@ def scatter(ratios: Iterable[float]) -> float:
 
 
 def decidable(deviation: float, pairs: int) -> float:
-    """Return the gain (share of 1) that ``pairs`` decide in four of five runs.
+    """Return the gain (a fraction) that ``pairs`` decide in four of five runs.
 
-    Logarithms of ratios are taken for normal.
+    This assumes that logarithms of ratios are normally distributed.
     """
     return math.exp(deviation * NormalDist().inv_cdf(_chance_above_1(pairs))) - 1
 
 
 @cache
 def _chance_above_1(pairs: int) -> float:
-    """Return the chance that a ratio is above 1 at which ``pairs`` decide in four of five runs.
+    """Return how probable a ratio above 1 must be for four of five runs of ``pairs`` to decide.
 
-    They decide if the l-th smallest ratio is above 1, where l is the rank of the interval's lower
-    end.
+    A run decides if the l-th smallest ratio is above 1; l is the rank of the interval's lower end.
     """
     fewest = pairs - binomial_rank(pairs, CONFIDENCE)[0] + 1
-    low, high = 0.5, 1.0  # of the chance that a ratio is above 1
+    low, high = 0.5, 1.0  # limits of the probability of a ratio above 1
     for _ in range(50):
         p = (low + high) / 2
         terms = (
@@ -241,7 +240,7 @@ def _chance_above_1(pairs: int) -> float:
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
-    """Return the smallest number of pairs that decides a gain; None beyond ``MOST_PAIRS``."""
+    """Return the smallest number of pairs that decide a gain; None above ``MOST_PAIRS``."""
     for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
         if decidable(deviation, pairs) <= gain:
             return pairs
@@ -249,7 +248,7 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
 
 
 def power_text(deviation: float, pairs: int, gain: float) -> str:
-    """Say which difference ``pairs`` show, and how many pairs show a difference of ``gain``."""
+    """State the difference that ``pairs`` show, and the number of pairs for ``gain``."""
     too_many = f"over {MOST_PAIRS} pairs; close other programs, or let a call do more"
     needed = pairs_needed(deviation, gain)
     return (

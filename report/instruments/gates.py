@@ -1,6 +1,6 @@
-"""Gates that a measurement must pass before it is printed or pooled, and ceilings of a record.
+"""Checks that measurements must pass before papers print or pool them, and ceilings of a record.
 
-One rule for the end of a run, for ``check`` and for papers; pure.
+The same rules hold at the end of a run, in ``check`` and in papers; pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,34 +21,33 @@ from report.core.records.record import (
 )
 from report.theory.work import flops, forward_macs
 
-#: Processes whose times are further apart, in two groups, do not measure the same thing.
-APART: Final = 1.25
-#: Counts, such as page faults, from this on are another group than 0.
-MANY: Final = 100
-#: Runs whose medians are further apart are not one population.
-AGREE: Final = 1.2
-#: Copied times are equal or scaled: in most series, at least so many, the ratio of two medians is
-#: the same within this share.
+#: Smallest ratio between two groups of processes that measured different states of the machine.
+BIMODAL_RATIO: Final = 1.25
+#: Smallest count, such as page faults, that forms another group than a count of 0.
+BIMODAL_COUNT: Final = 100
+#: Largest ratio of the medians of two runs that measured one population.
+AGREEMENT_RATIO: Final = 1.2
+#: Fewest series that can show that times were copied or scaled.
 _FEWEST_SERIES: Final = 5
+#: Relative tolerance for equal ratios of medians.
 _SAME_RATIO: Final = 1e-4
-#: Working sets of this many last-level caches are in memory; smaller ones are partly cached.
+#: Working sets of at least this many last-level caches lie in memory; others are partly cached.
 BEYOND_CACHES: Final = 4
-#: A case may be this many times faster than the measured peak, since peaks scatter too.
-SCATTER: Final = 1.25
-#: Shorter times are below timer resolution (s): ticks of perf_counter_ns, and of CUDA events.
+#: A case may be this many times faster than the measured peak, since peaks scatter.
+PEAK_SCATTER: Final = 1.25
+#: Timer resolution (s) of perf_counter_ns and of CUDA events.
 RESOLUTION_S: Final = {"cpu": 1e-7, "cuda": 5e-7}
-#: No processor runs faster (Hz); records do not hold the clock under load.
+#: Highest clock of any processor (Hz); records do not contain the clock under load.
 FASTEST_HZ: Final = 6.2e9
-#: Operations in float32 a core and cycle by the widest vectors: two units, each of them fused
-#: multiply-adds.
-_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
+#: Vector extension → most float32 FLOP per core and cycle: two units; fused since AVX2.
+_FLOP_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
 FLOAT32: Final = "float32"
 #: Frequency governors that lower the clock between calls.
 SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
 _ARITHMETIC: Final[tuple[PeakOperation, ...]] = ("matrix_product", "convolution")
 _BANDWIDTH: Final[tuple[PeakOperation, ...]] = ("copy", "read", "triad")
-#: Operation -> the operations whose best rate bounds it.
-_MEANT: Final[dict[str, tuple[PeakOperation, ...]]] = {
+#: Operation → measured operations whose best rate is its ceiling.
+_BOUNDING_OPERATIONS: Final[dict[str, tuple[PeakOperation, ...]]] = {
     "matrix_product": _ARITHMETIC,
     "copy": _BANDWIDTH,
 }
@@ -63,27 +62,28 @@ CEILING_UNITS: Final[dict[str, str]] = {
 
 
 def is_bimodal(medians: Iterable[float]) -> bool:
-    """Tell whether processes fall into two groups further apart than ``APART``.
+    """Return whether the medians of processes form two groups, ``BIMODAL_RATIO`` or more apart.
 
-    A group has at least a fifth of them, and at least two of four or more; a single slow process is
-    no group.
+    A group has at least a fifth of the processes.  With four or more processes, a group has at
+    least two, so that a single slow process is not a group.
     """
     ordered = sorted(medians)
     smallest = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
     gaps = tuple(pairwise(ordered))[smallest - 1 : len(ordered) - smallest]
     return any(
-        high > APART * low and (low > 0 or (low == 0 and high >= MANY)) for low, high in gaps
+        high > BIMODAL_RATIO * low and (low > 0 or (low == 0 and high >= BIMODAL_COUNT))
+        for low, high in gaps
     )
 
 
 def agree(one: Iterable[float], other: Iterable[float]) -> bool:
-    """Tell whether two runs measured one population, by the medians of their processes."""
+    """Return whether two runs measured one population, by the medians of processes."""
     low, high = sorted((median(one), median(other)))
-    return high <= AGREE * low
+    return high <= AGREEMENT_RATIO * low
 
 
 def medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
-    """Return the median of each process that measured a case."""
+    """Return the median of every process that measured a case."""
     series = (round_.samples(quantity) for round_ in case.rounds_under(policy))
     return tuple(median(samples) for samples in series if samples)
 
@@ -102,7 +102,7 @@ def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
 
 
 def disagreeing(one: Record, other: Record) -> int:
-    """Count the series of times in which two runs of one machine do not agree."""
+    """Count the series of times for which two runs of one machine do not agree."""
     twins = {frozenset(case.factors.items()): case for case in other.cases}
     count = 0
     for case in one.cases:
@@ -117,9 +117,9 @@ def disagreeing(one: Record, other: Record) -> int:
 
 
 def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
-    """Count disturbed and monitored measurements; None if none was monitored.
+    """Count disturbed measurements and monitored measurements; None without monitoring.
 
-    Formats without a memory policy and systems without /proc monitored none.
+    Old formats, which have no memory policy, and systems without /proc have no monitoring.
     """
     monitored = [
         round_.disturbance is not None
@@ -136,22 +136,22 @@ def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
 
 
 class CopyDetector:
-    """Detects copied and made-up records among those that it has seen.
+    """Detector of copied and invented records, by comparison with all earlier records.
 
-    Two machines share no samples, ceilings or end of a run, and their times are not proportional.
-    Runs of one machine may share ceilings.  No program has a hash of zeros.
+    Records of two machines have different samples, ceilings and end times, and times that are not
+    proportional.  Runs of one machine may share ceilings.  No program has a hash of zeros.
     """
 
     def __init__(self) -> None:
-        """Begin without a record."""
+        """Begin without earlier records."""
         self._seen: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
 
     def reason(self, name: str, record: Record) -> str:
-        """Explain why a record cannot be a measurement of its own; empty if it can."""
+        """Explain why a record is not an independent measurement; empty if it is."""
         hashes = (record.code.commit, record.code.measuring_code)
         if any(hash and not hash.strip("0") for hash in hashes):
             return "has a commit or code hash of zeros, which no program has"
-        marks, times = _marks(record), _median_times(record)
+        marks, times = _unique_content(record), _median_times(record)
         for earlier, other, other_marks, other_times in self._seen:
             same = set(dict({*marks.items()} & {*other_marks.items()}))
             if record.environment.key == other.environment.key:
@@ -164,8 +164,8 @@ class CopyDetector:
         return ""
 
 
-def _marks(record: Record) -> dict[str, bytes]:
-    """Return what no two machines share: the times of all cases, ceilings, the end of a run."""
+def _unique_content(record: Record) -> dict[str, bytes]:
+    """Return content that two machines never share: times, ceilings, and the end of the run."""
     marks = {"end time": record.finished.encode()}
     all_series = (series for case in record.cases for series in case.all_series)
     if times := [series["time"] for series in all_series if "time" in series]:
@@ -176,7 +176,7 @@ def _marks(record: Record) -> dict[str, bytes]:
 
 
 def _median_times(record: Record) -> dict[object, float]:
-    """Return the median of each series of times, by case and process."""
+    """Return the median of every series of times, by case and process."""
     times: dict[object, float] = {}
     for case in record.cases:
         factors = frozenset(case.factors.items())
@@ -187,7 +187,7 @@ def _median_times(record: Record) -> dict[object, float]:
 
 
 def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
-    """True if most medians of both records have one ratio."""
+    """Return whether most medians of two records have the same ratio."""
     ratios = [other[key] / time for key, time in one.items() if key in other]
     if len(ratios) < _FEWEST_SERIES:
         return False
@@ -211,7 +211,7 @@ def problem(record: Record) -> str | None:
             f"{limit / 1e9:.0f} GFLOP/s"
         )
     fastest = max(record.cases, key=forward_rate, default=None)
-    if fastest is None or (rate := forward_rate(fastest)) <= SCATTER * best:
+    if fastest is None or (rate := forward_rate(fastest)) <= PEAK_SCATTER * best:
         return None
     factors = ", ".join(f"{name}={level}" for name, level in fastest.factors.items())
     disturbance = next((c.disturbance for c in record.ceilings if c.disturbance), None)
@@ -225,12 +225,12 @@ def problem(record: Record) -> str | None:
 def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
     """Return the ceilings whose best rate bounds ``operation``.
 
-    A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
-    or to memory; every other operation stands for itself.  On a GPU products alone stand for
-    arithmetic: its libraries compute convolutions with fewer multiplications than their direct form
-    has, so that their rate can exceed what the device can multiply.
+    ``matrix_product`` is bounded by all arithmetic in ``dtype``, ``copy`` by all operations that
+    move bytes from or to memory, every other operation by itself.  On a GPU only products bound
+    arithmetic: libraries compute convolutions with fewer multiplications than the direct form, so
+    that the rate of a convolution can exceed the device's peak.
     """
-    operations = _MEANT.get(operation, (operation,))
+    operations = _BOUNDING_OPERATIONS.get(operation, (operation,))
     if record.environment.device == "cuda" and operation in _ARITHMETIC:
         operations = (operation,)
     ceilings = [c for c in record.ceilings if c.operation in operations and c.samples]
@@ -244,36 +244,35 @@ def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
 def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
     """Return the ceilings of bandwidth whose working set lies in memory.
 
-    Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
-    of the largest; where no working set is known it is all.
+    If the caches are unknown (old record, GPU), return ceilings with at least half of the largest
+    working set; if no working set is known, return all ceilings.
     """
-    every = tuple(ceilings)
+    candidates = tuple(ceilings)
     host = environment.host if environment.device == "cpu" else None
-    sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
+    sizes = [ceiling.working_set for ceiling in candidates if ceiling.working_set is not None]
     if not sizes:
-        return every
+        return candidates
     last = last_capacity(host.caches, environment.cpu.cores_available) if host else None
     least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
-    return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
+    return tuple(c for c in candidates if c.working_set is not None and c.working_set >= least)
 
 
 def rate(ceiling: Ceiling) -> float:
-    """Divide work by time (FLOP/s, B/s or pages a second).
+    """Return work divided by time (FLOP/s, B/s or pages/s).
 
-    The shortest time counts where an instrument is named, as STREAM reports it (McCalpin 1995),
-    else the median.
+    With a named instrument the time is the shortest, as in STREAM (McCalpin 1995), else the median.
     """
     times = map(float, ceiling.samples)
     return ceiling.work / (median(times) if ceiling.instrument is None else min(times))
 
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
-    """Return the best rate of the ceilings that bound ``operation``; None if none was measured."""
+    """Return the best rate of the ceilings that bound ``operation``; None without a ceiling."""
     return max(map(rate, bounding(record, operation, dtype)), default=None)
 
 
 def state_notes(environment: Environment) -> Iterator[str]:
-    """Yield what the state of the processors does to times, a sentence each."""
+    """Yield sentences about conditions of the processors that change times."""
     state = environment.conditions
     if throttled := state.get("throttled"):
         yield f"heat slowed the processors {throttled} during the run"
@@ -286,14 +285,14 @@ def state_notes(environment: Environment) -> Iterator[str]:
 
 
 def best_of(ceilings: Iterable[Ceiling]) -> float | None:
-    """Return the best rate of arithmetic in float32 (FLOP/s); None if none was measured."""
+    """Return the best float32 rate of the ceilings (FLOP/s); None without such a ceiling."""
     return max((c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)), default=None)
 
 
 def most_possible(environment: Environment) -> float | None:
     """Return cores × vector width × clock (FLOP/s in float32) of a CPU with known vectors."""
     flags: Sequence[str] = environment.host.flags if environment.host else ()
-    width = next((n for name, n in _PER_CYCLE.items() if name in flags), None)
+    width = next((n for name, n in _FLOP_PER_CYCLE.items() if name in flags), None)
     if environment.device == "cuda" or width is None:
         return None
     return environment.threads * width * FASTEST_HZ
@@ -305,11 +304,12 @@ def _is_arithmetic(ceiling: Ceiling) -> bool:
 
 
 def forward_rate(case: Case) -> float:
-    """Divide the forward work of a float32 case by its shortest time (FLOP/s); 0 without a time.
+    """Return the forward work of a float32 case divided by the shortest time (FLOP/s).
 
-    A pass does at least its forward work, so that the case's real rate is no lower.
+    A call does at least the forward work, so that the true rate is not lower.  Without times the
+    result is 0.
     """
-    single = case.factors.get("precision", FLOAT32) == FLOAT32
-    single = single and all(layer.dtype == FLOAT32 for layer in case.layers)
-    times = case.samples("time") if case.status == "ok" and single else ()
+    is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
+    is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)
+    times = case.samples("time") if case.status == "ok" and is_float32 else ()
     return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0

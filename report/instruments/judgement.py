@@ -1,4 +1,4 @@
-"""Use of a record, by one rule for the end of a run, ``check``, ``list`` and builds."""
+"""Decide whether papers can use a record: one rule for runs, ``check``, ``list`` and builds."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +15,7 @@ from report.theory.work import check
 
 @dataclass(frozen=True)
 class Judgement:
-    """Use of a record: possible or not, in the next build or not, and its role or the reason."""
+    """Use of a record: whether papers can, whether the next build does, and role or reason."""
 
     usable: bool
     used: bool
@@ -34,7 +34,7 @@ def refusal(record: Record) -> str | None:
 
 
 def checked(stored: Stored) -> Stored:
-    """Return the same record; raises ``RecordError`` if no paper can use it."""
+    """Return the same record; raise ``RecordError`` if no paper can use the record."""
     if reason := refusal(stored.record):
         raise RecordError(f"data/{stored.file}: {reason}")
     return stored
@@ -44,7 +44,7 @@ def impossible_layer(record: Record) -> str | None:
     """Describe the first layer that cannot have run, if any."""
     checked_already: set[int] = set()
     for index, case in enumerate(record.cases):
-        # By identity, since cases of one network share their layers, of which it has hundreds.
+        # Layers are compared by identity, since cases of one network share hundreds of layers.
         if id(case.layers) in checked_already:
             continue
         checked_already.add(id(case.layers))
@@ -56,7 +56,7 @@ def impossible_layer(record: Record) -> str | None:
 
 @lru_cache(maxsize=2**14)
 def _layer_fault(layer: Layer) -> str | None:
-    """Explain why a layer cannot have run; cached, since runs of a study share their layers."""
+    """Explain why a layer cannot have run; cached, since runs of a study share layers."""
     try:
         check(layer)
     except StudyError as error:
@@ -65,7 +65,7 @@ def _layer_fault(layer: Layer) -> str | None:
 
 
 def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str, str]]:
-    """Read the records of a study that papers can use; return them, and why others are not."""
+    """Return the usable records of a study, and file → reason for every unusable record."""
     usable: list[Stored] = []
     records, refused = survey(study, data)
     for stored in records:
@@ -79,7 +79,7 @@ def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str
 
 
 def judge(study: str, file: str, data: Path) -> Judgement:
-    """Judge the record ``file`` (relative to ``data``) as the next build from ``data`` does.
+    """Return the use of the record ``file`` (relative to ``data``) in the next build.
 
     Raises ``RidgepointError`` for an edition that cannot be read.
     """

@@ -1,17 +1,15 @@
-"""Files of torch.profiler read back: Chrome traces, and raw timelines of memory.
+"""Readers of torch.profiler's files: Chrome traces, and raw timelines of memory; strict and pure.
 
-``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
-(complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
-with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A trace of CUPTI's
-range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.
+``torch.profiler`` writes a JSON object.  Among its ``traceEvents`` are operators (complete events,
+``ph`` X, with start and duration in µs), ``[memory]`` events (bytes allocated or freed at an
+instant) and, on a GPU, kernels.  A trace of CUPTI's range profiler (``cuda_profiler_range``) has
+counters of kernels in place of times.
 
 ``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
 ``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
-``MemoryProfileTimeline._coalesce_timeline``).  A time of -1 stands for tensors that existed before.
-The action gives the sign of the bytes; a tensor that changes its category is subtracted from the
-old one and added to the new one.
-
-Reading is strict and pure; what is broken is reported in one sentence.
+``MemoryProfileTimeline._coalesce_timeline``).  Tensors from before the profile have the time -1.
+The action determines the sign of the bytes.  A tensor that changes category is subtracted from the
+old category and added to the new category.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,27 +26,27 @@ from report.core.records.files import unpacked
 from report.core.records.quantities import LARGEST
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
-#: A time (µs) that no clock shows, a thousandth of what 64 bits hold in ns.
+#: Limit of possible times (µs): about 2⁶³ ns, the largest number of ns in 64 bits.
 _LATEST: Final = 2**53
 _MEMORY: Final = "[memory]"
 _OPERATOR: Final = "cpu_op"
-#: Marks that a program sets around its own steps, as ``record_function`` does.
-_MARK: Final = "user_annotation"
+#: Category of annotations by the program itself, such as ``record_function``.
+_USER_ANNOTATION: Final = "user_annotation"
 _KERNEL: Final = "kernel"
 _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
-#: Counters of one kernel.
-_RANGE: Final = "cuda_profiler_range"
+#: Category of events with counters of a kernel.
+_COUNTED_RANGE: Final = "cuda_profiler_range"
 
 
 class MemoryEvent(NamedTuple):
-    """Bytes given (positive) or taken back, on the host or on a device."""
+    """Bytes allocated (positive) or freed (negative), on the host or on a device."""
 
     change: int
     on_host: bool
 
 
 class Kernel(NamedTuple):
-    """Work of a device and its duration (ns); ``transfer`` is true of a copy or a fill."""
+    """Kernel of a device with its duration (ns); ``transfer`` is true for a copy or a fill."""
 
     name: str
     duration: int
@@ -65,47 +63,47 @@ class CountedKernel(NamedTuple):
 
 
 class TraceDevice(msgspec.Struct, frozen=True):
-    """A GPU as the trace names it; memory in B, None where the trace does not say it."""
+    """GPU as named in the trace, with its memory in bytes; None if unknown."""
 
     name: str
     memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
 
 
 class Trace(NamedTuple):
-    """Memory events and kernels of a trace, each in order of time."""
+    """Memory events and kernels of a trace, both in order of time."""
 
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]
     counted: tuple[CountedKernel, ...] = ()
     devices: tuple[TraceDevice, ...] = ()
-    #: Numbers of the GPUs that kernels and transfers ran on.
+    #: Numbers of the GPUs on which kernels and transfers ran.
     used: frozenset[str] = frozenset()
 
 
 # ----------------------------------------------------------------------------------- reading
 
 
-#: Instructions that threads executed and that were not masked out (Nsight Compute, metrics).
-_EXECUTED: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+#: Metric of Nsight Compute: thread instructions that were executed and not masked out.
+_EXECUTED_METRIC: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """Arguments of an event that are read.
+    """Arguments that are read from events.
 
-    Other events may use these names for something else, so that ``_argument_faults`` checks the
-    types only of events that are read.
+    Events of other kinds may use these names with other types, so that ``_argument_faults`` checks
+    types only for events that are read.
     """
 
     bytes: Any = msgspec.field(default=None, name="Bytes")
     device: Any = None
     device_type: Any = msgspec.field(default=None, name="Device Type")
-    fadd: Any = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
-    fmul: Any = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
-    ffma: Any = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
+    fadd: Any = msgspec.field(default=None, name=_EXECUTED_METRIC.format("fadd"))
+    fmul: Any = msgspec.field(default=None, name=_EXECUTED_METRIC.format("fmul"))
+    ffma: Any = msgspec.field(default=None, name=_EXECUTED_METRIC.format("ffma"))
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """An event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
+    """Event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
 
     ph: str
     name: str = ""
@@ -122,10 +120,11 @@ class _File(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
-    """Read a trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
+    """Read a trace from the bytes of a file, gzipped or not.
 
-    Cached, since a study reports it in many places.  Messages end with the ``remedy``.
-    Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
+    Error messages begin with ``place`` and end with ``remedy``.  Results are cached, since several
+    parts of a study read the same trace.  Raises ``RecordError`` for a truncated file, a file that
+    is not a trace, and a trace without operators.
     """
     text = unpacked(content, place, remedy)
     file = strict.parse_json(text, _File, place, remedy)
@@ -138,7 +137,7 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         yield "traceEvents: expected operators of torch.profiler, found none"
     for index, event in enumerate(events):
         where = f"traceEvents[{index}]"
-        timed = _is_operator(event) or _is_kernel(event) or event.cat == _RANGE
+        timed = _is_operator(event) or _is_kernel(event) or event.cat == _COUNTED_RANGE
         if (timed or event.name == _MEMORY) and event.ts is None:
             yield f"{where}.ts: this field is missing"
         elif any(time and not -_LATEST < time < _LATEST for time in (event.ts, event.dur)):
@@ -158,14 +157,14 @@ def _argument_faults(event: _Event) -> Iterator[str]:
             yield f"Bytes: expected a whole number, found {args.bytes!r:.60}"
         if not isinstance(args.device_type, int | None):
             yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
-    if event.cat == _RANGE:
+    if event.cat == _COUNTED_RANGE:
         for name, count in _counts(args).items():
             if type(count) is not int or count < 0:
-                yield f"{_EXECUTED.format(name)}: expected a count, found {count!r:.60}"
+                yield f"{_EXECUTED_METRIC.format(name)}: expected a count, found {count!r:.60}"
 
 
 def _is_operator(event: _Event) -> bool:
-    return event.ph == "X" and event.cat in (_OPERATOR, _MARK)
+    return event.ph == "X" and event.cat in (_OPERATOR, _USER_ANNOTATION)
 
 
 def _is_kernel(event: _Event) -> bool:
@@ -179,7 +178,7 @@ def _counts(arguments: _Arguments) -> dict[str, Any]:
 def _trace(file: _File) -> Trace:
     """Read memory events and kernels from checked events, in the order of time."""
     events = sorted(file.events, key=lambda event: event.ts or 0)
-    counted = (event for event in events if event.cat == _RANGE)
+    counted = (event for event in events if event.cat == _COUNTED_RANGE)
     return Trace(
         tuple(
             MemoryEvent(event.args.bytes, event.args.device_type in (None, 0))
@@ -201,19 +200,19 @@ def _trace(file: _File) -> Trace:
 
 # -------------------------------------------------------------------------- timelines of memory
 
-#: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
+#: Names of torch's ``Category`` by number; the last is for tensors without a category.
 CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary",
     "activation", "gradient", "autograd detail", "unknown",
 )  # fmt: skip
-#: torch's ``_ACTION_TO_INDEX``; a new version changes no size unless the category changes.
+#: Actions in torch's ``_ACTION_TO_INDEX``; a new version changes sizes only with the category.
 _EXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
-_BEFORE: Final = -1
-_EXPORT: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
+_BEFORE_START: Final = -1
+_EXPORT_REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
 
 
 class TimelineEvent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One line of the file: a change (B, signed) of a category at a moment (ns)."""
+    """Element of the file: change of a category (signed bytes) at a moment (ns)."""
 
     moment: int
     action: int
@@ -222,33 +221,33 @@ class TimelineEvent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 def highest_bytes(content: bytes, place: str) -> dict[str, int]:
-    """Return the peak bytes of each category from a timeline's file, gzipped or not.
+    """Return the peak bytes of every category from the content of a timeline, gzipped or not.
 
-    ``place`` names it in messages.  Raises ``RecordError`` for a file that is cut off, is no such
-    timeline, goes back in time, or has less than 0 or more than 2⁶³ − 1 bytes of a category.
+    Error messages begin with ``place``.  Raises ``RecordError`` for a truncated file, a file that
+    is not a timeline, times that decrease, and sizes below 0 or above 2⁶³ − 1 bytes.
     """
-    text = unpacked(content, place, _EXPORT)
-    events = strict.parse_json(text, tuple[TimelineEvent, ...], place, _EXPORT)
-    strict.refuse_first(_timeline_faults(events), place, _EXPORT)
+    text = unpacked(content, place, _EXPORT_REMEDY)
+    events = strict.parse_json(text, tuple[TimelineEvent, ...], place, _EXPORT_REMEDY)
+    strict.refuse_first(_timeline_faults(events), place, _EXPORT_REMEDY)
     live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
-    for moment, together in groupby(events, key=attrgetter("moment")):
-        for event in together:
+    for moment, simultaneous in groupby(events, key=attrgetter("moment")):
+        for event in simultaneous:
             live[event.category] += event.change
-        strict.refuse_first(_impossible(moment, live), place, _EXPORT)
+        strict.refuse_first(_impossible_sizes(moment, live), place, _EXPORT_REMEDY)
         most = list(map(max, most, live))
     return dict(zip(CATEGORIES, most, strict=True))
 
 
-def _impossible(moment: int, live: Sequence[int]) -> Iterator[str]:
+def _impossible_sizes(moment: int, live: Sequence[int]) -> Iterator[str]:
     for name, size in zip(CATEGORIES, live, strict=True):
         if not 0 <= size <= LARGEST:
             yield f"the moment {moment}: found {size} B of {name}, which cannot be"
 
 
 def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:
-    if not any(event.moment != _BEFORE for event in events):
+    if not any(event.moment != _BEFORE_START for event in events):
         yield "the top level: expected events with a time, found none"
-    last = _BEFORE
+    last = _BEFORE_START
     for index, event in enumerate(events):
         if not 0 <= event.category < len(CATEGORIES):
             yield f"[{index}][3]: expected a category from 0 to 7, found {event.category}"

@@ -1,1 +1,1 @@
-"""Counters of executed work: what their tools print, and what it means; pure."""
+"""Counters of executed work: readers of their tools' output; pure."""

@@ -1,6 +1,6 @@
-"""Output of a counting program, case by case, as one file beside the record; pure.
+"""File beside a record with the output of a counting program for every case; pure.
 
-The file is gzipped JSON.  The numbers of the record can be read from it again.
+The file is gzipped JSON.  The counts in the record can be computed from the file again.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ REMEDY: Final = "restore the file with git, or run the experiment again"
 
 
 class CaseLogs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Texts printed for one case, by program run; ``case`` is its index in the record."""
+    """Printed texts (``logs``: program run → text) of the case with the index ``case``."""
 
     case: int
     logs: dict[str, str]
@@ -29,7 +29,7 @@ class _LogFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def attachment_name(tool: str) -> str:
-    """Name the file beside the record."""
+    """Return the name of the file beside the record."""
     return f"{tool}.json.gz"
 
 
@@ -42,7 +42,7 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
 
 
 def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
-    """Join the logs of two shards of one run; raises ``RecordError`` as ``unpack`` does."""
+    """Join the logs of two shards of one run; raise ``RecordError`` as ``unpack`` does."""
     if one == other:
         return one
     file = _read(one, place)
@@ -50,7 +50,7 @@ def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
-    """Read the logs in a file of ``tool``; raises ``RecordError`` that begins with ``place``."""
+    """Read the logs in a file of ``tool``; raise ``RecordError`` that begins with ``place``."""
     file = _read(content, place)
     if file.tool != tool:
         raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")

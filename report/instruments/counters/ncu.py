@@ -1,9 +1,9 @@
-"""Executed work, bytes and launches of each measured case, from its part of Nsight Compute's table.
+"""Executed work, bytes and launches of a measured case, from Nsight Compute's table.
 
-Every launch is in an NVTX range that names its work: a case by its factors, or a matrix product of
-known work.  The products calibrate the counters, which are trusted only if they count 2 · M · N · K
-in the same run.  The part about one case has the launches of its calls, one range per call, and of
-these products, so that it can be read and judged alone.
+Every launch is in a named NVTX range: a case with factors, or a matrix product of known work.  The
+products calibrate the counters: counters are trusted only if they count 2 · M · N · K in the same
+run.  The table of a case contains the launches of its calls, one range per call, and the launches
+of the products, so that the table is sufficient by itself.
 """
 
 import re
@@ -27,19 +27,19 @@ from report.instruments.counters.ncu_metrics import (
 from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
 
 TOOL: Final = "ncu"
-#: Key of the table in a case's logs.
+#: Key of the table in the logs of a case.
 _TABLE: Final = "table"
 #: Prefixes of the NVTX ranges of cases and of products.
 CASE: Final = "ridgepoint case "
 PRODUCT: Final = "ridgepoint product "
-#: The depth of the products of known work.
-_DEPTH: Final = 8192
-#: A ratio of counted to true work may be off by this much.  What a kernel does to each output after
-#: its sum adds little: on an H100 a product split into 4 parts along its depth scales each part
-#: (4 FLOP) and adds three of them to the first (6 FLOP), which is 10 / (2 · 8192) of the work.
+#: Depth of the products of known work.
+_PRODUCT_DEPTH: Final = 8192
+#: Largest relative error of counted work.  Work on an output after its sum adds little: on an H100
+#: a product split into 4 parts along the depth scales the parts (4 FLOP) and adds three parts to
+#: the first (6 FLOP), 10 / (2 · 8192) of the work.
 TOLERANCE: Final = 1e-3
 
-#: Operation of the CUDA cores in float32 -> the record's name of its count.
+#: Float32 instruction of the CUDA cores → name of the count in records.
 _FP32: Final[dict[Instruction, str]] = {
     "add": "ncu_fp32_additions",
     "multiply": "ncu_fp32_multiplications",
@@ -49,19 +49,24 @@ _FLOPS: Final[dict[ComputeUnit, str]] = {
     "cuda_core": "ncu_cuda_core_flops",
     "tensor_core": "ncu_tensor_core_flops",
 }
-#: Level of memory -> the record's name of its bytes.
+#: Level of memory → name of the bytes in records.
 BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
-#: Quantities that the CUDA cores' counters give.
-_CORE: Final = (_FLOPS["cuda_core"], *_FP32.values())
-#: All quantities that ncu counts of a case.
-QUANTITIES: Final = (*_CORE, _FLOPS["tensor_core"], *BYTES.values(), "ncu_kernel_launches")
+#: Quantities computed from counters of the CUDA cores.
+_CUDA_CORE: Final = (_FLOPS["cuda_core"], *_FP32.values())
+#: All quantities that ncu counts for a case.
+QUANTITIES: Final = (
+    *_CUDA_CORE,
+    _FLOPS["tensor_core"],
+    *BYTES.values(),
+    "ncu_kernel_launches",
+)
 
 
 # ---------------------------------------------------------------------------------------- ranges
 
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
-    """Name the NVTX range of one profiled call of a case, without characters special to NVTX."""
+    """Return the name of the NVTX range of one profiled call, without NVTX's special characters."""
     words = (f"{name}={factors[name]}" for name in sorted(factors))
     plain = (re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in (f"call={call}", *words))
     return f"{CASE}{' '.join(plain)}"
@@ -83,7 +88,7 @@ class Product:
 
     @property
     def range(self) -> str:
-        """The NVTX range around it."""
+        """Name of the NVTX range around the product."""
         size = f"{self.rows}x{self.columns}x{self.depth}"
         return f"{PRODUCT}precision={self.precision} size={size}"
 
@@ -91,20 +96,22 @@ class Product:
 def products(compute_capability: str) -> tuple[Product, ...]:
     """List the products for calibration: three sizes in each precision of the GPU.
 
-    A kernel works on whole tiles and the counters count the rest of a tile too.  The sizes have
-    different divisors (2^8 · 15, 2^6 · 63, 2^12), so that the tiles of one of them fit: on an H100
-    those of 320 × 128 fit the first, those of 128 × 256 the last.
+    A kernel computes whole tiles, and counters include the unused part of a tile.  The sizes have
+    different divisors (2^8 · 15, 2^6 · 63, 2^12), so that whole tiles fit at least one size: on an
+    H100, tiles of 320 × 128 fit the first size and tiles of 128 × 256 the last.
     """
     modern = int(compute_capability.partition(".")[0]) >= 8
     precisions = ("fp32", "tf32", "bf16") if modern else ("fp32", "fp16")
-    return tuple(Product(p, side, side, _DEPTH) for p in precisions for side in (3840, 4032, 4096))
+    return tuple(
+        Product(p, side, side, _PRODUCT_DEPTH) for p in precisions for side in (3840, 4032, 4096)
+    )
 
 
 # ------------------------------------------------------------------------------------------ counts
 
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
-    """Compute a record's quantities from the launches of one call; unknown ones are absent."""
+    """Compute the known quantities of a record from the launches of one call."""
     counts: dict[str, int | None] = {}
     for unit, name in _FLOPS.items():
         counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
@@ -120,12 +127,12 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
 
 
 def _flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
-    """Sum the work that ``terms`` count; None without terms or if a value is missing."""
+    """Sum the FLOPs that ``terms`` count; None without terms or if a value is missing."""
     return _weighted_sum(rows, {t.metric: t.factor for t in terms}) if terms else None
 
 
 def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int | None:
-    """Sum metrics over ``rows``, each times its factor; None if a value is missing."""
+    """Sum metrics times factors over ``rows``; None if a value is missing."""
     total = 0
     for row in rows:
         for metric, factor in factors.items():
@@ -144,17 +151,17 @@ def distrust(
 ) -> dict[ComputeUnit, str]:
     """Return the units whose counters are not trusted, with the reason.
 
-    For each precision the size with the smallest ratio of counted to true work is judged, since
-    filling up tiles can only add work.  Products without a count matter only if all sizes lack it.
+    For every precision, only the size with the smallest ratio of counted to true work is tested,
+    since padding of tiles can only add work.  A product without a count has an infinite ratio.
     """
-    worst: list[tuple[float, Product]] = []
+    smallest: list[tuple[float, Product]] = []
     for _, sizes in groupby(expected, key=attrgetter("precision")):
         ratios = [(_ratio(product, rows, plan), product) for product in sizes]
-        worst.append(min(ratios, key=itemgetter(0)))
+        smallest.append(min(ratios, key=itemgetter(0)))
     reasons: dict[ComputeUnit, str] = {}
-    for ratio, product in sorted(worst, key=itemgetter(0)):
+    for ratio, product in sorted(smallest, key=itemgetter(0)):
         if abs(ratio - 1) > TOLERANCE:
-            reasons[_unit(product)] = _distrust(ratio, product)
+            reasons[_unit(product)] = _distrust_reason(ratio, product)
     return reasons
 
 
@@ -163,16 +170,16 @@ def _unit(product: Product) -> ComputeUnit:
 
 
 def _ratio(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> float:
-    """Divide the counted work of a product by its true work; infinite without a count."""
-    own = [row for row in rows if row.range == product.range]
+    """Return the counted work of a product divided by the true work; infinite without a count."""
+    launches = [row for row in rows if row.range == product.range]
     terms = [term for term in plan.terms if term.unit == _unit(product)]
     if product.precision == "fp32":
         terms = [term for term in terms if term.precision == "fp32"]
-    counted = _flops(own, terms) if own else None
+    counted = _flops(launches, terms) if launches else None
     return inf if counted is None else counted / product.flops
 
 
-def _distrust(ratio: float, product: Product) -> str:
+def _distrust_reason(ratio: float, product: Product) -> str:
     unit = _unit(product).replace("_", "-")
     size = f"{product.rows}×{product.columns}×{product.depth}"
     figure = "no number" if ratio == inf else f"{ratio:.5f} of 2MNK"
@@ -187,9 +194,9 @@ def _distrust(ratio: float, product: Product) -> str:
 
 
 def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
-    """Cut the table of a whole process to the launches of one case, whose calls are ``ranges``.
+    """Reduce the table of a process to the products and the calls of a case (``ranges``).
 
-    ``table`` must be one that ``read_table`` can read.
+    ``read_table`` must be able to read ``table``.
     """
     wanted = frozenset(ranges)
     return {
@@ -201,7 +208,7 @@ def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CaseLog:
-    """The launches of each call of a case in their order, and the units that are not trusted."""
+    """Launches of a case by call, in order, and the units that are not trusted."""
 
     calls: tuple[tuple[KernelRow, ...], ...]
     plan: MetricPlan
@@ -209,7 +216,7 @@ class CaseLog:
 
 
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
-    """Read the table of a case; raises ``RecordError`` that begins with ``place``."""
+    """Read the table of a case; raise ``RecordError`` that begins with ``place``."""
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
     try:
@@ -230,10 +237,10 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
 
 
 def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
-    """Return the series of a case, one sample a call, and why each other quantity has none.
+    """Return the series of a case, with one sample per call, and missing quantity → reason.
 
-    Either ncu cannot count it on this GPU, or its unit is not trusted.  Raises ``RecordError`` as
-    ``read_log`` does.
+    A quantity is missing if ncu cannot count it on this GPU or the unit is not trusted.  Raises
+    ``RecordError`` as ``read_log`` does.
     """
     log = read_log(logs, place)
     absent = log.plan.missing
@@ -241,7 +248,7 @@ def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict
     if why := absent.get("fp64", absent.get("fp16")):
         missing[_FLOPS["cuda_core"]] = why
     if why := log.distrusted.get("cuda_core"):
-        missing |= dict.fromkeys(_CORE, why)
+        missing |= dict.fromkeys(_CUDA_CORE, why)
     if why := absent.get("tensor_core", log.distrusted.get("tensor_core")):
         missing[_FLOPS["tensor_core"]] = why
     missing |= {BYTES[level]: absent[level] for level in BYTES if level in absent}

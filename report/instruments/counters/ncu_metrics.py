@@ -1,13 +1,12 @@
 """Metrics of Nsight Compute that count floating-point work and bytes on each GPU.
 
-- CUDA cores: thread instructions with their predicate on, ``sass_thread_inst_executed_op_*``; an
-  addition or multiplication is 1 FLOP, a fused multiply-add 2; half precision is packed in pairs
-  (HADD2, HMUL2, HFMA2), so that each counts twice (Nsight Compute's own roofline sections).
-- Tensor cores are not among those.  ``sm__ops_path_tensor_src_*`` counts their operations, that is
-  FLOPs, by the precision of the source; on Volta, where older versions have no such metric, one
-  warp instruction (HMMA, 4 × 64 multiply-adds) is 512 FLOPs.
+- CUDA cores: ``sass_thread_inst_executed_op_*``, thread instructions that are not masked out.  An
+  addition or multiplication is 1 FLOP, a fused multiply-add 2.  Half-precision instructions work
+  on pairs (HADD2, HMUL2, HFMA2) and count twice, as in Nsight Compute's roofline sections.
+- Tensor cores: ``sm__ops_path_tensor_src_*``, FLOPs by precision of the source.  On Volta, where
+  older versions have no such metric, a warp instruction (HMMA, 4 × 64 multiply-adds) is 512 FLOPs.
 
-Names are looked up in what ``ncu --query-metrics`` lists, since they differ between versions.
+Names of metrics differ between versions, so that the list of ``ncu --query-metrics`` decides.
 """
 
 import re
@@ -20,17 +19,17 @@ from report.core.errors import RecordError
 ComputeUnit: TypeAlias = Literal["cuda_core", "tensor_core"]
 Instruction: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
 
-_NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
+_METRIC_NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
 
 
 def metric_names(listing: str) -> frozenset[str]:
-    """Read the base names from the output of ``ncu --query-metrics``, a table or CSV."""
-    return frozenset(_NAME.findall(listing))
+    """Return the names of metrics in the output of ``ncu --query-metrics``, a table or CSV."""
+    return frozenset(_METRIC_NAME.findall(listing))
 
 
 @dataclass(frozen=True)
 class CountedTerm:
-    """``factor`` FLOPs an increment of ``metric``, done by ``unit`` in ``precision``."""
+    """Metric that counts work: ``factor`` FLOPs per increment, by ``unit`` in ``precision``."""
 
     metric: str
     factor: int
@@ -41,10 +40,11 @@ class CountedTerm:
 
 @dataclass(frozen=True)
 class MetricPlan:
-    """Metrics to count on one GPU, and their meaning.
+    """Metrics to count on a GPU.
 
-    ``bytes`` maps a level of memory to the metrics that sum to its bytes.  ``missing`` has a reason
-    for ``tensor_core``, each precision and each level that this ncu cannot count on this GPU.
+    - ``terms``: metrics of work;
+    - ``bytes``: level of memory → metrics whose sum is the level's bytes;
+    - ``missing``: ``tensor_core``, precision or level that ncu cannot count → reason.
     """
 
     terms: tuple[CountedTerm, ...]
@@ -53,13 +53,13 @@ class MetricPlan:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Every metric once, sorted, as ``--metrics`` takes them."""
+        """All metrics without repetitions, sorted, for ``--metrics``."""
         levels = (name for names in self.bytes.values() for name in names)
         terms = (term.metric for term in self.terms)
         return tuple(sorted({*terms, *levels}))
 
 
-#: Thread instruction of the CUDA cores -> its precision, kind and FLOPs.
+#: Thread instruction of the CUDA cores → precision, kind and FLOPs.
 _INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "fadd": ("fp32", "add", 1),
     "fmul": ("fp32", "multiply", 1),
@@ -71,13 +71,13 @@ _INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "hmul": ("fp16", "multiply", 2),
     "hfma": ("fp16", "multiply_add", 4),
 }
-#: Blackwell's pairs in single precision; other GPUs do not have them.
-_PAIRS: Final[dict[str, tuple[str, Instruction, int]]] = {
+#: Instructions on pairs of float32 numbers, only on Blackwell.
+_PACKED_INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "fadd2": ("fp32", "add", 2),
     "fmul2": ("fp32", "multiply", 2),
     "ffma2": ("fp32", "multiply_add", 4),
 }
-#: Alternatives in order of preference; a tuple of several is summed.
+#: Level of memory → alternatives in order of preference; metrics of an alternative are summed.
 _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "dram": (
         ("dram__bytes",),
@@ -87,19 +87,19 @@ _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "l2": (("lts__t_bytes",),),
     "l1": (("l1tex__t_bytes",),),
 }
-_PATH: Final = re.compile(
+_TENSOR_PATH: Final = re.compile(
     r"(?P<scope>smsp|sm)__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?"
     r"src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
     r"(?:_dst_(?P<dst>[a-z0-9]+))?(?:_sparsity_(?P<sparsity>on|off))?"
 )
-_VOLTA: Final = ((7, 0), (7, 2))
+_VOLTA_CAPABILITIES: Final = ((7, 0), (7, 2))
 _VOLTA_HMMA_FLOPS: Final = 512
 
 
 def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
-    """Choose the metrics for a GPU (``"9.0"``) among the names that its ncu lists.
+    """Choose the metrics for a GPU (``"9.0"``) among the names that ncu lists.
 
-    Raises ``RecordError`` for a GPU or an ncu that cannot count.
+    Raises ``RecordError`` for a GPU or a version of ncu that cannot count.
     """
     plan = plan_for(compute_capability, available)
     if "fp32" in plan.missing:
@@ -108,7 +108,7 @@ def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPla
 
 
 def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
-    """Choose metrics as ``metrics_for``, also without float32 counts, for others' files."""
+    """Choose metrics as ``metrics_for``, but allow missing float32 counts (imported files)."""
     major, _, minor = compute_capability.partition(".")
     version = (int(major), int(minor))
     if version < (7, 0):
@@ -124,14 +124,14 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
             "this ncu lists no metric of tensor-core operations for compute capability "
             f"{compute_capability}"
         )
-    levels = _levels(available, missing)
+    levels = _byte_metrics(available, missing)
     return MetricPlan((*cores, *tensor), levels, missing)
 
 
 def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> list[CountedTerm]:
-    """Choose the metrics of all instructions; a precision that lacks one is ``missing``."""
+    """Choose metrics of instructions; add precisions without a metric to ``missing``."""
     terms = []
-    for name, (precision, operation, factor) in (_INSTRUCTIONS | _PAIRS).items():
+    for name, (precision, operation, factor) in (_INSTRUCTIONS | _PACKED_INSTRUCTIONS).items():
         instruction = f"sass_thread_inst_executed_op_{name}_pred_on"
         scopes = (scope for scope in ("smsp", "sm") if f"{scope}__{instruction}" in available)
         if scope := next(scopes, None):
@@ -145,20 +145,20 @@ def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> list
 def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[CountedTerm]:
     """Choose the coarsest metrics that count every floating-point path once.
 
-    ``src_bf16_dst_fp32`` includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name includes
-    another that has all its qualifiers.
+    A metric includes every metric that has the same qualifiers and more: ``src_bf16_dst_fp32``
+    includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``.
     """
-    paths = [path for name in sorted(available) if (path := _PATH.fullmatch(name))]
+    paths = [path for name in sorted(available) if (path := _TENSOR_PATH.fullmatch(name))]
     scope = "sm" if any(path["scope"] == "sm" for path in paths) else "smsp"
     of_scope = [path for path in paths if path["scope"] == scope]
     terms = []
     for path in of_scope:
         if not any(other is not path and _includes(other, path) for other in of_scope):
-            # Turing's path of three names can only be half precision.
+            # On Turing, the only path has three names of types, and is in half precision.
             precision = "fp16" if version < (8, 0) else path["src"]
             terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
     volta = "sm__inst_executed_pipe_tensor"
-    if not terms and version in _VOLTA and volta in available:
+    if not terms and version in _VOLTA_CAPABILITIES and volta in available:
         terms.append(
             CountedTerm(f"{volta}.sum", _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix")
         )
@@ -166,11 +166,11 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[C
 
 
 def _includes(wide: re.Match[str], narrow: re.Match[str]) -> bool:
-    given = {key: value for key, value in wide.groupdict().items() if value is not None}
-    return all(narrow[key] == value for key, value in given.items())
+    qualifiers = {key: value for key, value in wide.groupdict().items() if value is not None}
+    return all(narrow[key] == value for key, value in qualifiers.items())
 
 
-def _levels(available: frozenset[str], missing: dict[str, str]) -> dict[str, tuple[str, ...]]:
+def _byte_metrics(available: frozenset[str], missing: dict[str, str]) -> dict[str, tuple[str, ...]]:
     levels = {}
     for level, choices in _BYTES.items():
         chosen = next((names for names in choices if available.issuperset(names)), None)

@@ -1,6 +1,6 @@
-"""Reader of Nsight Compute's output: parses its table and explains its error messages.
+"""Reader of Nsight Compute's output: parses tables and explains error messages; pure.
 
-Pure; ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
+``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
 """
 
 import csv
@@ -13,11 +13,11 @@ from report.core.errors import RecordError
 
 # ----------------------------------------------------------------------------- error messages
 
-#: Explanation for a measured program that failed; the program's own message says more.
+#: Explanation for a measured program that failed.
 PROGRAM_FAILED: Final = (
     "The measured program failed under ncu; run the same cases without counters to see its message."
 )
-#: Pattern in ncu's output -> explanation and remedy; the first pattern that matches is used.
+#: Pattern in ncu's output → explanation and remedy; the first matching pattern is used.
 _EXPLANATIONS: Final[dict[str, str]] = {
     r"ERR_NVGPUCTRPERM": (
         "ncu may not read the performance counters of this GPU (ERR_NVGPUCTRPERM); run as root, or "
@@ -69,7 +69,7 @@ def explain_error(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One launch: the kernel, the NVTX range around it, and each counted sum or None."""
+    """Launch of a kernel: NVTX range around the launch, and metric → count (None if unknown)."""
 
     kernel: str
     range: str | None
@@ -77,45 +77,45 @@ class KernelRow:
     values: Mapping[str, int | None]
 
     def value(self, metric: str) -> int | None:
-        """Return the value of ``metric``; ncu may print ``sm__`` where ``smsp__`` was asked."""
+        """Return the value of ``metric``; ncu may print ``sm__`` for ``smsp__`` or vice versa."""
         scope, _, rest = metric.partition("__")
         other = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
         return self.values.get(metric, self.values.get(f"{other}__{rest}"))
 
 
-#: Our NVTX ranges in the column of ranges, whose cells read ``7  "<default domain>:NAME:none:…"``.
-_RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
+#: Name of our NVTX range in a cell such as ``7  "<default domain>:NAME:none:…"``.
+_RANGE_NAME: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
-#: The sums that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
-_COUNT: Final = re.compile(
+#: Metrics that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
+_COUNT_METRIC: Final = re.compile(
     r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
     r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
 )
 _BYTE_UNITS: Final = ("byte", "bytes")
 _COUNT_UNITS: Final = ("", "inst", "op", "ops")
-#: A whole number as ncu prints it with LC_ALL=C; other locales have a point before three digits.
+#: Whole number printed with LC_ALL=C; other locales have a point as thousands separator.
 _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4,})?")
 
 
 def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
-    """Cut a readable table to the ``wanted`` launches."""
+    """Reduce a readable table to the ``wanted`` launches."""
     header, units, *records = _records(text)
     chosen = (record for record, row in zip(records, read_table(text), strict=True) if wanted(row))
     return "".join(f"{record}\n" for record in (header, units, *chosen))
 
 
 def read_table(text: str) -> tuple[KernelRow, ...]:
-    """Read every launch in the output of ``ncu --csv --page raw --print-units base``.
+    """Read all launches in the output of ``ncu --csv --page raw --print-units base``.
 
-    Raises ``RecordError`` for a table that is damaged, rounded or none.
+    Raises ``RecordError`` for a missing or damaged table, and for rounded numbers.
     """
     header, units, *rows = _cells(text)
-    counts = _counts(header, units)
+    counts = _count_columns(header, units)
     return tuple(_row(header, row, counts) for row in rows)
 
 
 def _records(text: str) -> Iterator[str]:
-    """Yield rows, which start with a double quote and may have line breaks inside a cell."""
+    """Yield the rows of a table; rows start with a double quote, and cells may have line breaks."""
     pending = ""
     for line in text.splitlines():
         if not pending and not line.startswith('"'):
@@ -141,7 +141,7 @@ def _cells(text: str) -> list[list[str]]:
     if len(table) < 3:
         raise RecordError("ncu's table stops after its header; run it again.")
     for number, (record, row) in enumerate(zip(records, table, strict=True), start=1):
-        # ncu quotes every cell: a last one without its closing quote has lost something.
+        # ncu quotes every cell: a last cell without a closing quote is truncated.
         if len(row) != len(table[0]) or record.count('"') % 2 or not record.endswith('"'):
             raise RecordError(
                 f"ncu's table is cut off in line {number}, which has {len(row)} of "
@@ -150,9 +150,9 @@ def _cells(text: str) -> list[list[str]]:
     return table
 
 
-def _counts(header: Sequence[str], units: Sequence[str]) -> list[str]:
-    """Return the columns of counts; raises ``RecordError`` for a unit that may round them."""
-    matches = zip(map(_COUNT.fullmatch, header), units, strict=True)
+def _count_columns(header: Sequence[str], units: Sequence[str]) -> list[str]:
+    """Return the columns of counts; raise ``RecordError`` for a unit that may round counts."""
+    matches = zip(map(_COUNT_METRIC.fullmatch, header), units, strict=True)
     columns = [(match, unit) for match, unit in matches if match]
     for match, unit in columns:
         if unit not in (_BYTE_UNITS if match[1] else _COUNT_UNITS):
@@ -165,7 +165,7 @@ def _counts(header: Sequence[str], units: Sequence[str]) -> list[str]:
 
 def _row(header: Sequence[str], row: Sequence[str], counts: Sequence[str]) -> KernelRow:
     cells = dict(zip(header, row, strict=True))
-    ranges = (_RANGE.search(cell) for name, cell in cells.items() if "_Range:" in name)
+    ranges = (_RANGE_NAME.search(cell) for name, cell in cells.items() if "_Range:" in name)
     match = next((match for match in ranges if match), None)
     return KernelRow(
         kernel=cells.get("Kernel Name", ""),

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from report.core.missing import Missing
 from report.core.text.escape import markdown
-from report.instruments.comparison import Word
+from report.instruments.comparison import VerdictWord
 from report.paper.plots import interval_ends
 from report.paper.tables import Content
 from report.quantity.evaluation import number, point
@@ -14,7 +14,7 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS, Trial
 
 #: Verdicts that an effect has.
-DECIDED: Final[tuple[Word, ...]] = ("faster", "slower")
+DECIDED: Final[tuple[VerdictWord, ...]] = ("faster", "slower")
 #: Largest error of a prediction that is right.
 NEAR: Final = 0.1
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
@@ -44,7 +44,7 @@ def counted(run: Run, name: str, count: int) -> Quantity:
     return exact(name, "1", count, run.file)
 
 
-def compared(run: Run, memory: str, word: Word | None = None) -> Quantity:
+def compared(run: Run, memory: str, word: VerdictWord | None = None) -> Quantity:
     """Count the comparisons under a policy, those with a verdict or all."""
     words = [run.word(trial) for trial in comparisons_of(run, (memory,))]
     return counted(run, "comparisons", words.count(word) if word else len(words))

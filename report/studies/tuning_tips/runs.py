@@ -9,7 +9,7 @@ from report.core.records.quantities import quantity_of
 from report.core.records.record import Case
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.instruments.comparison import ComparisonVerdict, Word, decide
+from report.instruments.comparison import ComparisonVerdict, VerdictWord, decide
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.tuning_tips import theory
@@ -54,7 +54,7 @@ class Run(any_study.Run):
             return ComparisonVerdict(trial.tip, "not measured")
         return decide(self.stored.record, self.trials[trial], MARGIN)
 
-    def word(self, trial: Trial) -> Word:
+    def word(self, trial: Trial) -> VerdictWord:
         """Return the verdict in a word."""
         return self.verdict(trial).word
 
