@@ -11,7 +11,6 @@ from report.paper.plots import points
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.studies.conv_scaling import subject, theory
-from report.studies.conv_scaling.results import observed_starts
 from report.studies.conv_scaling.runs import Calls, Run
 from report.theory import heap
 
@@ -92,22 +91,6 @@ def with_and_without_tensor(calls: Sequence[Calls]) -> Iterator[Scaling]:
             Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
         )
         yield replace(drawn, curves=predicted, legend=quantity == "time")
-
-
-def predicted_and_observed(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw observed over predicted starts, from the first process that maps to the last one."""
-    first, last = (observed_starts(calls, least) for least in (0, 1))
-    drawn, ends = [], (5.0, 700.0)
-    for number, layer in enumerate(sorted({name for name, _ in last})):
-        starts = sorted(start for name, start in last if name == layer)
-        low = tuple(float(first[layer, start]) for start in starts)
-        high = tuple(float(last[layer, start]) for start in starts)
-        name = layer.replace("x", " × ")
-        drawn.append(Points(name, tuple(starts), low, low, high, number, hollow=True))
-    if drawn:
-        axes = ("Predicted start (images)", "Observed start (images)")
-        ticks = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
-        yield Scaling(*axes, tuple(drawn), (Curve("Equal", ends, ends),), x_ticks=ticks)
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:

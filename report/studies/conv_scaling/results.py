@@ -1,13 +1,13 @@
 """Results of conv_scaling: counts beside theory, and pages of processes beside predictions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from report.core.missing import Missing
 from report.core.records.record import PASSES
 from report.evidence import executed as evidence
-from report.quantity.evaluation import point
+from report.paper.study import Content
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.conv_scaling import subject, theory
 from report.studies.conv_scaling.runs import Calls, Run
@@ -66,23 +66,31 @@ def count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
 # ------------------------------------------------------------------------------ set thresholds
 
 
-def observed_starts(calls: Iterable[Calls], least: float = 0) -> dict[tuple[str, int], int]:
-    """Return the smallest batch at which any, or at least this share, of the processes map.
+def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
+    """Print how many processes map pages around the predicted start and end of each setting."""
+    settings: dict[tuple[str, int], list[Calls]] = {}
+    for calls in sorted(starts, key=attrgetter("name", "threshold", "batch")):
+        settings.setdefault((calls.name, calls.threshold), []).append(calls)
+    for (layer, threshold), sweep in settings.items():
+        start, end = sweep[0].start, sweep[0].end
+        yield {
+            "Layer": layer.replace("x", " × "),
+            "Threshold": f"{threshold / 2**20:.0f} MiB",
+            "Start": count("predicted start", start, sweep),
+            "End": count("predicted end", end, sweep),
+            "Image before": mapping_processes(sweep, range(start - 1, start)),
+            "At start": mapping_processes(sweep, range(start, start + 1)),
+            "At end": mapping_processes(sweep, range(end, 2 * end)),
+        }
 
-    By layer and predicted start.
-    """
-    starts: dict[tuple[str, int], int] = {}
-    for one in sorted(calls, key=attrgetter("batch")):
-        share = point(one.share)
-        if not isinstance(share, Missing) and share and share >= least:
-            starts.setdefault((one.name, one.start), one.batch)
-    return starts
 
-
-def exact_starts(calls: Sequence[Calls], least: float) -> Quantity:
-    """Count the starts that are as predicted, if at least this share of the processes must map."""
-    number = sum(batch == start for (_, start), batch in observed_starts(calls, least).items())
-    return count("starts as predicted", number, calls)
+def mapping_processes(sweep: Sequence[Calls], batches: range) -> Quantity:
+    """Count the processes that map pages at the first of ``batches`` that was measured."""
+    for calls in sweep:
+        pages = calls.medians("page_faults") if calls.batch in batches else []
+        if pages:
+            return count("processes", sum(number > subject.FEW_PAGES for number in pages), sweep)
+    return absent("processes", "1", "not measured")
 
 
 def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:

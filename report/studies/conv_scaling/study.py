@@ -178,9 +178,6 @@ second.values(
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
 starts.values(
-    exact_any=partial(results.exact_starts, least=0),
-    exact_half=partial(results.exact_starts, least=0.5),
-    exact_all=partial(results.exact_starts, least=1),
     start_least=partial(results.extreme_start, choose=min),
     start_most=partial(results.extreme_start, choose=max),
 )
@@ -380,7 +377,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 timed.figure("cliff", height=1.9, wide=True)(figures.throughput)
 sweep.figure("effect", key=True, height=3.3, rows=2)(figures.with_and_without_tensor)
 cpu.figure("heap", height=2.0)(figures.heap_states)
-starts.figure("starts", height=2.4)(figures.predicted_and_observed)
+starts.table("starts")(results.start_rows)
 processes.figure("processes", height=3.3, rows=2)(figures.top_and_time)
 
 
