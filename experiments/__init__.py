@@ -1,4 +1,4 @@
-"""The measuring side: runs a study on this machine and writes one record under ``data/``.
+"""Measuring side: run a study on this machine and write one record under ``data/``.
 
-torch is imported lazily, after the thread counts are fixed (see ``experiments.machine.runtime``).
+torch is imported only after the number of threads is fixed (see ``experiments.machine.runtime``).
 """

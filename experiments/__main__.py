@@ -108,7 +108,7 @@ examples:
 
 
 def _parser_of(kind: object, description: str) -> Callable[[str], Any]:
-    """Return a function that parses a word into ``kind``, or refuses it as no ``description``."""
+    """Return a function that parses a word into ``kind``; its error says "not ``description``"."""
 
     def convert(text: str) -> Any:
         try:
@@ -137,9 +137,9 @@ def _label(text: str) -> str:
     raise ArgumentTypeError(f"{text!r} is not 1 to 60 printable characters")
 
 
-#: Options with a file or folder that a command writes.
-_WRITTEN: Final = ("figures", "export_sbatch", "into", "notes", "records")
-#: Parser of each type that the tables of options name.
+#: Options that name a file or folder to write.
+_OUTPUT_OPTIONS: Final = ("figures", "export_sbatch", "into", "notes", "records")
+#: Placeholder in the texts of options → parser of the value.
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
     "MIN": _parser_of(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
@@ -182,7 +182,7 @@ def _run(options: Namespace) -> int:
 
 
 def _submit(options: Namespace) -> int:
-    """Measure all shards in jobs, or write the script for it."""
+    """Measure all shards in jobs, or write a script that submits the jobs."""
     if options.export_sbatch is not None:
         return export_script(request_of(options), options)
     path = submit(request_of(options), options, Observer(debug=options.debug))
@@ -228,7 +228,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
 
 
 def parser(chosen: str = "") -> Parser:
-    """Build the parser of the command line, with the text below the help of a chosen command."""
+    """Build the parser of the command line; only the ``chosen`` command gets a long epilog."""
     program = Parser(prog="python -m experiments")
     commands = program.add_subparsers(dest="command", required=True)
     for name, (meaning, _, options) in _COMMANDS.items():
@@ -251,7 +251,7 @@ def main(arguments: Sequence[str]) -> int:
         return code
     except KeyboardInterrupt as interrupt:
         print("Interrupted.", file=sys.stderr)
-        # A shell's exit code of a command that a signal has ended.
+        # Shells report 128 + the signal's number for a command that a signal ended.
         return 128 + int((interrupt.args or (signal.SIGINT,))[0])
     except (RidgepointError, ModuleNotFoundError, OSError) as error:
         if "--debug" in arguments:
@@ -262,15 +262,15 @@ def main(arguments: Sequence[str]) -> int:
             message = f"{error.name} is not installed; install it with: {install}"
         elif isinstance(error, OSError):
             # The error of a full disk does not name the file.
-            folders = (getattr(options, name, None) for name in _WRITTEN)
-            file = error.filename or next(filter(None, folders), "standard output")
+            outputs = (getattr(options, name, None) for name in _OUTPUT_OPTIONS)
+            file = error.filename or next(filter(None, outputs), "standard output")
             message = f"{file}: {error.strerror or error}."
         print(message, file=sys.stderr)
         return getattr(error, "exit_code", 1)
 
 
 def command() -> int:
-    """Run the command of this process, which SIGTERM interrupts as Ctrl-C does."""
+    """Run the command line; SIGTERM interrupts the command like Ctrl-C."""
 
     def terminated(number: int, frame: object) -> None:
         raise KeyboardInterrupt(number)

@@ -4,20 +4,20 @@ A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the
 (``experiments.backends``).  A process that measures a case imports one library only.
 Factors:
 
-- ``subject``: ``scaling`` repeats the first iteration of full-batch gradient descent and times it;
+- ``subject``: ``scaling`` repeats and times the first iteration of full-batch gradient descent;
   ``training`` records loss and accuracy before the first and after each of 500 iterations;
-  ``change`` times NumPy on a CPU at three sizes as ``scaling`` does, with one change at a time;
-  ``calls`` times an iteration with another number of library calls (``time``) and, in turn with it,
-  the unchanged one (``baseline_time``).
-- ``calls``: how many calls the iteration makes, 31 if unchanged.
-- ``change``: what differs from one thread, kept memory, float32 and separate operations
+  ``change`` times NumPy on a CPU at three sizes like ``scaling``, with one change at a time;
+  ``calls`` alternates an iteration with another number of library calls (``time``) and the
+  unchanged iteration (``baseline_time``).
+- ``calls``: number of library calls of the iteration, 31 if unchanged.
+- ``change``: the one difference from one thread, kept memory, float32 and separate operations
   (``experiments.backends.changes``).
-- ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
+- ``backend``: library; ``torch_cuda`` and ``cupy`` compute on a GPU, all others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
-- ``samples``: images; a smaller data set is repeated from the first image on.
-- ``dtype``: type of all arrays; ``float64``, NumPy's default, as one of the changes only.
-- ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
-  1,000 images held out.
+- ``samples``: number of images; the images of a smaller data set are repeated.
+- ``dtype``: type of all arrays; ``float64``, NumPy's default, only as a change.
+- ``dataset``: ``digits`` of scikit-learn (a fifth is held out), or ``mnist`` from the user's folder
+  (1,000 images are held out).
 """
 
 from __future__ import annotations
@@ -67,41 +67,41 @@ from report.core.records.record import Factors, Protocol, Sample, SeriesByQuanti
 if TYPE_CHECKING:
     from experiments.datasets import Images
 
-#: The source's hidden layer, and its iterations.
+#: Hidden neurons, and iterations of the source's training.
 HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Training images: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Neurons and images of the cases with a change: one image, the source's size, and as much work
-#: with more neurons.
+#: Neurons and images of the cases with a change: one image, the source's size, and a similar
+#: amount of work with more neurons.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
-#: Images of the cases with another number of calls, on the source's network.
+#: Numbers of images for cases with another number of calls, on the source's network.
 CALLS_IMAGES: Final = (1, 1_000, 60_000)
-#: Largest number of pairs of an iteration with other calls and an unchanged one.
+#: Largest number of pairs of iterations, changed and unchanged, per process.
 _PAIRS: Final = 101
-#: Largest product of neurons and images; beyond it an iteration takes seconds on a core.
+#: Largest product of neurons and images; with more work an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
-#: Calls in a sample of the cost of a call.
-_CALLS: Final = 100
+#: Number of calls per sample of ``call_time``.
+_CALLS_PER_SAMPLE: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size; NumPy alone with a change.  PyTorch alone merges steps."""
+    """List every library at each size, but only NumPy with a change, only PyTorch merging steps."""
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
             for backend in levels["backend"]:
-                alone = "numpy" if "change" in size else ""
+                required = "numpy" if "change" in size else ""
                 if size.get("calls") == MERGED_CALLS:
-                    alone = "torch"
-                if alone in str(backend):
+                    required = "torch"
+                if required in str(backend):
                     case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
                     listed.append(case)
     return tuple(listed)
 
 
 def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
-    """Yield neurons, images, type and change of the cases of a subject."""
+    """Yield neurons, images, type, and change or calls of the cases of a subject."""
     if subject == "training":
         yield {"hidden": HIDDEN, "samples": TRAINED_ON[dataset], "dtype": "float32"}
     elif subject == "change":
@@ -118,7 +118,7 @@ def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
 
 
 def is_timed(factors: Factors) -> bool:
-    """Return whether a case repeats one iteration, which is timed."""
+    """Return whether a case repeats and times one iteration."""
     return factors["subject"] != "training"
 
 
@@ -129,7 +129,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def load_library(factors: Factors, threads: int) -> Library:
-    """Load the library, and compute a product, which starts its threads and loads its kernels."""
+    """Load the library, and compute a product to start threads and load kernels."""
     library = libraries.load(str(factors["backend"]), threads)
     import numpy as np
 
@@ -146,7 +146,7 @@ def _images(factors: Factors, session: Session) -> Images:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the course of a training."""
+    """Measure loss and accuracy over a training; nothing for timed cases."""
     if is_timed(factors):
         return {}
     library, images = load_library(factors, session.threads), _images(factors, session)
@@ -168,7 +168,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case in this process, which has used no library yet."""
+    """Time a case in this process, which has not yet used any library."""
     library = load_library(factors, session.threads)
     change = factors.get("change")
     if change:
@@ -185,10 +185,10 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time the first iteration repeatedly, and a call on one element.
+    """Time the first iteration repeatedly, and a library call on one element.
 
-    The first call of a process, which loads kernels and starts threads, has a series of its own.  A
-    sample of ``call_time`` is a mean over many calls, since one is too short for the clock.
+    The first call of a process, which loads kernels and starts threads, is in a separate series.  A
+    sample of ``call_time`` is a mean over many calls, since a single call is too short to time.
     """
     workload = Workload(partial(training.iterate, training.parameters))
     first = cpu_clock(workload)
@@ -199,20 +199,20 @@ def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     one = training.parameters.w1[:1, :1]
 
     def calls() -> None:
-        for _ in range(_CALLS):
+        for _ in range(_CALLS_PER_SAMPLE):
             training.library.wait(training.ops.add_bias(one, one))
 
     return {
         "first_call_time": (first.wall,),
         **samples,
-        "call_time": tuple(wall / _CALLS for wall in _again(calls, protocol)),
+        "call_time": tuple(wall / _CALLS_PER_SAMPLE for wall in _sample(calls, protocol)),
     }
 
 
 def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     """Time each pass of an iteration, and each kind of operation, summed over an iteration.
 
-    A pass or an operation finishes before the next one begins.
+    Every pass and operation finishes before the next begins.
     """
     series = defaultdict[str, list[float]](list)
     sums = defaultdict[str, float](float)
@@ -240,16 +240,16 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
         for quantity, duration in sums.items():
             series[quantity].append(duration)
 
-    _again(passes, protocol)
-    _again(operations, protocol)
-    # The order is that of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
+    _sample(passes, protocol)
+    _sample(operations, protocol)
+    # In the order of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
 def paired_times(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
-    """Time an iteration with ``calls`` library calls and the unchanged one, in turn.
+    """Time an iteration with ``calls`` library calls alternately with the unchanged iteration.
 
-    Calls beyond those of the iteration add two numbers, and are not waited for one by one.
+    Extra calls add two numbers; the iteration does not wait for each extra call.
     """
     xp, one = training.library.xp, training.parameters.w1[:1, :1]
 
@@ -281,14 +281,15 @@ def paired_times(training: Training, calls: int, protocol: Protocol) -> SeriesBy
     return {name: tuple(samples[name]) for name in workloads}
 
 
-def _again(once: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
+def _sample(call: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
     """Call once to warm up, then return the times of calls within the case's budget (s)."""
-    once()
+    call()
     with collector_off():
-        return repeat_calls(Workload(once), protocol, cpu_clock)["time"]
+        return repeat_calls(Workload(call), protocol, cpu_clock)["time"]
 
 
-_CALLS_OF: Final[dict[str, Any]] = {
+#: Settings of both protocols.
+_SHARED: Final[dict[str, Any]] = {
     "warmup_calls": 1,
     "minimum_samples": 5,
     "maximum_samples": 20,
@@ -313,27 +314,24 @@ def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Time a repeated iteration under every policy, a training under none."""
+    """Time a repeated iteration under every policy, a training under no policy."""
     return "every" if is_timed(factors) else "none"
 
 
 def imports(factors: Factors, session: Session) -> tuple[str, ...]:
     """Import the library before the first case of a process that measures times.
 
-    Cases with a change or other calls are short, so that they share the import of their images'
-    package, too.
+    Cases with a change or other calls are short, so they also share the import of scikit-learn.
     """
     if not session.process:
         return ()
     library = libraries.namespace(str(factors["backend"]))
-    shared = factors["subject"] in ("change", "calls")
-    return (library, "sklearn.datasets") if shared else (library,)
+    is_short = factors["subject"] in ("change", "calls")
+    return (library, "sklearn.datasets") if is_short else (library,)
 
 
-_FULL: Final = msgspec.structs.replace(FULL, **_CALLS_OF, processes={"retained": 9}, budget_s=750.0)
-_QUICK: Final = msgspec.structs.replace(
-    QUICK, **_CALLS_OF, processes={"retained": 2}, budget_s=120.0
-)
+_FULL: Final = msgspec.structs.replace(FULL, **_SHARED, processes={"retained": 9}, budget_s=750.0)
+_QUICK: Final = msgspec.structs.replace(QUICK, **_SHARED, processes={"retained": 2}, budget_s=120.0)
 _ON_CPU: Final = Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),

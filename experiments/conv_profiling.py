@@ -1,33 +1,33 @@
-"""One convolution through the profilers: the operations it executes, the time and bytes it takes.
+"""One convolution through the profilers: executed operations, time and memory.
 
-The layer is the second convolution of PyTorch's MNIST example and the same in other shapes,
+The layer is the second convolution of PyTorch's MNIST example, in its own and other shapes, in
 float32, with random weights and inputs from a fixed seed.  Factors:
 
-- ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived,
-  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement,
-  ``changed`` in a held-out shape with other channels, so that blocks of eight fit or just do not.
-- ``channels``, ``kernel``, ``input``: channels into and out of the layer, its kernel, and the
-  extent of the network's images, of which the first convolution leaves two less.
-- ``batch``: images a call.
+- ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived;
+  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement;
+  ``changed`` in a held-out shape with other channels, at or just above a multiple of eight.
+- ``channels``: input and output channels; ``kernel``: side of the kernel; ``input``: side of the
+  network's images (the layer's input is two pixels smaller).
+- ``batch``: images per call.
 - ``pass``: always ``forward``, a call under ``torch.no_grad()``.
-- ``precision``: ``tfloat32`` lets cuDNN compute the example's shape in that mode of NVIDIA's tensor
-  cores, on a GPU alone; a case that names none computes in float32.
+- ``precision``: ``tfloat32`` (only on a GPU, only in the example's shape) lets cuDNN use this mode
+  of NVIDIA's tensor cores; cases without this factor compute in float32.
 
-On a CPU the implementations that oneDNN chooses natively, natively with AVX2 at most, and under
-valgrind, which counts the operations, are stored beside the record.
+For a CPU, a file beside the record lists oneDNN's implementations: native, native limited to AVX2,
+and under valgrind, which counts the operations.
 
-Only ``timed`` calls are timed, which ``--set subject=timed`` selects: eight images, channels below,
-at and above the edges of blocks, with the ``instructions`` that oneDNN chooses (``native``) and
-with ``AVX2`` at most.  Predicted before the measurement: time follows the multiply-adds that blocks
-execute, not those of the usual formula (``report.studies.conv_profiling.theory.in_blocks``).
+Only ``timed`` calls (``--set subject=timed``) are timed: eight images; numbers of channels below,
+at and above multiples of a block; ``instructions`` as oneDNN chooses (``native``) or limited to
+``AVX2``.  Predicted before the measurement: time follows the multiply-adds that blocks execute, not
+the usual formula's multiply-adds (``report.studies.conv_profiling.theory.in_blocks``).
 
 - With AVX2, blocks of 8: nine input channels take as long as 16, within a tenth, and 1.5 to 2 times
   as long as eight; 17, 19 and 24 output channels take equally long, within a tenth.
 - With AVX-512, blocks of 16: 17, 19, 24 and 25 output channels take equally long, within a tenth,
-  and 16 channels less; fewer than 16 input channels are not padded, so that nine take as long as
-  the formula says, 1.125 times eight.
-- One channel more on both sides of the example's layer, 33→65, costs as much time as full blocks:
-  as 40→72 with AVX2 (1.41 times 32→64), as 48→80 with AVX-512 (1.88 times); the formula says 1.05.
+  and 16 channels less.  Fewer than 16 input channels are not padded, so nine channels take 1.125
+  times as long as eight, as the formula says.
+- One more channel on both sides of the example's layer, 33→65, takes as long as full blocks: as
+  40→72 with AVX2 (1.41 times 32→64), as 48→80 with AVX-512 (1.88 times); the formula says 1.05.
 """
 
 import os
@@ -59,10 +59,10 @@ from experiments.harness.timing import Workload, sample_times
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, SeriesByQuantity
 
-#: Channels in and out, kernel, extent of the images.
+#: Input and output channels, side of the kernel, side of the network's images.
 CallShape: TypeAlias = tuple[str, int, int]
 
-#: The example's own shape first.
+#: Shapes from which the rules were derived; the first is the example's shape.
 KNOWN: Final[tuple[CallShape, ...]] = (
     ("32-64", 3, 28),
     ("20-40", 3, 28),
@@ -73,7 +73,7 @@ KNOWN: Final[tuple[CallShape, ...]] = (
     ("32-64", 3, 16),
     ("32-64", 3, 20),
 )
-#: On a CPU with AVX2 every shape has another path or padding; tests contain the predicted numbers.
+#: Each shape has another code path or padding on a CPU with AVX2; tests contain the predictions.
 HELD_OUT: Final[tuple[CallShape, ...]] = (
     ("9-19", 3, 21),
     ("17-41", 3, 28),
@@ -83,7 +83,7 @@ HELD_OUT: Final[tuple[CallShape, ...]] = (
     ("12-26", 1, 27),
     ("31-50", 5, 25),
 )
-#: The held-out ``9-19`` and its like, changed alone in their channels.
+#: The held-out shape ``9-19`` with other numbers of channels, and at two image sizes.
 CHANGED: Final[tuple[CallShape, ...]] = (
     ("9-16", 3, 21),
     ("8-19", 3, 21),
@@ -95,19 +95,19 @@ CHANGED: Final[tuple[CallShape, ...]] = (
     ("9-18", 3, 24),
     ("9-19", 3, 24),
 )
-#: Channels on both sides of blocks' edges: of the changed shape, and of the example's.
+#: Numbers of channels around multiples of a block: in a changed shape, and the example's shape.
 TIMED: Final[tuple[CallShape, ...]] = (
     *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
 )
 SHAPES: Final = {"layer": KNOWN, "held_out": HELD_OUT, "changed": CHANGED}
-#: The batch sizes of all shapes but the example's, and that of timed calls.
+#: Batch sizes of all shapes except the example's; batch size of timed calls.
 OTHER_BATCHES: Final = (1, 8)
 TIMED_BATCH: Final = 8
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List all shapes, the example's at every batch, and timed calls where they are asked for."""
+    """List all shapes (the example's shape at every batch), and timed calls if requested."""
     listed: list[Factors] = []
     for subject, shapes in SHAPES.items():
         if subject in levels["subject"]:
@@ -134,7 +134,7 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List the same cases, and the example's layer with TF32 too."""
+    """List the same cases as on a CPU, and the example's shape also with TF32."""
     listed: list[Factors] = []
     if "float32" in levels["precision"]:
         listed += cases(levels)
@@ -168,9 +168,9 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a call in a process of its own, whose instructions are chosen before its first call.
+    """Time a call in a fresh process, after choosing oneDNN's instructions.
 
-    Raises ``MeasurementError`` if oneDNN ran other code than that of AVX2 where it should.
+    Raises ``MeasurementError`` if oneDNN ran other code than AVX2 code despite the limit.
     """
     if factors["instructions"] == "AVX2":
         os.environ[_LIMIT] = "AVX2"
@@ -182,7 +182,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def _log_of(workload: Workload) -> str:
-    """Return what oneDNN prints, on the process's standard output, about one call."""
+    """Capture the lines that oneDNN prints to standard output during one call."""
     import torch
 
     sys.stdout.flush()
@@ -200,31 +200,31 @@ def _log_of(workload: Workload) -> str:
 
 
 def is_timed(factors: Factors) -> bool:
-    """Select the calls that are timed, which nothing else measures."""
+    """Return whether a case is timed, and measured in no other way."""
     return factors["subject"] == "timed"
 
 
 def is_counted(factors: Factors) -> bool:
-    """Select the calls that are not timed."""
+    """Return whether the executed work of a case is counted."""
     return not is_timed(factors)
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Time with freed memory kept, so that calls map no pages."""
+    """Return the policy for timed cases, which keeps freed memory so that calls map no pages."""
     return ("retained",) if is_timed(factors) else "none"
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return oneDNN's implementation of every call, for one case of a full run."""
+    """Return oneDNN's implementations of all calls, once per full run."""
     full = session.device == "cpu" and session.protocol.plan == "full"
-    named = full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
-    return _implementations() if named and shutil.which("valgrind") else ()
+    is_first = full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
+    return _implementations() if is_first and shutil.which("valgrind") else ()
 
 
-#: Variable that limits oneDNN's instructions, and how the names of its code for AVX2 begin.
+#: Variable that limits oneDNN's instructions, and prefix of the names of oneDNN's AVX2 code.
 _LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
 _AVX2: Final = "jit:avx2"
-#: Command and variables of a process in which oneDNN names its implementations.
+#: Wrapper command and environment variables of each process in which oneDNN logs its choices.
 _DISPATCHES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
     "native": ((), {}),
     "native, AVX2 at most": ((), {_LIMIT: "AVX2"}),
@@ -232,8 +232,8 @@ _DISPATCHES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
 }
 #: Fields of a line of oneDNN's log, by name.
 _FIELDS: Final = {"state": 3, "operation": 5, "code": 6, "formats": 8, "problem": 11}
-#: Time for one of the processes; importing torch under valgrind takes a minute (s).
-_PATIENCE_S: Final = 900
+#: Time limit of each process (s); importing torch under valgrind takes a minute.
+_LIMIT_S: Final = 900
 
 
 def _implementations() -> tuple[CaseFile, ...]:
@@ -241,15 +241,15 @@ def _implementations() -> tuple[CaseFile, ...]:
     program = f"from {__name__} import call_all; call_all()"
     by_process: dict[str, dict[str, str]] = {}
     for name, (wrapper, variables) in _DISPATCHES.items():
-        done = subprocess.run(
+        process = subprocess.run(
             (*wrapper, sys.executable, "-c", program),
             env={**os.environ, "ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", **variables},
             check=True,
             stdout=subprocess.PIPE,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=_LIMIT_S,
         )
-        by_process[name] = implementations_of(done.stdout)
+        by_process[name] = implementations_of(process.stdout)
     meaning = (
         "oneDNN's code and memory formats for each forward call by the description of its "
         "problem, in a native process, in one with AVX2 at most, and under valgrind"
@@ -258,7 +258,7 @@ def _implementations() -> tuple[CaseFile, ...]:
 
 
 def implementations_of(log: str) -> dict[str, str]:
-    """Read the code and the memory formats of each convolution from what oneDNN printed."""
+    """Read the code and the memory formats of each convolution from oneDNN's log."""
     chosen: dict[str, str] = {}
     for line in log.splitlines():
         fields = line.split(",")

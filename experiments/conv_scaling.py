@@ -3,26 +3,26 @@
 The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64, 3, 1)`` on
 ``(batch, 32, 26, 26)`` in float32, with random weights and inputs from a fixed seed.  Factors:
 
-- ``batch``: images a call.
-- ``pass``: ``forward`` is one call under ``torch.no_grad()`` (not ``inference_mode``);
-  ``forward_backward`` is one call with gradients on and ``output.backward(gradient)`` with a fixed
-  random gradient, the input requiring its gradient too, as it does inside the network; gradients
-  are dropped before each call, so that none is accumulated.
-- ``layout``: how tensors lie in memory, ``contiguous`` (NCHW).
+- ``batch``: images per call.
+- ``pass``: ``forward`` is one call under ``torch.no_grad()`` (not ``inference_mode``).
+  ``forward_backward`` is one call with gradients, and ``output.backward(gradient)`` with a fixed
+  random gradient; the input also requires a gradient, as inside the network.  Gradients are dropped
+  before each call, so that they do not accumulate.
+- ``layout``: memory layout of tensors, ``contiguous`` (NCHW).
 
 Only forward calls are timed, under every policy of glibc for freed memory: keep it, return it by
 both thresholds or by one of them, and return it while a library records the blocks.
 
-Further subjects change the batch size from which calls map pages; only ``--set`` selects them:
+Further subjects change the batch size from which calls map pages.  They need ``--set``:
 
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
   program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
 - ``cure``: a whole ``network`` on 8 images, for ``inference`` or ``training`` (``mode``), with and
-  without such a tensor ``freed`` before.
+  without a tensor ``freed`` beforehand.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
-  such a tensor ``freed`` before.
-- ``top``: the layer's time and pages around a start, after the bytes at the top of the heap were
-  read in the same process; in some cases after ``small_blocks`` were freed.
+  a tensor ``freed`` beforehand.
+- ``top``: time and pages of the layer around a start, and the bytes at the top of the heap in the
+  same process; in some cases ``small_blocks`` are freed beforehand.
 """
 
 import ctypes
@@ -54,16 +54,15 @@ from report.core.records.record import Factors, SeriesByQuantity
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
-#: Powers of two, and all batches between 4 and 8, where glibc begins to return memory.
+#: Powers of two, and all batch sizes from 4 to 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: Batches that are counted: under lackey an image of the layer takes half a second.
+#: Batch sizes whose work is counted; under lackey an image of the layer takes half a second.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
 _ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
 
-#: Layers that are called after a threshold was set, as batches of one image.  Each output is larger
-#: than its input, and the first start lies beyond 16 images where a kernel has one tap: below,
-#: PyTorch computes such a convolution on one thread without oneDNN (``use_mkldnn`` in
-#: Convolution.cpp).
+#: Layers of the subject ``cliff``, described for one image.  Each layer's output is larger than the
+#: input.  The predicted start of "1x1" is above 16 images: with fewer images, PyTorch computes 1×1
+#: convolutions on one thread without oneDNN (``use_mkldnn`` in Convolution.cpp).
 LAYERS: Final[dict[str, Convolution | Linear]] = {
     "3x3": mnist_conv2(1),
     "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
@@ -72,17 +71,18 @@ LAYERS: Final[dict[str, Convolution | Linear]] = {
         name="linear", input_shape=(1, 256), output_shape=(1, 1000), dtype="float32", bias=True
     ),
 }
-#: Trimming thresholds that are set (MiB), and the elements of the tensor that is freed instead.
+#: Trimming thresholds to set (MiB); elements of the tensor that is freed instead.
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
 FREED: Final = 8_000_000
-#: Images of a network's call.
+#: Batch size of whole networks.
 NETWORK_BATCH: Final = 8
-#: Elements of a freed tensor (0: none) → batch sizes of the layer's calls.  Predicted: without the
-#: tensor pages from 8 images on; with it none up to 160, since glibc keeps two outputs and a copy
-#: of the input of 167 images, and pages again at 256, whose outputs are mapped by themselves.
+#: Elements of a freed tensor (0: none) → batch sizes of the layer.  Predicted: without the tensor,
+#: calls map pages from 8 images on.  With the tensor, calls map no pages up to 160 images, since
+#: glibc keeps two outputs and a copy of the input of 167 images, and map pages again at 256 images,
+#: where glibc maps each output separately.
 SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256))
-#: The same for ResNet-18.  Predicted: pages from 4, 5, 5 and 7 images on, where three outputs of
-#: the first convolution exceed the raised threshold less the reserve
+#: The same for ResNet-18.  Predicted: calls map pages from 4, 5, 5 and 7 images on, where three
+#: outputs of the first convolution exceed the raised threshold less the reserve
 #: (``heap.network_mapping_start``).  Trials on a busy machine had shown this for 4, 6 and 8 million
 #: elements; 5 million were tried only after this prediction was committed, and agreed.
 SWEPT_NETWORK: Final = {
@@ -91,37 +91,38 @@ SWEPT_NETWORK: Final = {
     **dict.fromkeys((5_000_000, 6_000_000), (4, 5)),
     FREED: (6, 7, 8),
 }
-#: Small blocks that are allocated before the first call, as many of each size (B); every second one
-#: is freed again.  What oneDNN keeps after its first call then has room below the input's copy.
+#: Number of small blocks to allocate before the first call, equally many of each size (B).  Every
+#: second block is freed, so that blocks that oneDNN keeps after a call fit below the input's copy.
 SMALL_BLOCKS: Final = 540
 _SMALL_SIZES: Final = (600, 1000, 2000, 4000, 8000, 16000, 32000, 65000, 100_000)
-_SPARE: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
-#: Settings and batch sizes around their starts.  Predicted, from trials of pages on a busy machine:
-#: 1. In each process a call maps pages if and only if the bytes read at the top of the heap reach
-#:    the trimming threshold, and then these bytes less 256 KiB, to within a page.
-#: 2. After small blocks were freed the copy of the input joins the top in every process: no process
-#:    maps pages at 5, 21, 87 and 167 images, and every one does from 6, 22, 88 and 168 on.
-#: 3. At one batch size and threshold, each process that maps pages takes more than a tenth longer
-#:    than each one that does not.  No trial on a quiet machine measured times.
+_WITH_SMALL_BLOCKS: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
+#: Settings, and batch sizes around each setting's start.  Predicted after trials that counted pages
+#: on a busy machine; no trial measured times on a quiet machine:
+#: 1. In each process, a call maps pages if and only if the bytes at the top of the heap reach the
+#:    trimming threshold.  The mapped pages have these bytes less 256 KiB, to within a page.
+#: 2. After small blocks were freed, the input's copy joins the top in every process: no process
+#:    maps pages at 5, 21, 87 and 167 images, every process does from 6, 22, 88 and 168 on.
+#: 3. At equal batch size and threshold, each process that maps pages takes more than a tenth longer
+#:    than each process that maps none.
 TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
     ({}, (150, 168, 192)),
     ({"freed": FREED}, (150, 164, 167, 168, 178, 192, 217)),
-    ({"freed": FREED, **_SPARE}, (167, 168, 178)),
+    ({"freed": FREED, **_WITH_SMALL_BLOCKS}, (167, 168, 178)),
     ({"threshold": 8}, (19, 21, 22, 24, 28, 33)),
-    ({"threshold": 8, **_SPARE}, (21, 22, 24)),
-    ({"threshold": 2, **_SPARE}, (5, 6)),
-    ({"threshold": 32, **_SPARE}, (87, 88)),
+    ({"threshold": 8, **_WITH_SMALL_BLOCKS}, (21, 22, 24)),
+    ({"threshold": 2, **_WITH_SMALL_BLOCKS}, (5, 6)),
+    ({"threshold": 32, **_WITH_SMALL_BLOCKS}, (87, 88)),
 )
-#: Calls before the timed ones, after each of which the top of the heap is read.
+#: Untimed calls before the timed calls; the top of the heap is read after each untimed call.
 _TOP_CALLS: Final = 12
-#: Calls, and their time, of a case in one process where only pages matter.
-_FEW_CALLS: Final = 5
-_FEW_CALLS_S: Final = 0.1
+#: Calls per process, and their time (s), in cases where only pages matter.
+_PAGE_CALLS: Final = 5
+_PAGE_CALLS_S: Final = 0.1
 #: Calls until a layer's pages are steady.  glibc keeps the small remainders of aligned requests in
-#: a cache of seven, where freed blocks beside them cannot merge (sourceware.org/bugzilla, 30723);
-#: so a linear layer, which has one large block, grows the heap in its first dozen calls.  Eight
-#: calls were planned; a trial showed that more are needed.
-_SETTLING: Final = {"linear": 40}
+#: a cache of seven; freed blocks beside cached remainders cannot merge (sourceware.org/bugzilla,
+#: 30723).  So a linear layer, which has one large block, grows the heap in its first dozen calls.
+#: Eight calls were planned; a trial showed that more are needed.
+_WARMUPS: Final = {"linear": 40}
 #: Options of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -149,7 +150,7 @@ def threshold_cases(levels: Levels) -> Iterator[Factors]:
 
 
 def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
-    """Batch sizes below, at and above the predicted start, in ascending order."""
+    """Return batch sizes below, at and above the predicted start, in ascending order."""
     start = heap.mapping_start(image, trimming)
     end = heap.mapping_end(image, trimming)
     whole = floor(start)
@@ -157,11 +158,11 @@ def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
 
 
 def network_cases(levels: Levels) -> Iterator[Factors]:
-    """List the networks, each without a freed tensor and with it.
+    """List the networks, each with and without a freed tensor.
 
-    Predicted from what calls allocate beyond what stays (3.1 and 4.7 MB of the MNIST CNN, 51 and
-    164 MB of ResNet-18, for inference and training): after a tensor of 32 MB was freed, glibc keeps
-    64 MB, so that no call maps pages but those of ResNet-18's training.
+    Predicted from the temporary bytes of calls (3.1 and 4.7 MB for inference and training of the
+    MNIST CNN, 51 and 164 MB of ResNet-18): after a tensor of 32 MB was freed, glibc keeps 64 MB, so
+    that only the calls of ResNet-18's training map pages.
     """
     for name, mode in product(levels["network"], levels["mode"]):
         case: Factors = {"subject": "cure", "network": name, "mode": mode, "batch": NETWORK_BATCH}
@@ -171,7 +172,7 @@ def network_cases(levels: Levels) -> Iterator[Factors]:
 
 
 def swept_cases() -> Iterator[Factors]:
-    """List the layer and a network over batch sizes, without a freed tensor and with some."""
+    """List the layer and a network over batch sizes, with and without a freed tensor."""
     for name, swept in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
         for elements, batches in swept.items():
             freed: Factors = {"freed": elements} if elements else {}
@@ -220,14 +221,14 @@ def _network(factors: Factors) -> Subject:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a case, except where page mapping alone matters."""
+    """Measure the bytes of a case, except where only page mapping matters."""
     if factors["subject"] in ("cliff", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case of the layer; count the pages of the others, and time some of them too."""
+    """Time a case of the layer; for other subjects count pages, and in some cases also time."""
     if factors["subject"] not in _ON_REQUEST:
         return measure_time(STUDY, factors, session)
     set_memory(factors)
@@ -238,10 +239,10 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
         short = msgspec.structs.replace(
             session.protocol,
-            warmup_calls=_SETTLING.get(str(factors.get("layer")), session.protocol.warmup_calls),
-            minimum_samples=_FEW_CALLS,
-            maximum_samples=_FEW_CALLS,
-            case_budget_s=_FEW_CALLS_S,
+            warmup_calls=_WARMUPS.get(str(factors.get("layer")), session.protocol.warmup_calls),
+            minimum_samples=_PAGE_CALLS,
+            maximum_samples=_PAGE_CALLS,
+            case_budget_s=_PAGE_CALLS_S,
         )
         return {"page_faults": sample_times(workload, short, session.device)["page_faults"]}
     series = sample_times(workload, session.protocol, session.device)
@@ -251,10 +252,10 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def set_memory(factors: Factors) -> None:
-    """Set glibc's thresholds, or free a tensor that raises them.
+    """Set glibc's thresholds, or free a tensor, which raises the thresholds.
 
-    Near a predicted start a product comes first, so that the buffers of MKL, which it keeps, lie
-    below all later blocks.
+    Near a predicted start, a matrix product comes first, so that MKL's lasting buffers lie below
+    all later blocks.
     """
     import torch
 
@@ -282,11 +283,11 @@ def set_memory(factors: Factors) -> None:
 
 
 def free_top(output: Any) -> int:
-    """Bytes that are free at the top of glibc's heap once the tensor ``output`` is freed.
+    """Return the bytes that will be free at the top of glibc's heap after ``output`` is freed.
 
-    Read in glibc's headers (malloc/malloc.c): a block begins with the size of a free block below
-    it, and its own size; the lowest bits tell if the block below is in use, and if the block is
-    mapped by itself.  Returns 0 if the output does not lie at the end of the heap.
+    Reads glibc's block headers (malloc/malloc.c): the size of the block below if that block is
+    free, and the block's own size, whose lowest bits tell if the block below is in use and if the
+    block is mapped separately.  Returns 0 if ``output`` is not at the end of the heap.
     """
     library = ctypes.CDLL(None)
     library.sbrk.restype = ctypes.c_void_p
@@ -305,7 +306,7 @@ def free_top(output: Any) -> int:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Select policies: all for the layer's forward calls, returned memory for most others."""
+    """Select the policies of a case: all for forward calls of ``layer``, ``default`` for most."""
     if factors["subject"] == "cure" and "freed" not in factors:
         return ("default", "retained", "jemalloc")
     if factors["subject"] in _ON_REQUEST:
@@ -314,7 +315,7 @@ def timed_under(factors: Factors) -> Policies:
 
 
 def is_counted(factors: Factors) -> bool:
-    """Select the layer at some batches."""
+    """Return whether the executed work is counted: of the layer, at some batch sizes."""
     return factors["subject"] == "layer" and factors["batch"] in _COUNTED
 
 

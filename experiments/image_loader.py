@@ -1,9 +1,10 @@
-"""Images for training as PyTorch's ImageNet example loads them, by worker processes.
+"""Loader of training images by worker processes, as in PyTorch's ImageNet example.
 
-A worker decodes a JPEG file, crops a random part of it (8 to 100 % of its area, 3:4 to 4:3), scales
-that part to a square, mirrors half of all images and normalizes them (torchvision's
-``RandomResizedCrop``, ``RandomHorizontalFlip``, ``ToTensor`` and ``Normalize``, which do not import
-beside torch for CPUs).  The files are scikit-learn's two photographs, scaled, in memory.
+A worker decodes a JPEG file, crops a random part (8 to 100 % of the area, aspect 3:4 to 4:3),
+scales the part to a square, mirrors half of all images, and normalizes the pixels, like
+torchvision's ``RandomResizedCrop``, ``RandomHorizontalFlip``, ``ToTensor`` and ``Normalize``.
+(torchvision cannot be imported beside torch for CPUs.)  The files, in memory, are scikit-learn's
+two photographs, scaled.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from experiments.harness.study import UnavailableError
 if TYPE_CHECKING:
     import torch
 
-#: Worker processes by default in the example, and batches that each prepares ahead in PyTorch.
+#: Number of worker processes (the example's default), and batches that a worker prepares ahead.
 WORKERS: Final = 4
 AHEAD: Final = 2
-#: Mean and deviation of normalized pixels, about those of ImageNet.
+#: Mean and standard deviation for normalizing pixels, about those of ImageNet.
 _MEAN, _DEVIATION = 0.45, 0.225
 
 
@@ -50,7 +51,7 @@ def photographs(side: int) -> tuple[bytes, ...]:
 
 
 class RandomCrops:
-    """Data set of ``count`` random square crops, with ``image`` pixels a side, of photographs."""
+    """Data set of ``count`` random square crops of photographs, ``image`` pixels per side."""
 
     def __init__(self, side: int, image: int, count: int) -> None:
         self.files, self.image, self.count = photographs(side), image, count
@@ -66,7 +67,7 @@ class RandomCrops:
 
         picture = Image.open(BytesIO(self.files[number % len(self.files)])).convert("RGB")
         area, ratio, x, y, mirrored = torch.rand(5).tolist()
-        # Crops that would not fit are cut to the picture, where torchvision draws again.
+        # A crop that does not fit is cut to the picture; torchvision would draw again.
         area = (0.08 + 0.92 * area) * picture.width * picture.height
         ratio = math.exp((2 * ratio - 1) * math.log(4 / 3))
         width = min(picture.width, round(math.sqrt(area * ratio)))
@@ -83,9 +84,9 @@ class RandomCrops:
 
 @contextmanager
 def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[torch.Tensor]]:
-    """Load ``count`` batches by four workers on cores that this thread leaves to them.
+    """Load ``count`` batches by four workers, on the cores that are not used for computing.
 
-    Raises ``UnavailableError`` where no core remains for the workers.
+    Raises ``UnavailableError`` if no core remains for the workers.
     """
     import torch
     from torch.utils.data import DataLoader

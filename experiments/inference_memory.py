@@ -1,21 +1,21 @@
-"""Memory of inference: the batches that fit, and ways to make larger ones fit.
+"""Memory of inference: batches that fit, and ways to make larger batches fit.
 
 Networks in evaluation mode with random weights and random images from a fixed seed, under
-``torch.no_grad()``.  ``sweep`` names sets of cases and is no factor of a case: a case of several
-sets is measured once.  Factors of a case:
+``torch.no_grad()``.  ``sweep`` selects sets of cases and is not a factor of a case: a case in
+several sets is measured once.  Factors of a case:
 
-- ``subject``: ``inference`` is one call of a network; ``limit`` looks for the largest batch that
+- ``subject``: ``inference`` is one call of a network; ``limit`` searches for the largest batch that
   runs under a real limit of ``memory_limit`` MiB (``largest_batch``).
-- ``network``, ``image`` (pixels a side), ``batch``.
+- ``network``, ``image`` (pixels per side), ``batch``.
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
-  stay float32 and are cast in every call.
-- ``change``: with a limit, the one allocation that differs (``catalogue.changed``).
-- ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
+  remain float32 and are cast in every call.
+- ``change``: only with a limit; the one changed allocation (``catalogue.changed``).
+- ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``: tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
-Every call is measured for its peak; tiles, and what they are compared with, are timed, with freed
-memory kept.
+The peak of every call is measured.  Times are measured only of calls in tiles and of the whole
+call, with freed memory kept.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ PRECISIONS: Final = ("float32", "bfloat16", "float16")
 TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
 TILES: Final = (8, 16, 32, 64)
 BATCHES: Final = tuple(2**n for n in range(11))
-#: Batches on a GPU, which has more memory.
+#: Batches on a GPU, which usually has more memory.
 BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
-#: Largest batch whose peak is measured on a processor; 256 for other networks.
+#: Largest batch for measurements of peaks on a CPU; 256 for all other networks.
 LARGEST: Final = {"AlexNet": 64, "VGG-16": 8}
-#: Batches at which reduced precisions are combined with both layouts.
+#: Batches at which all precisions are combined with both layouts.
 REDUCED: Final = (64, 256, 1024)
-#: Subject of tiling; the cost of tiles is the same in a small batch, in a quarter of the time.
+#: Network, image and batch of tiled calls; the relative cost of tiles is equal in larger batches.
 TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
-#: Limits (MiB), reached by a few to two hundred images of a network.
+#: Memory limits (MiB), in which a few to two hundred images of the network fit.
 LIMITS: Final = {
     "ResNet-20": (16, 48),
     "ResNet-110": (16, 48),
@@ -76,15 +76,16 @@ LIMITS: Final = {
     "VGG-16": (640, 800),
 }
 
-#: Bytes by which a call may exceed a limit, for the ends of pages and memory beside tensors.
+#: Bytes by which a call may exceed a limit, for page rounding and memory other than tensors.
 ROOM: Final = 131_072
-#: Blocks of this size (B) and more have pages of their own.
+#: Smallest block (B) that is mapped separately.
 _MAPPED: Final = 16_384
+#: Parameter of mallopt(3).
 _M_MMAP_THRESHOLD: Final = -3
-#: More bytes than the heap ever has free; where it cannot grow, its blocks are mapped.
+#: Bound on the free bytes of the heap, so that filling the heap ends even if blocks are mapped.
 _LARGEST_HEAP: Final = 2**30
-#: Two batches from whose peaks the search for the largest begins, and one that never runs.
-_FEW, _MORE, _NEVER = 2, 4, 2**20
+#: Two batches whose peaks give the first estimate, and a batch that never fits.
+_SMALL_BATCH, _SECOND_BATCH, _IMPOSSIBLE_BATCH = 2, 4, 2**20
 
 
 def inference(
@@ -126,7 +127,7 @@ def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield the subject of tiling whole and in every form and size of tiles."""
+    """Yield the call of ``TILING`` without tiles, and with every form and size of tiles."""
     if TILING["network"] in levels["network"]:
         yield inference(**TILING)
         for form, tile in product(TILED, levels["tile"]):
@@ -134,7 +135,7 @@ def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 
 def _limit(levels: Levels, gpu: bool, changed: bool = False) -> Iterator[Factors]:
-    """Yield limits on a processor's address space, again for every change if ``changed``."""
+    """Yield limits of the address space on a CPU; if ``changed``, with every change."""
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
             changes = catalogue.CHANGES[network] if changed else ("",)
@@ -152,7 +153,7 @@ _SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
 
 
 def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
-    """List the cases of the sets in ``levels["sweep"]`` without repetitions."""
+    """List the distinct cases of the sets in ``levels["sweep"]``."""
     distinct: dict[frozenset[tuple[str, Level]], Factors] = {}
     for name in levels["sweep"]:
         for case in _SWEEPS[str(name)](levels, gpu):
@@ -161,7 +162,7 @@ def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build a network in evaluation mode on random images; one image for a limit."""
+    """Build a network in evaluation mode on random images (a single image for a limit)."""
     import torch
 
     name = str(factors["network"])
@@ -184,47 +185,47 @@ def subject(factors: Factors) -> Subject:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a call after a first call, which may run out of memory instead."""
+    """Measure the bytes of a call after a warm-up call, or find the largest batch under a limit."""
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
     with limit_memory() if session.device == "cpu" else nullcontext():
         build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
-    # Events would fill megabytes, and their peak is all that is needed.
+    # The events would fill megabytes, but papers need only the peak.
     return {name: s for name, s in series.items() if not name.startswith("memory_")}
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Time tiles, and the whole maps with which they are compared, under the main policy."""
+    """Time calls in tiles, and the whole call for comparison, under the main policy."""
     is_tiling = factors["subject"] == "inference" and TILING.items() <= factors.items()
     return "main" if is_tiling else "none"
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case in this process under its limit of memory."""
+    """Time a case in this process, with the address space limited to the available memory."""
     with limit_memory() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
 
 
 # ------------------------------------------------------------------------------------ real limits
 #
-# Under a limit on the process's address space an allocation fails at once.  Memory beside tensors
-# is measured before each call.  Freed memory must not serve later requests: blocks of a page or
-# more are mapped one by one, and the heap is filled.
+# Under a limit on the process's address space, an allocation fails at once.  Memory other than
+# tensors is measured before each call.  No request may reuse freed memory: large blocks are mapped
+# separately, and the heap is filled.
 
 
 def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
     """Find the largest batch that runs under ``limit`` (B): ``batch_tried`` and ``batch_ran``.
 
-    Linux with glibc only.  One image more than the largest batch that ran was refused.  The search
-    begins at an estimate from the peaks of two small batches.
+    Only for Linux with glibc.  The search starts from an estimate (the peaks of two small batches)
+    and ends when one image more than the largest successful batch does not fit.
     """
     import torch
 
     ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED)
     last = torch.channels_last if subject.layout == "channels_last" else torch.contiguous_format
     module = subject.module.to(memory_format=last)  # type: ignore[call-overload]
-    held = sum(t.untyped_storage().nbytes() for t in (*module.parameters(), *module.buffers()))
+    stored = sum(t.untyped_storage().nbytes() for t in (*module.parameters(), *module.buffers()))
     shape = subject.inputs.shape[1:]
     del subject
 
@@ -233,11 +234,11 @@ def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
             return module(torch.empty((batch, *shape), memory_format=last).normal_())
 
     def runs(batch: int) -> bool:
-        call(batch)  # the first call of a batch generates kernels
+        call(batch)  # the first call with a batch size generates kernels
         gc.collect()
         _fill_heap()
         try:
-            with limit_memory(limit - held + ROOM):
+            with limit_memory(limit - stored + ROOM):
                 call(batch)
         except Exception as error:
             if is_out_of_memory(error):
@@ -249,16 +250,16 @@ def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
         series = measure_cpu(partial(Workload, partial(call, batch)), 1)
         return int(series["allocated_peak"][0])
 
-    few, more = peak(_FEW), peak(_MORE)
-    batch = max(1, _FEW + (limit - held - few) * (_MORE - _FEW) // (more - few))
-    tried = _search(runs, batch)
+    small, second = peak(_SMALL_BATCH), peak(_SECOND_BATCH)
+    further = (limit - stored - small) * (_SECOND_BATCH - _SMALL_BATCH) // (second - small)
+    tried = _search(runs, max(1, _SMALL_BATCH + further))
     return {"batch_tried": tuple(tried), "batch_ran": tuple(map(int, tried.values()))}
 
 
 def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
-    """Try batches from ``batch`` on in growing steps, then by halves, until the border is known."""
+    """Try batches from ``batch`` on in growing steps, then by bisection, up to the exact border."""
     tried: dict[int, bool] = {}
-    ran, refused, step = 0, _NEVER, 1
+    ran, refused, step = 0, _IMPOSSIBLE_BATCH, 1
     while refused - ran > 1:
         tried[batch] = runs(batch)
         if tried[batch]:
@@ -272,7 +273,7 @@ def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
 
 
 def _fill_heap() -> None:
-    """Allocate the free memory of the heap for good, so that no later block fits."""
+    """Allocate all free memory of the heap permanently, so that no later block fits."""
     library = ctypes.CDLL(None)
     library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
     end = library.sbrk(0)

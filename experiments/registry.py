@@ -1,7 +1,7 @@
 """Registry of the studies that can be measured, discovered by their files.
 
-A module of a study defines ``STUDY``, an ``experiments.harness.study.Study``, and does not import
-torch at its top, so that listing the studies is quick and works without torch.
+A study's module defines ``STUDY``, an ``experiments.harness.study.Experiment``.  The module imports
+torch only inside functions, so that listing the studies is quick and works without torch.
 """
 
 from argparse import Namespace
@@ -14,20 +14,20 @@ from experiments.machine.runtime import exit_raises
 from experiments.machine.text import period_text
 from report.core.errors import MeasurementError, UsageError, words_of
 
-#: Study → module: every file beside this one that defines ``STUDY``.
+#: Study → module: all files in this folder that define ``STUDY``.
 STUDIES: Final[dict[str, str]] = {
     path.stem: f"experiments.{path.stem}"
     for path in sorted(Path(__file__).parent.glob("*.py"))
     if "\nSTUDY" in path.read_text("utf-8")
 }
-#: Studies that commands of their own measure.
-_OTHERS: Final = {"compare": "experiments.compare.study"}
+#: Studies that are measured by a separate command, not by ``run``.
+_WITH_OWN_COMMAND: Final = {"compare": "experiments.compare.study"}
 
 
 def module_of(name: str) -> str:
     """Return the module of a study; raises ``UsageError`` with the possible names."""
-    if name in _OTHERS:
-        return _OTHERS[name]
+    if name in _WITH_OWN_COMMAND:
+        return _WITH_OWN_COMMAND[name]
     if name not in STUDIES:
         raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
     return STUDIES[name]
@@ -36,7 +36,7 @@ def module_of(name: str) -> str:
 def load(name: str) -> Experiment:
     """Import the study called ``name``; raises ``UsageError`` with the possible names.
 
-    Raises ``MeasurementError`` for a study whose code ends the program.
+    Raises ``MeasurementError`` if the study's code ends the program.
     """
     module = module_of(name)
     try:
@@ -49,7 +49,7 @@ def load(name: str) -> Experiment:
 
 
 def list_studies(options: Namespace) -> int:
-    """Print a line per study, or all factors and plans of the named ones; return the exit code."""
+    """Print a line per study, or all factors and plans of named studies; return the exit code."""
     if options.study:
         print("\n\n".join(_describe(load(name)) for name in options.study))
         return 0

@@ -1,28 +1,28 @@
-"""Rates of training of networks, against the ceilings of the machine.
+"""Training rates of networks, against the ceilings of the machine.
 
 Networks for images of the ImageNet shape are trained on random images by stochastic gradient
 descent with momentum, as in PyTorch's ImageNet example.  Factors:
 
-- ``subject``: ``training`` is steps of training; ``profile`` is steps timed layer by layer;
-  ``loading`` is steps on images that PyTorch's loader brings.
-- ``network``, ``image`` (pixels a side), ``batch`` (images a step).
+- ``subject``: ``training`` times whole steps; ``profile`` times steps layer by layer; ``loading``
+  times steps on images from PyTorch's loader.
+- ``network``, ``image`` (pixels per side), ``batch`` (images per step).
 - ``precision``: precision of the arithmetic; weights, gradients and momentum are float32.
   ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
   forward pass and the loss.
 - ``layout``: order of images, maps and weights in memory (NCHW or NHWC).
 - ``files``: shorter side of the loaded files in pixels, ``none`` for images in memory.
 
-ReLUs overwrite their input, as torchvision's do.  The images are in memory before a step is timed.
-On a CPU every network is profiled on images of the largest size; on images of the smallest size
+ReLUs overwrite their input, as in torchvision.  The images are in memory before a step is timed.
+On a CPU every network is profiled on images of the largest size.  On images of the smallest size,
 one network is trained over all batches, and every network in each precision and each layout.  On
 a GPU all networks are trained over all batches, and their memory is measured.
 
-While loading, one core trains and the loader's four workers share the others, as beside a GPU.
-Images are so small, and most files so large, that this core is about as fast in relation to the
-loader as a GPU is.  The network ``none`` is the loader alone.
+With ``loading``, one core trains like a GPU, and the loader's four workers share the other cores.
+The images are so small, and most files so large, that the core is about as fast relative to the
+loader as a GPU would be.  The network ``none`` is the loader alone.
 
-On one thread PyTorch computes convolutions of one tap without oneDNN if a batch has fewer than 16
-images (``use_mkldnn`` in Convolution.cpp), so profiles have 16.
+On one thread PyTorch computes 1×1 convolutions without oneDNN if a batch has fewer than 16 images
+(``use_mkldnn`` in Convolution.cpp), so profiles have 16 images.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains over all batches.
 SWEPT: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-#: Batch of profiles and of loaded steps, and the batch at which the precision varies.
+#: Batch of profiles and of steps on loaded images; batch at which precision and layout vary.
 WATCHED: Final = 16
 VARIED: Final = {"cpu": 32, "cuda": 128}
-#: Steps of training on loaded images whose times are samples, and those before them.
+#: Timed steps and warm-up steps of training on loaded images.
 LOADED_STEPS: Final = 20
 LOADED_WARMUP: Final = 8
-#: Network, image and files of each case of loading.
+#: Network, image and files of each case with the subject ``loading``.
 LOADED: Final = (
     ("none", 32, "320"), ("none", 32, "1080"), ("none", 224, "320"), ("ResNet-18", 32, "none"),
     ("ResNet-18", 32, "320"), ("ResNet-18", 32, "1080"), ("ResNet-50", 32, "none"),
@@ -93,16 +93,16 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
         steps += [(reference, precision, "contiguous") for precision in precisions]
         distinct |= {("training", network, min(images), *step): None for step in steps}
     names = ("subject", "network", "image", "batch", "precision", "layout")
-    every: list[Factors] = [dict(zip(names, values, strict=True)) for values in distinct]
+    listed: list[Factors] = [dict(zip(names, values, strict=True)) for values in distinct]
     loading: Factors = {"subject": "loading", "batch": WATCHED}
     for network, image, files in LOADED:
         if network == "none" or network in levels["network"]:
-            every.append({**loading, "network": network, "image": image, "files": files})
-    return tuple(case for case in every if case["subject"] in levels["subject"])
+            listed.append({**loading, "network": network, "image": image, "files": files})
+    return tuple(case for case in listed if case["subject"] in levels["subject"])
 
 
 def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
-    """Return the nearest level of the plan, the smaller of two."""
+    """Return the level nearest to ``wanted``; of two equally near levels, the smaller."""
     return min(levels, key=lambda level: (abs(level - wanted), level))
 
 
@@ -132,9 +132,9 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def loading(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time successive steps with their wait for images, as PyTorch's ImageNet example does.
+    """Time successive steps and their wait for images, as PyTorch's ImageNet example does.
 
-    A step lasts from the end of the step before to its own, and copies a loaded batch.
+    A step lasts from the end of the previous step to its own end, and copies a loaded batch.
     """
     built = measure.build_subject(STUDY, factors, session.device)
     if callable(built.mode):
@@ -142,7 +142,7 @@ def loading(factors: Factors, session: Session) -> SeriesByQuantity:
     else:
         train = measure.training_step(built, session.device)[1]
     steps = LOADED_WARMUP + LOADED_STEPS
-    # More batches than are timed, so that no worker runs out of work before the others.
+    # More batches than are timed, so that all workers have work until the last timed step.
     count = steps + 2 * image_loader.WORKERS * image_loader.AHEAD
     with ExitStack() as stack:
         batches: Iterator[torch.Tensor] = repeat(built.inputs)
@@ -169,7 +169,7 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
     """
     built = measure.build_subject(STUDY, factors, session.device)
     module, step = measure.training_step(built, session.device)
-    step.call()  # allocates the momentum, and touches the memory
+    step.call()  # allocates the momentum, and maps the memory
     names = [layer.name for layer in measure.layers_of_case(STUDY, factors)]
     layers = _add_timing_hooks(module, names)
     count = session.protocol.minimum_samples
@@ -189,21 +189,21 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
-    """Add hooks that append forward and backward durations (s) to the returned lists by layer.
+    """Add hooks that append each layer's forward and backward durations (s) to the returned lists.
 
-    Hooks surround the forward call of each layer, and the autograd node of the layer's result, so
-    that every time is measured at its layer, not inferred from the order or shapes of operators.
-    Conversions of weights to another precision belong to the layer in the forward pass only.  Sums
+    Hooks surround the forward call of each layer, and the autograd node of the layer's result.  So
+    each time is measured at the layer, not inferred from the order or shapes of operators.
+    Conversions of weights to another precision belong to a layer in the forward pass only.  Sums
     of gradients at branches, and autograd's work between nodes, belong to no layer.
     """
-    began: dict[str, int] = {}
+    starts: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
 
     def enter(name: str, *arguments: object) -> None:
-        began[name] = time.perf_counter_ns()
+        starts[name] = time.perf_counter_ns()
 
     def leave(durations: dict[str, list[float]], name: str, *arguments: object) -> None:
-        durations[name].append((time.perf_counter_ns() - began[name]) / 1e9)
+        durations[name].append((time.perf_counter_ns() - starts[name]) / 1e9)
 
     def after_forward(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
         leave(forward, name)
@@ -219,7 +219,7 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure no memory on a CPU."""
+    """Return no series: this study measures no memory on a CPU."""
     return {}
 
 
@@ -252,7 +252,7 @@ _ON_CPU: Final = Experiment(
         is_counted=False,
         memory=memory,
         times=times,
-        # An optimizer imports the compiler, whether it needs it or not.
+        # Every optimizer imports torch's compiler.
         imports=("torch", "torch._dynamo"),
     ),
 )

@@ -1,8 +1,8 @@
 """Which CPU tuning tips of PyTorch survive?
 
 A case is a tip of PyTorch's performance tuning guide on a network and a batch size.  As in
-``experiments compare``, a process times the network with the tip and the network without it, in one
-process each.  The tip ``control`` changes nothing.
+``experiments compare``, one process times two further processes: the network with the tip, and the
+network without the tip.  The tip ``control`` changes nothing.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ TIPS: Final = (
     "fused", "compiled", "bfloat16", "set_to_none", "in_place", "preallocated", "workers",
     "flush_denormal",
 )  # fmt: skip
-#: Tips that are measured where both sides keep freed memory, too.
+#: Tips that are also measured with freed memory kept on both sides.
 KEPT_TIPS: Final = (
     "control", "exchanged", "no_grad", "channels_last", "fused", "compiled", "bfloat16", "in_place",
 )  # fmt: skip
-#: Largest relative error of a right result, and of products of bfloat16.
+#: Largest relative error of a correct result, in float32 and in bfloat16.
 TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
-#: Mean and deviation by which images are normalised.
+#: Mean and standard deviation for normalising images.
 _MEAN, _DEVIATION = 0.1307, 0.3081
-#: Images that prepare a network, and parts of a batch that a loader loads one after the other.
-_IMAGES, _PARTS = 16, 4
-#: glibc's numbers of its thresholds (malloc.h), and the largest values that it takes.
+#: Images from which batch norms take statistics; parts in which a loader loads a batch.
+_PREPARING_IMAGES, _PARTS = 16, 4
+#: Numbers of glibc's thresholds (malloc.h) → largest accepted value.
 _THRESHOLDS: Final = {-3: 32 * 2**20, -1: 2**31 - 1}
 
 
 def network(name: str) -> nn.Module:
-    """Build a network without random layers, so that equal seeds give equal results."""
+    """Build a network without active dropout, so that equal seeds produce equal results."""
     from torch import nn
 
     from experiments.networks import catalogue, chains
@@ -70,16 +70,16 @@ def network(name: str) -> nn.Module:
 
 
 def images(name: str, batch: int, seed: int) -> Tensor:
-    """Make images for a network."""
+    """Draw a batch of random images for a network."""
     import torch
 
     return torch.randn(batch, *IMAGES[name], generator=torch.Generator().manual_seed(seed))
 
 
 def _prepared(name: str) -> nn.Module:
-    """Build a network for inference whose batch norms know their inputs.
+    """Build a network for inference, with batch norms' statistics from random images.
 
-    New batch norms would change nothing, and the signal would vanish on its way.
+    New batch norms would not normalize, and the signal would vanish in deep networks.
     """
     import torch
     from torch import nn
@@ -90,12 +90,12 @@ def _prepared(name: str) -> nn.Module:
         if isinstance(part, nn.BatchNorm2d):
             part.momentum = 1.0
     with torch.no_grad():
-        module(images(name, _IMAGES, SEED))
+        module(images(name, _PREPARING_IMAGES, SEED))
     return module.eval()
 
 
 def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
-    """Return the call of a network with a tip, or the call that it is compared with."""
+    """Return the call of a network with a tip, or (not ``applied``) the call without the tip."""
     import torch
 
     if applied:
@@ -115,7 +115,7 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
         case "preallocated", False:
             return lambda images: plain((images - _MEAN) / _DEVIATION)
         case "preallocated", True:
-            buffer = torch.empty(0)  # the first call gives it its size
+            buffer = torch.empty(0)  # the first call resizes the buffer
             return lambda images: plain(torch.sub(images, _MEAN, out=buffer).div_(_DEVIATION))
         case "channels_last", True:
             return lambda images: plain(images.contiguous(memory_format=torch.channels_last))
@@ -128,7 +128,7 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
 
 
 def _change(tip: str, module: Any) -> None:
-    """Change a network, or settings of its process."""
+    """Apply a tip that changes the network or settings of the process."""
     import torch
 
     match tip:
@@ -173,7 +173,7 @@ def _fuse_batch_norms(module: nn.Module) -> None:
 
 
 def _training(module: nn.Module, *, to_none: bool) -> Call:
-    """Return a training step that leaves the parameters as they are, since its rate is zero."""
+    """Return a training step with a rate of zero, so that the parameters do not change."""
     import torch
 
     optimiser = torch.optim.SGD(module.train().parameters(), lr=0.0)
@@ -192,7 +192,7 @@ def _training(module: nn.Module, *, to_none: bool) -> Call:
 
 
 def _loading(plain: Call, workers: int) -> Call:
-    """Return a call that loads a batch in parts; one thread computes, which leaves a core free."""
+    """Return a call that loads a batch in parts and computes on one thread, leaving a core free."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -215,22 +215,22 @@ def _loading(plain: Call, workers: int) -> Call:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return the combinations that compare something.
+    """Return the combinations in which the tip can change something.
 
-    A network is compiled at one batch size, since that takes long.
+    A network is compiled at one batch size only, since compiling takes long.
     """
     selected = []
     for case in all_combinations(levels):
-        unfused = case["tip"] == "fused" and case["network"] == "MNIST CNN"
-        uncompiled = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
-        unkept = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
-        if not (unfused or uncompiled or unkept):
+        without_norms = case["tip"] == "fused" and case["network"] == "MNIST CNN"
+        second_batch = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
+        only_returned = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
+        if not (without_norms or second_batch or only_returned):
             selected.append(case)
     return tuple(selected)
 
 
 def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Compile once before the times, so that later processes read the code from the disk."""
+    """Compile once before any timing, so that later processes read the code from the disk."""
     if factors["tip"] == "compiled":
         if shutil.which("g++") is None:
             raise UnavailableError("torch.compile needs a C++ compiler, but g++ is not installed")
@@ -241,7 +241,7 @@ def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a network with and without the tip, each in a process of its own."""
+    """Time a network with and without the tip, in two separate processes."""
     from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
@@ -249,7 +249,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         raise UnavailableError("this tip needs two processors")
 
     def load(function: str) -> Callable[..., Any]:
-        """Return the maker of images, or a new network without or with the tip."""
+        """Return the function that draws images, or the network ``with`` or ``without`` the tip."""
         if function == "images":
             return lambda seed: images(name, batch, seed)
         if function not in ("without", "with"):
@@ -268,7 +268,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def layers(factors: Factors) -> tuple[Layer, ...]:
-    """Describe the layers of the network, without memory."""
+    """Describe the layers of the network on the meta device, which allocates no memory."""
     import torch
 
     from experiments.harness.capture import capture_layers

@@ -1,1 +1,1 @@
-"""``python -m experiments audit``: the numbers of a published table, computed again."""
+"""``python -m experiments audit``: recompute the numbers of a published table."""

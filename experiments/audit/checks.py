@@ -1,4 +1,4 @@
-"""Check a row of a table: recompute its claims, and list the readings that explain a difference."""
+"""Check a row of a table: recompute the claims, and list changes that explain a difference."""
 
 import re
 import shlex
@@ -15,32 +15,33 @@ from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
 
-#: Quantities without which a number is not known; an item names one, or alternatives.
+#: Missing quantities that a number needs; an item is a quantity, or alternatives joined by "or".
 Missing: TypeAlias = tuple[str, ...]
-#: Numbers of a row by quantity, as totals over its devices; the text of a rated one is the line of
-#: its data sheet.
+#: Numbers of a row by quantity, as totals over the row's devices.  The text of a rated quantity is
+#: a line of the data sheet.
 Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
+#: Formulas of the forward operations per token or image.
 _WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
 
 class AuditedRow(NamedTuple):
-    """Texts of a row by quantity, its cells by heading, and all that is known of it."""
+    """Row of a table: texts by quantity, cells by heading, and known numbers by quantity."""
 
     texts: Mapping[str, str]
     cells: Mapping[str, str]
     known: Known
 
     def operations_per_item(self) -> dict[str, float]:
-        """Return the forward operations per token or image, by each way of counting."""
+        """Return the forward operations per token or image for each way of counting."""
         results = {way: compute(way, self.known, []) for way in _WAYS_TO_COUNT}
         return {way: float(r.value) for way, r in results.items() if isinstance(r, Rounded)}
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula of quantities, and add the formulas of these quantities to ``used``."""
+    """Compute a formula, and add the formulas of the quantities in it to ``used``."""
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
         value = _value(name, known, used)
@@ -52,10 +53,11 @@ def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
 
 
 def _value(name: str, known: Known, used: list[str]) -> Rounded | Missing:
-    given = known.get(name)
-    if isinstance(given, Cell):
-        return given.number
-    lacking = [given] if given else []
+    """Return a quantity: the known number, or the first formula whose inputs are known."""
+    known_value = known.get(name)
+    if isinstance(known_value, Cell):
+        return known_value.number
+    missing = [known_value] if known_value else []
     quantity = knowledge().quantities.get(name)
     for formula in quantity.formulas if quantity else ():
         value = compute(formula, known, used)
@@ -64,21 +66,21 @@ def _value(name: str, known: Known, used: list[str]) -> Rounded | Missing:
             source = rated.text if isinstance(rated, Cell) else ""
             used.insert(0, f"{name} = {source or formula}")
             return value
-        lacking.append(value)
-    if name == "rate" or not lacking:
-        lacking.append((name,))
-    fewest = min(lacking, key=len)
+        missing.append(value)
+    if name == "rate" or not missing:
+        missing.append((name,))
+    fewest = min(missing, key=len)
     if len(fewest) > 1:
         return fewest
-    return (" or ".join(dict.fromkeys(names[0] for names in lacking if len(names) == 1)),)
+    return (" or ".join(dict.fromkeys(names[0] for names in missing if len(names) == 1)),)
 
 
 def audited_row(
     texts: Mapping[str, str], headings: Mapping[str, str], cells: Mapping[str, str]
 ) -> AuditedRow:
-    """Collect all that is known of a row: cells, words, data sheets, theory and configuration.
+    """Collect the known numbers of a row: cells, words, data sheets, theory and configuration.
 
-    ``headings`` are those of the ``texts``.
+    ``texts`` and ``headings`` are by quantity, ``cells`` by heading.
     """
     devices, one = Fraction(1), Cell(Rounded.exact(1))
     known: dict[str, Cell | Missing] = {"devices": one, "baseline_devices": one}
@@ -104,7 +106,7 @@ def audited_row(
 
 @cache
 def _multiply_adds(name: str) -> Cell | Missing:
-    """Return the forward multiply-adds of one image by theory; no code that a table names runs."""
+    """Return the forward multiply-adds of one image by theory; never run code named by a table."""
     from experiments.theory import theory_of
     from experiments.theory.networks import network, users_code
 
@@ -122,7 +124,7 @@ def _multiply_adds(name: str) -> Cell | Missing:
 
 
 def _attention(path: Path, sequence: Cell | Missing) -> Known:
-    """Return forward operations per token of a transformer's configuration, with attention."""
+    """Return forward operations per token, with attention, from a transformer's configuration."""
     if not isinstance(sequence, Cell):
         return {"attention_full": sequence, "attention_causal": sequence}
     try:
@@ -142,7 +144,7 @@ def _known_devices() -> tuple[DataSheet, ...]:
 
 
 def _named_devices(name: str) -> list[DataSheet]:
-    """Return the devices of a name: the full one, else one of its model, else its first words."""
+    """Return the devices that match a name: in full, else by model, else by the first words."""
     short, sheets = name.casefold().removeprefix("nvidia "), _known_devices()
     full, key = f"nvidia {short}", "-".join(short.split())
     exact = [sheet for sheet in sheets if sheet.name.casefold() in (short, full)]
@@ -153,7 +155,7 @@ def _named_devices(name: str) -> list[DataSheet]:
 def _rating(device: DataSheet, operation: str) -> Cell | None:
     """Return a device's peak of an operation, which may begin with ``_SPARSE``.
 
-    NVIDIA's matrix units compute float16 as fast as bfloat16, which some documents give alone.
+    NVIDIA's matrix units compute float16 as fast as bfloat16; some data sheets list only bfloat16.
     Vendors print the capacity of memory in GiB as GB.
     """
     name = operation.removeprefix(_SPARSE)
@@ -172,7 +174,7 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
 
 
 def _rated_quantities(texts: Mapping[str, str], item_bytes: Cell | Missing) -> Known:
-    """Return the peaks of a row's device, each under ``rated_`` and its operation."""
+    """Return the peaks of a row's device, by names of the form ``rated_OPERATION``."""
     operations = {name: name for name in (*knowledge().precisions.values(), "memory", "capacity")}
     rated: dict[str, Cell | Missing] = {}
     if isinstance(item_bytes, Cell):
@@ -188,12 +190,12 @@ def _rated_quantities(texts: Mapping[str, str], item_bytes: Cell | Missing) -> K
 
 
 def _rated_quantity(device: str, operation: str) -> Cell | Missing:
-    """Return a peak of a named device with the line of its data sheet, or why it is missing."""
+    """Return a peak of a named device with the data sheet's line, or the missing quantity."""
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
     for sheet in _named_devices(device):
         rating = _rating(sheet, operation)
         ratings.setdefault(rating.text if rating else "", (sheet, rating))
-    # The named card may be one whose data sheet lacks the number.
+    # A device without this peak also counts, since the table may mean this device.
     if len(ratings) > 1:
         return (f"which device: {', '.join(sheet.key for sheet, _ in ratings.values())}",)
     for sheet, rating in ratings.values():
@@ -203,7 +205,7 @@ def _rated_quantity(device: str, operation: str) -> Cell | Missing:
 
 
 def _peaks_of_others(texts: Mapping[str, str], rated: str) -> Iterator[Cell]:
-    """Yield the peaks that other devices have and the row's device has not."""
+    """Yield the peaks of other devices that differ from the peaks of the row's device."""
     operation = rated.removeprefix("rated_")
     if operation == "peak":
         operation = knowledge().precisions.get(texts.get("precision", "").casefold(), "")
@@ -217,10 +219,10 @@ def _peaks_of_others(texts: Mapping[str, str], rated: str) -> Iterator[Cell]:
 
 
 class ClaimCheck(NamedTuple):
-    """A printed claim beside the recomputed value and its interval, in units without prefix.
+    """Printed claim with the recomputed value and its interval, in units without prefix.
 
     ``scale`` is the printed unit, ``limit`` the largest possible value, ``factor`` the printed
-    value over the recomputed one.  ``missing`` names the quantities without which there is none.
+    value over the recomputed value.  ``missing`` names quantities that the recomputation needs.
     """
 
     claim: str
@@ -236,7 +238,7 @@ class ClaimCheck(NamedTuple):
     explanations: tuple[str, ...] = ()
 
     def as_text(self) -> str:
-        """Describe the check: its verdict, its formulas, and readings that explain a difference."""
+        """Describe the check: verdict, formulas, and changes that explain a difference."""
         text = f"{self.claim} {self.printed}: {self.verdict}"
         if self.recomputed is None and self.verdict == "impossible" and self.limit:
             return f"{text}, at most {self.limit / self.scale:.4g} is possible"
@@ -254,7 +256,7 @@ class ClaimCheck(NamedTuple):
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
-    """Check the claims of a row; leave out inputs that can be neither recomputed nor limited."""
+    """Check the claims of a row; omit inputs that can be neither recomputed nor limited."""
     results, claims = [], []
     for name, quantity in knowledge().quantities.items():
         cell = row.known.get(name)
@@ -273,10 +275,10 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         impossible = printed.interval.low > limit.interval.high
         verdict: Verdict = "impossible" if impossible else check.verdict
         check = check._replace(limit=float(limit.value), verdict=verdict)
-    others = row._replace(known={**row.known, claim: ()})
+    without_claim = row._replace(known={**row.known, claim: ()})
     value: Rounded | Missing = (f"a formula of {claim}",)
     if quantity.formulas:
-        value = compute(claim, others.known, formulas)
+        value = compute(claim, without_claim.known, formulas)
     if not isinstance(value, Rounded):
         return check._replace(missing="; ".join(_remedy(name, row.cells) for name in value))
     agrees = printed.meets(value)
@@ -287,7 +289,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         interval=tuple(map(float, value.interval)),
         factor=float(printed.value / value.value),
         formulas=tuple(dict.fromkeys(formulas)),
-        explanations=() if agrees else _explanations(others, claim, printed, value),
+        explanations=() if agrees else _explanations(without_claim, claim, printed, value),
     )
 
 
@@ -306,7 +308,7 @@ def _remedy(missing: str, cells: Mapping[str, str]) -> str:
 def _explanations(
     row: AuditedRow, claim: str, printed: Rounded, recomputed: Rounded
 ) -> tuple[str, ...]:
-    """Return the single changes after which the claim is as printed, the likeliest first."""
+    """Return the single changes that reproduce the printed claim, the likeliest first."""
     explanations = dict[str, None]()
     for text, quantity, number in _changes(row, claim, recomputed):
         changed = compute(claim, {**row.known, quantity: Cell(number)}, [])
@@ -320,7 +322,7 @@ def _explanations(
 def _changes(
     row: AuditedRow, claim: str, recomputed: Rounded
 ) -> Iterator[tuple[str, str, Rounded]]:
-    """Yield the single changes for a claim: text, quantity and its other value."""
+    """Yield the single changes for a claim: text, changed quantity, and its new value."""
     known = {**row.known, "claim": Cell(recomputed)}
     for change in knowledge().changes:
         if claim not in (change.claims or (claim,)):

@@ -1,4 +1,4 @@
-"""``python -m experiments audit FILE``: verdicts on a table's rows, in words, as JSON or a page."""
+"""``python -m experiments audit FILE``: verdicts on a table's rows as text, JSON or a page."""
 
 import csv
 import io
@@ -28,12 +28,13 @@ from report.core.errors import RidgepointError, UsageError
 from report.core.system.commandline import named_values
 from report.core.system.programs import pandoc_path, run
 
+#: Time limit of pandoc (s).
 _LIMIT_S: Final = 60.0
-#: Digits of a number without exponent, and its unit.
-_PLAIN: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
-#: Number of devices before their name, as in ``8x A100``.
-_COUNTED: Final = re.compile(r"(\d+)\s*[x×]\s*(\S.*)", re.IGNORECASE)
-#: The options of ``audit``, as the command line reads them.
+#: Number without exponent, and its unit.
+_NUMBER_AND_UNIT: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
+#: Number of devices and their name, as in ``8x A100``.
+_COUNT_AND_DEVICE: Final = re.compile(r"(\d+)\s*[x×]\s*(\S.*)", re.IGNORECASE)
+#: Options of ``audit`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
 file  FILE  a table as CSV, Markdown, HTML or LaTeX
 --column  QUANTITY=HEADING...  which heading is a quantity, as mfu=Utilisation; may be repeated
@@ -47,14 +48,14 @@ file  FILE  a table as CSV, Markdown, HTML or LaTeX
 
 
 def epilog() -> str:
-    """Return the text below the help of the command."""
+    """Return the text that follows the command's help."""
     return f"quantities: {', '.join(knowledge().quantities)}\nguide: docs/auditing.md\n"
 
 
 def audit(options: Namespace) -> int:
-    """Print the verdict of every claim.
+    """Print the verdict of every claim; return the exit code.
 
-    Returns 1 if one differs or is impossible, and 3 if no claim could be checked.
+    The code is 1 if a claim differs or is impossible, and 3 if no claim could be checked.
     """
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
@@ -69,8 +70,8 @@ def audit(options: Namespace) -> int:
             objects.append({"row": place, **check._asdict(), "operations_per_item": counts})
             lines.append(f"row {place}, {check.as_text()}")
         if not results or results[-1][0] != place:
-            unread = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
-            names = f" (not understood: {', '.join(unread)})" if unread else ""
+            unparsed = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
+            names = f" (not understood: {', '.join(unparsed)})" if unparsed else ""
             lines.append(f"row {place}: not enough given, missing: a claim{names}")
         if "config" in row.texts:
             ways = ", ".join(f"{way} {number:.4g}" for way, number in counts.items())
@@ -96,9 +97,9 @@ def audit(options: Namespace) -> int:
 def read_rows(
     table: TextTable, folder: Path, named: list[str], given: list[str]
 ) -> Iterator[AuditedRow]:
-    """Yield the rows of a table, each with the values that are ``given`` for all rows.
+    """Yield the rows of a table, with the values that are ``given`` for all rows.
 
-    Configurations of networks lie in ``folder``.  Numbers of one device are multiplied by the
+    ``folder`` contains the configurations of networks.  Numbers per device are multiplied by the
     number of devices.
     """
     headings, *rows = table
@@ -116,7 +117,7 @@ def read_rows(
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
-        counted = _COUNTED.fullmatch(texts.get("device", ""))
+        counted = _COUNT_AND_DEVICE.fullmatch(texts.get("device", ""))
         if counted and "devices" not in texts:
             texts["devices"], texts["device"] = counted.groups()
         if "config" in texts:
@@ -128,7 +129,7 @@ def read_rows(
 def _write_report(
     folder: Path, title: str, table: TextTable, results: list[tuple[int, ClaimCheck]]
 ) -> None:
-    """Write ``audit.html`` and ``audit.pdf`` with a line for each claim of a row."""
+    """Write ``audit.html`` and ``audit.pdf``, with a line for each claim."""
     import typst
 
     text = io.StringIO()
@@ -152,7 +153,7 @@ def _write_report(
 
 
 def _write_source(study: str, table: TextTable) -> None:
-    """Write a table as the numbers that the source of a study reports."""
+    """Write a table to ``data/reported`` as the numbers that a study's source reports."""
     path = ROOT / "data" / "reported" / f"{study}.json"
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name than {study}.")
@@ -172,22 +173,22 @@ def _write_source(study: str, table: TextTable) -> None:
 
 
 def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
-    """Return unit, decimals and numbers of a column; its texts if one of them is no number."""
+    """Return unit, decimals and numbers of a column; the texts if any text is not a number."""
     missing = {"missing": "the cell is empty"}
-    matches = [_PLAIN.fullmatch(text) for text in texts if text]
+    matches = [_NUMBER_AND_UNIT.fullmatch(text) for text in texts if text]
     units = {match and match[2] for match in matches}
     if len(units) != 1 or None in units:
         return None, None, [text or missing for text in texts]
     bracketed = re.search(r"[(\[](.*?)[)\]]", heading)
     unit = str(units.pop()) or (bracketed[1] if bracketed else "1")
-    digits = [_PLAIN.sub(r"\1", text).replace(",", "") for text in texts]
+    digits = [_NUMBER_AND_UNIT.sub(r"\1", text).replace(",", "") for text in texts]
     decimals = max(len(number.partition(".")[2]) for number in digits)
     parse = float if decimals else int
     return unit, decimals, [parse(number) if number else missing for number in digits]
 
 
 def _begin_study(study: str, title: str, results: list[tuple[int, ClaimCheck]]) -> None:
-    """Write the files of a study, whose code lists the claims of the source to answer."""
+    """Create the files of a new study; append the source's claims as comments to its code."""
     command = [sys.executable, str(ROOT / "build.py"), "--new", study, title]
     if subprocess.run(command, check=False).returncode:
         raise UsageError(f"The study {study} was not begun.")

@@ -1,4 +1,4 @@
-"""Tables of CSV, Markdown, HTML and LaTeX files: their columns, and the numbers in their cells."""
+"""Tables in CSV, Markdown, HTML and LaTeX files: columns, and numbers in cells."""
 
 import csv
 import difflib
@@ -18,12 +18,12 @@ from report.core.records.reported import ReportedPart
 from report.core.records.strict import read_strictly
 from report.theory.rounding import Rounded
 
-#: Headings, and rows with a cell for each of them.
+#: Headings, then rows with a cell for each heading.
 TextTable: TypeAlias = list[tuple[str, ...]]
 _FLAGS: Final = re.MULTILINE | re.IGNORECASE
-#: A group in braces, of LaTeX, that holds at most one level of others.
+#: Group in braces (LaTeX) with at most one level of nested groups.
 _GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
-#: Ending of a file → patterns of its tables, of text to ignore, and between rows and cells.
+#: Ending of a file → patterns: a table, text to ignore, separator of rows, separator of cells.
 _MARKUP: Final = {
     ".md": (
         r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n(?!\s*(?:```|[#>])).*\S.*)*)",
@@ -47,13 +47,13 @@ _MARKUP: Final = {
         r"(?<!\\)&",
     ),
 }
-#: Cells over several columns or rows, or with lines or a table of their own.
+#: Cells that span several columns or rows, or contain several lines or a table.
 _MERGED: Final = re.compile(
     r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*+(?![\"']?1\b)|<table\b",
     re.I,
 )
-#: Styles and spaces, and their text.  A style leaves a space, since no mark may join the digits of
-#: two numbers.  A command that is not listed stays, so that its cell is no number.
+#: Patterns of styles and spaces → replacement.  A removed style is replaced by a space, so that the
+#: digits of two numbers never join.  An unlisted command remains, so that the cell is no number.
 _STYLES: Final = (
     (r"(?i)<sup>", " ^"),
     (r"<[a-zA-Z/][^>]*>", " "),
@@ -66,7 +66,7 @@ _STYLES: Final = (
     (r"\\[,;:! ]|[{}$~]", " "),
     (r"\\([%&#_|*])", r"\1"),
 )
-#: Digits, exponent and unit of a number.
+#: Number: digits, exponent and unit.
 _NUMBER: Final = re.compile(
     r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
     r"(?:\s*(?:e|[×x]\s*10\s*\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
@@ -78,12 +78,12 @@ _MODEL: Final = re.compile(
     r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
 )
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
-#: Shares that tables often print in per cent without a sign.
+#: Shares that tables often print in per cent without a per cent sign.
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
 
 
 class Quantity(ReportedPart, frozen=True):
-    """A quantity that a table may have; the comments of ``data/audit.yaml`` describe its fields."""
+    """Quantity of a table; comments in ``data/audit.yaml`` describe the fields."""
 
     kind: str
     headings: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Quantity(ReportedPart, frozen=True):
 
 
 class Change(ReportedPart, frozen=True):
-    """A single change that may explain a difference."""
+    """Change of one quantity that may explain a difference."""
 
     text: str
     formula: str
@@ -106,7 +106,7 @@ class Change(ReportedPart, frozen=True):
 
 
 class Knowledge(ReportedPart, frozen=True):
-    """The content of ``data/audit.yaml``; a factor is a number or a quotient."""
+    """Content of ``data/audit.yaml``; a factor of a unit is a number or a quotient."""
 
     quantities: dict[str, Quantity]
     precisions: dict[str, str]
@@ -119,13 +119,13 @@ class Knowledge(ReportedPart, frozen=True):
 
 @cache
 def knowledge() -> Knowledge:
-    """Read ``data/audit.yaml``; raises ``RecordError``."""
+    """Read ``data/audit.yaml``; raises ``RecordError`` if the file is damaged."""
     path = ROOT / "data" / "audit.yaml"
     return read_strictly(path, Knowledge, "fix it, or restore it with git", path.parent)
 
 
 class Cell(NamedTuple):
-    """A number in units without prefix; ``scale`` is the printed unit in such units."""
+    """Number in units without prefix; ``scale`` is the size of the printed unit."""
 
     number: Rounded
     scale: Fraction = Fraction(1)
@@ -152,30 +152,30 @@ def read_table(path: Path, number: int = 1) -> TextTable:
 
 
 def _tables(text: str, ending: str) -> Iterator[TextTable]:
-    """Yield each table without its empty rows; raise ``ValueError`` for merged cells."""
+    """Yield each table without empty rows; raise ``ValueError`` for merged cells."""
     if ending == ".csv":
-        yield _filled_rows(csv.reader(text.splitlines(), skipinitialspace=True))
+        yield _nonempty(csv.reader(text.splitlines(), skipinitialspace=True))
         return
     table, ignored, between_rows, between_cells = _MARKUP[ending]
     for match in re.finditer(table, re.sub(ignored, "", text, flags=_FLAGS), _FLAGS):
         if _MERGED.search(match[0], 1):
             raise ValueError("cells are merged or nested; write them out")
         rows = re.split(between_rows, match["body"], flags=_FLAGS)
-        yield _filled_rows(map(_plain, re.split(between_cells, row, flags=_FLAGS)) for row in rows)
+        yield _nonempty(map(_plain, re.split(between_cells, row, flags=_FLAGS)) for row in rows)
 
 
-def _filled_rows(rows: Iterable[Iterable[str]]) -> TextTable:
+def _nonempty(rows: Iterable[Iterable[str]]) -> TextTable:
     """Return the rows that are not empty, with the text of each cell in one line."""
-    filled = []
+    nonempty = []
     for row in rows:
         cells = tuple(" ".join(cell.split()) for cell in row)
         if any(cells):
-            filled.append(cells)
-    return filled
+            nonempty.append(cells)
+    return nonempty
 
 
 def _plain(text: str) -> str:
-    """Return the text of a cell without the marks of its style."""
+    """Return the text of a cell without markup."""
     for pattern, replacement in _STYLES:
         text = re.sub(pattern, replacement, text)
     return html.unescape(text)
@@ -184,7 +184,7 @@ def _plain(text: str) -> str:
 def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, int]:
     """Return the position of each quantity's column; ``named`` maps quantities to headings.
 
-    Raises ``UsageError`` for a heading with two meanings, or two headings with one.
+    Raises ``UsageError`` if a heading has two meanings, or two headings have the same meaning.
     """
     for name, heading in named.items():
         require_known(name, f"--column {name}", "quantity", knowledge().quantities)
@@ -203,7 +203,7 @@ def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, in
 
 
 def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> None:
-    """Raise ``UsageError`` with the nearest known words if ``word`` is none of them."""
+    """Raise ``UsageError`` with the most similar known words if ``word`` is not known."""
     words = tuple(known)
     if word not in words:
         near = difflib.get_close_matches(word, words, cutoff=0.5) or words
@@ -211,7 +211,7 @@ def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> No
 
 
 def _meanings(heading: str) -> list[str]:
-    """Return the quantities that a heading names, by its words outside brackets."""
+    """Return the quantities that a heading names by its words outside brackets."""
     bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
     names = []
@@ -226,7 +226,7 @@ def _meanings(heading: str) -> list[str]:
 
 
 def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1)) -> Cell | None:
-    """Read a number with its unit, from the heading if the cell has none; None without either.
+    """Read a number with its unit, from the cell or else the heading; None without a unit.
 
     A number per device is multiplied by the number of ``devices``.
     """
@@ -239,7 +239,7 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     number = Rounded.printed(digits.replace(",", ""))
     unit = _PER_DEVICE.sub("", written).strip()
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
-    if scale is None and kind == "rate":  # 26k is 26,000 of the heading's unit
+    if scale is None and kind == "rate":  # 26k is 26,000 in the heading's unit
         scale = _scale(unit, "count")
     default = kind in knowledge().unitless and not unit and not _names_unknown_unit(heading, kind)
     if scale is None and default:
@@ -254,14 +254,14 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 
 
 def _names_unknown_unit(heading: str, kind: str) -> bool:
-    """Return whether a heading has words in brackets, but no unit of a kind that has units."""
+    """Return whether a heading has words in brackets, but no unit although ``kind`` needs one."""
     words = re.findall(r"[(\[](.*?)[)\]]", _PER_DEVICE.sub("", heading))
     measured = kind not in ("text", "share", *knowledge().counts)
     return measured and any(map(str.strip, words)) and _scale_of_heading(heading, kind) is None
 
 
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the scale of a heading's unit: in brackets or, except for counts, as a word."""
+    """Return the size of a heading's unit: in brackets or, except for counts, as a word."""
     words = [] if kind in knowledge().counts else [heading, *heading.split()]
     for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
         scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
@@ -271,7 +271,7 @@ def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:
-    """Return the scale of a unit in units without prefix; None for a unit of another kind."""
+    """Return the size of a unit in units without prefix; None for a unit of another kind."""
     prefixes = knowledge().prefixes
     for prefix, factor in {"": 1, **prefixes["all"], **prefixes.get(kind, {})}.items():
         for pattern, size in knowledge().units[kind].items():

@@ -1,7 +1,7 @@
 """Changes to the iteration, one at a time: threads, allocator, precision, a fused ReLU, calls.
 
-The unchanged iteration computes in float32 on one thread, in memory that the allocator keeps, and
-makes 31 library calls.
+The unchanged iteration makes 31 library calls in float32 on one thread; the allocator keeps freed
+memory.
 """
 
 import ctypes
@@ -19,25 +19,25 @@ DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
 
-#: Library calls of an iteration; with the division by m merged into the learning rate; and with
-#: softmax, ReLU's gradient and the update as one call of PyTorch each, too, the products unchanged.
+#: Library calls of an iteration: unchanged; if the learning rate is divided by m instead of the
+#: gradients; and if PyTorch also computes softmax, ReLU's gradient and the update in one call each.
 ALL_CALLS: Final = 31
 DIVIDED_RATE_CALLS: Final = 27
 MERGED_CALLS: Final = 17
-#: Numbers of calls that are compared with ``ALL_CALLS``; more calls add numbers of one element.
+#: Numbers of calls to compare with ``ALL_CALLS``; extra calls add arrays of one element.
 CALLS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
-#: Smallest block (B) that has a mapping of its own, which is returned when the block is freed.
+#: Smallest block (B) that glibc maps separately, and returns to the system when it is freed.
 MAPPED_FROM: Final = 128 * 1024
 #: Parameters of mallopt(3).
 _M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
-#: Size of a block of rows (B), which must stay in a cache between bias and ReLU.
+#: Size of a block of rows (B), small enough to remain in a cache between bias and ReLU.
 _BLOCK: Final = 256 * 1024
 
 
 def apply_change(change: str) -> None:
-    """Set the threads of BLAS and the allocator of this process, which measures one case."""
+    """Set BLAS's threads and the allocator of this process, which measures a single case."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(2 if change == THREAD else 1)
@@ -58,7 +58,7 @@ def _return_freed_memory() -> None:
 def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
     """Compute the forward pass with bias and ReLU of the hidden layer in one pass over memory.
 
-    The ReLU overwrites the sums; the backward pass reads only where they are positive.
+    The ReLU overwrites the sums; the backward pass only reads which sums are positive.
     """
     xp, sums = ops.xp, ops.product(p.w1, x)
     rows = max(1, _BLOCK // (sums.shape[1] * sums.itemsize))
@@ -71,7 +71,7 @@ def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activation
 
 
 class DividedRate(Operations):
-    """Operations that divide the learning rate by the images instead of four gradients."""
+    """Operations that divide the learning rate, not the four gradients, by the number of images."""
 
     def __init__(self, xp: Namespace, images: int) -> None:
         super().__init__(xp)
@@ -91,7 +91,7 @@ class DividedRate(Operations):
 
 
 class MergedSteps(DividedRate):
-    """The same with each of PyTorch's own merged steps as one call."""
+    """Operations of PyTorch with one call each for softmax, ReLU's gradient and the update."""
 
     def softmax(self, sums: LibraryArray) -> LibraryArray:
         """Return each column's softmax."""
@@ -107,7 +107,7 @@ class MergedSteps(DividedRate):
 
 
 def operations_with(calls: int, xp: Namespace, images: int) -> Operations:
-    """Return operations with which an iteration makes at most ``calls`` library calls."""
+    """Return the operations for an iteration of at most ``calls`` library calls."""
     if calls == MERGED_CALLS:
         return MergedSteps(xp, images)
     return DividedRate(xp, images) if calls == DIVIDED_RATE_CALLS else Operations(xp)

@@ -1,8 +1,8 @@
-"""The perceptron with one hidden layer, 784-h-10, by the equations of the source study.
+"""Perceptron with one hidden layer, 784-h-10, by the equations of the source study.
 
 Matrices have a row per feature and a column per sample; X is ``(784, m)``, Y one-hot ``(10, m)``.
-The network calls only ``Operations``, so that ``timed`` can wrap them and time every operation
-within an iteration, by the kinds of the source's table.
+The network calls only methods of ``Operations``, so that ``timed`` can wrap these methods and time
+every operation of an iteration, by the kinds in the source's table.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Operations:
         return self.xp.tensordot(left, right, axes=((0,), (0,)))
 
     def relu(self, sums: LibraryArray) -> LibraryArray:
-        """Return ``max(0, sums)``, element by element, by the library's own operation.
+        """Return ``max(0, sums)``, element by element, in one operation of the library.
 
-        The standard's ``clip`` is avoided: array-api-compat composes it of several operations for
-        CuPy and PyTorch.
+        Not the standard's ``clip``, for which array-api-compat calls several operations of CuPy and
+        PyTorch.
         """
-        own = getattr(self.xp, "relu", None)
-        return own(sums) if own else self.xp.maximum(sums, 0)
+        relu = getattr(self.xp, "relu", None)
+        return relu(sums) if relu else self.xp.maximum(sums, 0)
 
     def softmax(self, sums: LibraryArray) -> LibraryArray:
         """Return each column's softmax; subtracting the maximum prevents overflow."""
@@ -74,7 +74,7 @@ class Operations:
         return powers / self.xp.sum(powers, axis=0, keepdims=True)
 
     def mean(self, product: LibraryArray, samples: int) -> LibraryArray:
-        """Divide a sum over the samples by their number."""
+        """Divide a sum over the samples by the number of samples."""
         return product * (1 / samples)
 
     def mean_error(self, error: LibraryArray, samples: int) -> LibraryArray:
@@ -96,12 +96,12 @@ def timed(
     now: Callable[[], float],
     report: Callable[[str, float], None],
 ) -> Operations:
-    """Return operations that finish one by one and report quantity and time to ``report``.
+    """Return operations that finish before they return, and pass quantity and time to ``report``.
 
     ``wait`` returns after an array is computed; times are in the unit of ``now``.
     """
 
-    def watched(
+    def with_timer(
         quantity: str, operation: Callable[..., LibraryArray]
     ) -> Callable[..., LibraryArray]:
         def call(*arguments: Any) -> LibraryArray:
@@ -115,7 +115,7 @@ def timed(
 
     ops = Operations(xp)
     for name, quantity in QUANTITY_OF.items():
-        setattr(ops, name, watched(quantity, getattr(ops, name)))
+        setattr(ops, name, with_timer(quantity, getattr(ops, name)))
     return ops
 
 
@@ -141,14 +141,13 @@ class Activations(NamedTuple):
 
 
 def initial(hidden: int, seed: int) -> Parameters:
-    """Draw weights from ``seed``, with biases of 0, as float64 arrays of NumPy.
+    """Draw weights from ``seed``, and set biases to 0, as float64 arrays of NumPy.
 
-    Weights are normal with a variance of 2 over the inputs of a row (He et al., ICCV 2015,
-    equation 10).
+    Weights are normal with variance 2 / (number of inputs) (He et al., ICCV 2015, equation 10).
     """
     import numpy as np
 
-    random = np.random.RandomState(seed)  # its stream is promised to stay the same
+    random = np.random.RandomState(seed)  # NumPy guarantees the same numbers in all versions
 
     def weights(rows: int, columns: int) -> LibraryArray:
         return random.standard_normal((rows, columns)) * math.sqrt(2 / columns)
@@ -162,7 +161,7 @@ def initial(hidden: int, seed: int) -> Parameters:
 
 
 def forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
-    """Compute equations (1) to (4)."""
+    """Compute the forward pass, equations (1) to (4)."""
     z1 = ops.product(p.w1, x)
     z1 = ops.add_bias(z1, p.b1)
     a1 = ops.relu(z1)
@@ -215,7 +214,7 @@ def loss(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
 
 
 def accuracy(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
-    """Return the share of samples whose largest sum belongs to their class, 0 to 1."""
+    """Return the share (0 to 1) of samples for which the largest sum is that of the right class."""
     right = xp.argmax(sums, axis=0) == xp.argmax(targets, axis=0)
     return int(xp.sum(xp.astype(right, xp.int32))) / int(sums.shape[1])
 
@@ -266,7 +265,7 @@ class Training(NamedTuple):
 def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
     """Copy images to the device of a library, with pixels divided by 255.
 
-    Fewer images than ``samples`` are repeated.
+    If the data set has fewer images than ``samples``, images are repeated.
     """
     import numpy as np
 
@@ -279,7 +278,7 @@ def placed(library: Library, dtype: str, split: Split, samples: int | None = Non
 
 
 def training_of(library: Library, factors: Factors, train: Split) -> Training:
-    """Build the training of a case, with its arrays on the device."""
+    """Build the training of a case, with all arrays on the device."""
     dtype = str(factors["dtype"])
     drawn = initial(int(factors["hidden"]), SEED)
     parameters = Parameters(*(library.place(value, dtype) for value in drawn))
@@ -288,7 +287,7 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
 
 
 def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
-    """Compute loss (nats per sample) and accuracy, first and after each of ``count`` iterations."""
+    """Compute loss (nats per sample) and accuracy before and after each of ``count`` iterations."""
     batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
     parameters, xp = training.parameters, training.library.xp
     series = defaultdict[str, list[float]](list)

@@ -1,7 +1,7 @@
-"""``python -m experiments submit``: measure a run in shards, one job each.
+"""``python -m experiments submit``: measure a run in shards, one job per shard.
 
-A shard is measured when its record exists.  Jobs that fail, run out of time or lose their node are
-submitted again and continue.
+A shard is measured when its record exists.  A job that fails, runs out of time or loses its node is
+submitted again, and continues.
 """
 
 import argparse
@@ -23,38 +23,38 @@ from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError
 from report.core.records.pooling import OPTION
 
-#: This program without its options; tests replace it.
+#: Command of this program without options; tests replace the command.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
 #: Options passed to sbatch.
 SBATCH_OPTIONS: Final = ("partition", "account", "qos", "constraint", "gres")
-#: Number of submissions without progress before giving up.
+#: Largest number of submissions without progress.
 _ATTEMPTS: Final = 3
 
 
 class Jobs:
-    """Jobs of one sweep, by the shards that they measure."""
+    """Jobs of one sweep, by number of the measured shard."""
 
     def __init__(self, request: Request, options: argparse.Namespace) -> None:
-        """Name the sweep; raises ``UsageError`` for too many shards."""
+        """Derive the sweep's tag; raises ``UsageError`` for too many shards."""
         self.request, self.options = request, options
         self.of = options.shards or options.nodes
         shard = replace(request, shard=(1, self.of)).select_shard()
         self.sweep = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
-        # The signal goes to the run itself, which saves its cases and ends.
+        # SLURM sends the signal to the run itself, which saves the finished cases and ends.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
             if value := getattr(options, name):
                 self.flags[name] = value
 
     def command(self, number: int | str) -> list[str]:
-        """Command of the job of a shard."""
+        """Return the command of a shard's job."""
         words = (*self.request.command(self.request.threads)[3:], *self.request.folder_options)
         return [*PROGRAM, *words, OPTION, f"{number}/{self.of}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
-        """Submit a job for each of these shards."""
+        """Submit a job for each shard in ``numbers``."""
         import submitit
 
         python = f"exec {shlex.quote(sys.executable)}"
@@ -68,7 +68,7 @@ class Jobs:
                 slurm_array_parallelism=self.options.nodes,
                 slurm_comment=self.sweep + ",".join(map(str, numbers)),
                 slurm_additional_parameters=self.flags,
-                slurm_use_srun=False,  # a step of srun may be bound to one core of the node
+                slurm_use_srun=False,  # srun may bind a step to one core of the node
             )
             programs = [PROGRAM[0]] * len(numbers)
             jobs = executor.map_array(os.execvp, programs, map(self.command, numbers))
@@ -79,7 +79,7 @@ class Jobs:
         self.submitted |= zip(numbers, jobs, strict=True)
 
     def active(self) -> Mapping[int, str]:
-        """State of waiting and running jobs by shard; with SLURM, also jobs of earlier commands."""
+        """Return the states of unfinished jobs by shard; with SLURM also of earlier commands."""
         if self.options.cluster == "local":
             return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
@@ -93,8 +93,8 @@ class Jobs:
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
     """Submit missing shards until all are measured; return the path of the first shard's record.
 
-    Raises ``MeasurementError`` after repeated submissions without progress; an interruption ends
-    the jobs.
+    Raises ``MeasurementError`` after repeated submissions without progress.  An interruption
+    cancels the jobs.
     """
     jobs = Jobs(request, options)
     try:

@@ -1,1 +1,1 @@
-"""Measurements that others published, read into records with their origin."""
+"""Import of published measurements into records with their origin."""

@@ -1,4 +1,4 @@
-"""``python -m experiments import FILE…``: published files become records with their origin."""
+"""``python -m experiments import FILE…``: convert published files to records with their origin."""
 
 import argparse
 import csv
@@ -21,14 +21,14 @@ from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord
 from report.core.records.store import digest, survey, write_record
 from report.core.system.commandline import named_values
 
-#: Largest published file (B), gzipped if it is text, that is stored beside its record.
+#: Largest published file (B, text is gzipped) that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
 #: Largest record (B) that can be committed.
 LARGEST_RECORD: Final = 600_000
 _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
-#: Format → functions that detect it by a file's content, and that read a file.  Readers raise
-#: ``RecordError`` for numbers without a unit, and instead of guessing.
+#: Format → functions that detect the format by a file's content, and that read a file.  Readers
+#: never guess: they raise ``RecordError``, for example for numbers without a unit.
 FORMATS: Final[
     dict[str, tuple[Callable[[ImportSource], bool], Callable[[ImportSource], Imported]]]
 ] = {
@@ -38,14 +38,14 @@ FORMATS: Final[
     "tidy_csv": (tables.is_tidy, tables.read_tidy),
     "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
 }
-#: Errors of readers on files that violate their format in an unforeseen place.
-_UNFORESEEN: Final = (
+#: Exceptions of readers for damage that the readers do not check.
+_READER_ERRORS: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
 )  # fmt: skip
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Import all files, or none: all are read before a record is written."""
+    """Import all files or none: read every file before writing the first record."""
     given = named_values("--set", options.set)
     given |= {"device": options.device} if options.device else {}
     records = []
@@ -62,27 +62,25 @@ def import_files(options: argparse.Namespace) -> int:
 
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:
-    """Detect the format of a file and read it.
+    """Detect the format of a file and read the file.
 
-    Raises ``RecordError`` for an unknown format, and for a damaged file.
+    Raises ``RecordError`` for an unknown format or a damaged file.
     """
     name = next((name for name, (detects, _) in FORMATS.items() if detects(source)), None)
     if name is None:
         formats = ", ".join(FORMATS)
-        raise source.refused(
-            f"found no file of a format that can be imported ({formats}); check it"
-        )
+        raise source.error(f"found no file of a format that can be imported ({formats}); check it")
     try:
         return name, FORMATS[name][1](source)
-    except _UNFORESEEN as error:
+    except _READER_ERRORS as error:
         reason = f"not a valid file of {name} ({type(error).__name__}: {error})"
-        raise source.refused(f"{reason}; fetch it again") from error
+        raise source.error(f"{reason}; fetch it again") from error
 
 
 def _record(
     source: ImportSource, options: argparse.Namespace
 ) -> tuple[ImportedRecord, dict[str, bytes]]:
-    """Convert a published file to a record, with the files to store beside it."""
+    """Convert a published file to a record; also return the files to store beside the record."""
     sha256 = digest(source.raw)
     for stored in survey(options.study, options.records, ImportedRecord)[0]:
         if stored.record.origin.sha256 == sha256:
@@ -133,17 +131,17 @@ def _record(
     text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
         large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
-        raise source.refused(f"{large}; import a part of the file")
+        raise source.error(f"{large}; import a part of the file")
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 
 def _files(source: ImportSource) -> dict[str, bytes]:
     """Return the published file to store beside the record; empty if it is too large."""
-    # Between two words only the last sign remains, since it may begin the file's ending.
+    # Of several signs in a row only the last one remains: it may be the point of the file's ending.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())
     name = re.sub(r"[^a-z0-9._-]", "-", name).strip("._-")
     if not name:
-        raise source.refused("its name has no letter from a to z and no number; rename the file")
+        raise source.error("its name has no letter from a to z and no number; rename the file")
     content = source.raw
     if len(content) > LARGEST_KEPT and source.content is source.raw:
         content, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"

@@ -19,7 +19,7 @@ FETCH_AGAIN: Final = "fetch the published file again"
 
 @dataclass(frozen=True)
 class ImportSource:
-    """A published file, and facts that its user gives where the file does not state them.
+    """Published file, and facts from the user that the file does not state.
 
     ``given`` has conditions such as the precision, and under ``device`` the full name of the
     machine's device.  The content is read once; a gzipped file is unpacked.
@@ -31,7 +31,7 @@ class ImportSource:
 
     @cached_property
     def content(self) -> bytes:
-        """Bytes of the uncompressed file; raises ``RecordError`` for a damaged one."""
+        """Bytes of the uncompressed file; raises ``RecordError`` if the file is damaged."""
         return unpacked(self.raw, self.name, "fetch it again, or cut it")
 
     @cached_property
@@ -40,7 +40,7 @@ class ImportSource:
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise self.refused(f"byte {error.start} is no UTF-8 text; fetch it again") from error
+            raise self.error(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
     @property
     def columns(self) -> list[str]:
@@ -54,40 +54,40 @@ class ImportSource:
         Raises ``RecordError`` for a table without rows, or with a damaged row.
         """
         if not self.text.endswith("\n"):
-            raise self.refused("it ends in the middle of a line; fetch it again")
+            raise self.error("it ends in the middle of a line; fetch it again")
         reader = csv.reader(self.text.splitlines())
         header = [name.strip() for name in next(reader)]
         rows = [(reader.line_num, row) for row in reader if row]
         if len(set(header)) < len(header):
-            raise self.refused("two columns have one name; rename one")
+            raise self.error("two columns have one name; rename one")
         if not rows:
-            raise self.refused("found a header and no row; fetch it again")
+            raise self.error("found a header and no row; fetch it again")
         for line, row in rows:
             if len(row) != len(header):
                 counts = f"{len(row)} cells of {len(header)}"
-                raise self.refused(f"line {line}: found {counts}; fetch it again")
+                raise self.error(f"line {line}: found {counts}; fetch it again")
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition from the file or its user; refuse a missing or contradictory one."""
+        """Return a condition stated by file or user; raises if it is missing or contradictory."""
         given = self.given.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
-            raise self.refused(f"{option}{given}: the file says {by_file}; drop the option")
+            raise self.error(f"{option}{given}: the file says {by_file}; drop the option")
         if value := given or by_file:
             return value
-        raise self.refused(f"it does not say the {name}; give it with {option}…")
+        raise self.error(f"it does not say the {name}; give it with {option}…")
 
-    def others(self, known: Collection[str]) -> dict[str, Level]:
-        """Return the conditions that the user gave, except ``known`` ones."""
+    def conditions_except(self, known: Collection[str]) -> dict[str, Level]:
+        """Return the user's conditions except the ``known`` ones."""
         return {name: value for name, value in self.given.items() if name not in known}
 
-    def refuse_others(self, possible: Collection[str]) -> None:
-        """Refuse conditions other than the ``possible`` ones and the device."""
-        for name in self.others(("device", *possible)):
-            raise self.refused(f"--set {name}: possible are {', '.join(possible)}; fix it")
+    def refuse_unknown(self, possible: Collection[str]) -> None:
+        """Raise ``RecordError`` for a condition that is neither ``possible`` nor the device."""
+        for name in self.conditions_except(("device", *possible)):
+            raise self.error(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
-    def refused(self, reason: str) -> RecordError:
+    def error(self, reason: str) -> RecordError:
         """Return an error with the name of this file; ``reason`` ends with a remedy."""
         return RecordError(f"{self.name}: {reason}.")
 
@@ -96,9 +96,9 @@ class ImportSource:
 class Imported:
     """Content of a published file, in the project's units.
 
-    ``conditions`` hold for all ``cases``.  ``rounding`` is the step to which the file rounds a
-    quantity, in the quantity's unit.  ``missing`` has reasons by fields of a record, and by other
-    facts that a reader may look for; ``unstated`` is the reason for all other null fields.
+    ``conditions`` hold for all ``cases``.  ``rounding`` maps a quantity to the step of its rounding
+    in the file, in the quantity's unit.  ``missing`` maps fields of a record, and other facts that
+    a reader may look for, to reasons; ``unstated`` is the reason for all other null fields.
     """
 
     instrument: str
@@ -111,15 +111,15 @@ class Imported:
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
-    """Return the environment with ``known`` facts; its key is derived from the device's name."""
+    """Return the environment with ``known`` facts, and a key derived from the device's name."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 
 
 def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
-    """Return the printed number times ``factor``, without errors of binary fractions.
+    """Multiply a printed number by ``factor`` in decimal arithmetic, without binary rounding.
 
-    None unless the result is finite and at least 0, and a whole number if ``whole``.
+    Returns None unless the result is finite, at least 0, and (if ``whole``) a whole number.
     """
     try:
         number = Decimal(text.strip()) * Decimal(factor)

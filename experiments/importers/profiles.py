@@ -1,7 +1,7 @@
 """Files of profilers: PyTorch's traces and memory timelines, and Nsight Compute's tables.
 
-PyTorch's files do not name the network, so the user must.  Papers use the same readers, of
-``report.instruments``.
+PyTorch's files do not name the network, so the user must.  Papers use the same readers
+(``report.instruments``).
 """
 
 import re
@@ -17,31 +17,31 @@ from report.instruments.profiler import CATEGORIES, highest_bytes, read_trace
 
 #: Beginning of a memory timeline.
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
-#: Header of a table, or messages of a log, which may lack a table.
+#: Header of ncu's table, or a message of ncu, since a log may lack a table.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
-#: Quantities that are left out: launches of one launch, and work where it is incomplete.
+#: Omitted quantities: the launches (always 1), and incomplete work of CUDA cores.
 _LAUNCHES: Final = "ncu_kernel_launches"
 _WORK: Final = "ncu_cuda_core_flops"
-#: Ending of metrics that are sums over the GPU; others are rates, which do not measure work.
+#: Ending of metrics that are sums over the GPU; other metrics are rates, not work.
 _TOTAL: Final = ".sum"
-#: Conditions that a profile needs, and all possible ones.
-_NEEDED: Final = ("network", "batch", "precision", "direction")
+#: Conditions of a profile: required, with a whole number as value, and all possible conditions.
+_REQUIRED: Final = ("network", "batch", "precision", "direction")
 _COUNTS: Final = {"batch", "image"}
-_KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
+_POSSIBLE: Final = (*_REQUIRED, "image", "layout", "optimizer")
 
 
 def _conditions(source: ImportSource) -> dict[str, Level]:
-    """Return the user's conditions; raises ``RecordError`` for a missing or unknown one."""
-    source.refuse_others(_KNOWN)
-    for name in _NEEDED:
+    """Return the user's conditions; raises ``RecordError`` if one is missing or unknown."""
+    source.refuse_unknown(_POSSIBLE)
+    for name in _REQUIRED:
         source.condition(name)
-    conditions = source.others(("device",))
+    conditions = source.conditions_except(("device",))
     for name in _COUNTS & conditions.keys():
         number = scaled(source.given[name], "1", whole=True)
         if not number:
             option = f"--set {name}={source.given[name]}"
-            raise source.refused(f"{option}: expected a whole number of 1 or more; fix it")
+            raise source.error(f"{option}: expected a whole number of 1 or more; fix it")
         conditions[name] = number
     return conditions
 
@@ -54,7 +54,7 @@ def is_trace(source: ImportSource) -> bool:
 def read_kineto(source: ImportSource) -> Imported:
     """Read the trace's kernels as series in the order of launches.
 
-    Raises ``RecordError`` for a damaged trace, and one without kernels or of several GPUs.
+    Raises ``RecordError`` for a trace that is damaged, has no kernels, or is of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     lists: dict[str, list[Sample]] = {
@@ -66,15 +66,15 @@ def read_kineto(source: ImportSource) -> Imported:
     }
     series = {name: tuple(samples) for name, samples in lists.items() if samples}
     if not series:
-        raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
+        raise source.error("found no kernel and no memory of a GPU; import a trace of a GPU")
     if len(trace.used) > 1:
         used = ", ".join(sorted(trace.used))
-        raise source.refused(f"it has work of the GPUs {used}; import a trace of one")
+        raise source.error(f"it has work of the GPUs {used}; import a trace of one")
     if 0 in series.get("kernel_time", ()):
-        raise source.refused("a kernel took 0 µs, so that its time is lost; profile again")
+        raise source.error("a kernel took 0 µs, so that its time is lost; profile again")
     names = {device.name for device in trace.devices}
     if len(names) > 1:
-        raise source.refused(f"it names {len(names)} kinds of GPU; import a trace of one kind")
+        raise source.error(f"it names {len(names)} kinds of GPU; import a trace of one kind")
     return Imported(
         instrument="PyTorch profiler (Kineto)",
         environment=environment(
@@ -98,17 +98,17 @@ def is_timeline(source: ImportSource) -> bool:
 
 
 def read_memory(source: ImportSource) -> Imported:
-    """Read the most bytes of each category; raises ``RecordError`` for a damaged timeline."""
-    most = highest_bytes(source.content, source.name)
+    """Read the peak bytes of each category; raises ``RecordError`` for a damaged timeline."""
+    peaks = highest_bytes(source.content, source.name)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
         environment=environment("cuda", source.condition("device")),
         cases=tuple(
             Case(
                 factors={"subject": "timeline", "category": name},
-                series={"allocated_peak": (highest,)},
+                series={"allocated_peak": (peak,)},
             )
-            for name, highest in most.items()
+            for name, peak in peaks.items()
             if name in CATEGORIES
         ),
         unstated="the timeline does not say it",
@@ -123,19 +123,19 @@ def is_ncu(source: ImportSource) -> bool:
 
 
 def read_ncu(source: ImportSource) -> Imported:
-    """Read every launch as a case; the user names the device, since the table only numbers it.
+    """Read every launch as a case; the user names the device, which the table only numbers.
 
-    Raises ``RecordError`` for a damaged table, or one without a known counter.
+    Raises ``RecordError`` for a table that is damaged or has no known counter.
     """
     text = source.text
     try:
         rows = read_table(text)
         cases = tuple(_launch(number, row) for number, row in enumerate(rows, start=1))
     except RecordError as error:
-        raise source.refused(str(error).rstrip(".")) from error
+        raise source.error(str(error).rstrip(".")) from error
     device = source.condition("device")
     if not any(case.series for case in cases):
-        raise source.refused(
+        raise source.error(
             "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
         )
     return Imported(
@@ -143,7 +143,7 @@ def read_ncu(source: ImportSource) -> Imported:
         environment=environment("cuda", device),
         cases=cases,
         unstated="Nsight Compute's table does not say it",
-        conditions=source.others(("device",)),
+        conditions=source.conditions_except(("device",)),
         missing={"times": "a profiled kernel runs alone; its time is not that of the program"},
     )
 
@@ -154,11 +154,11 @@ def _launch(number: int, row: KernelRow) -> Case:
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
     known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
     plan = plan_for(row.compute_capability, known)
-    # Without counters of single precision the sum of the CUDA cores' work is incomplete.
-    unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
+    # Without counters of single precision, the work of the CUDA cores is incomplete.
+    omitted = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
     series: dict[str, tuple[Sample, ...]] = {
-        name: (value,) for name, value in counted.items() if name not in unknown
+        name: (value,) for name, value in counted.items() if name not in omitted
     }
     return Case(
         factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},

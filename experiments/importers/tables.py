@@ -1,10 +1,10 @@
-"""Tables: tidy ones that name quantities and units, and those of timm's ``benchmark.py``.
+"""Tables: tidy tables, which name quantities and units, and tables of timm's ``benchmark.py``.
 
-A tidy table has columns of factors, and measured columns with their units, ``time [ms]``.
+A tidy table has columns of factors, and measured columns with their units: ``time [ms]``.
 
-timm's table has one row per network, and conditions in the file's name.  Its columns are the mean
-step time over repetitions in ms, images per second over the same steps, parameters and activations
-in millions, and multiply-adds of one image as «GMACs», all but the time rounded to two places.
+timm's table has one row per network, and conditions in the file's name.  The columns are the mean
+step time over repetitions (ms), images per second over the same steps, parameters and activations
+in millions, and multiply-adds of one image as «GMACs».  All but the time have two decimal places.
 """
 
 import re
@@ -23,20 +23,20 @@ from report.core.records.strict import repeated
 
 
 class MeasuredColumn(NamedTuple):
-    """A measured column: its quantity, the factor to that unit, and the step of its rounding."""
+    """Measured column: quantity, factor to the quantity's unit, and step of the rounding."""
 
     quantity: str
     to_unit: str
     step: float = 0.0
 
 
-#: Line number and cells of a row; and by heading, a factor's name or a measured column.
+#: Row: line number, and cells by heading.  Columns: factor's name or measured column, by heading.
 _TableRow: TypeAlias = tuple[int, dict[str, str]]
 _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
-    """Make one case of all rows with equal factors; their numbers are its samples, in order."""
+    """Combine rows with equal factors into one case; the rows' numbers are samples, in order."""
     rows = list(rows)
     cells: dict[str, set[str]] = defaultdict(set)
     for _, row in rows:
@@ -51,13 +51,13 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
             if isinstance(column, MeasuredColumn) and row.get(name):
                 number = scaled(row[name], column.to_unit, whole=QUANTITIES[column.quantity].whole)
                 if number is None or not _is_possible(number, column.quantity):
-                    raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
+                    raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
     return tuple(_case(dict(levels), series) for levels, series in series_by_levels.items())
 
 
 def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
-    """Return the case of rows with equal factors; it is unavailable if they have no number."""
+    """Return the case of rows with equal factors; a case without numbers is unavailable."""
     return Case(
         factors=factors,
         status="ok" if series else "unavailable",
@@ -67,7 +67,7 @@ def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> 
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Return whether a measurement can have this value: no time of 0, no accuracy above 1."""
+    """Return whether a quantity can have this value: a time is not 0, an accuracy at most 1."""
     if quantity.endswith("_accuracy"):
         return number <= 1
     timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
@@ -75,9 +75,9 @@ def _is_possible(number: Sample, quantity: str) -> bool:
 
 
 def _level(text: str, column: Collection[str]) -> Level:
-    """Convert a cell to a whole number if it is written as one, else leave it as text.
+    """Convert the text of a whole number to a number; return other text unchanged.
 
-    12.0 stays text, since it may be a version, unless another cell of its ``column`` is 12.
+    12.0 remains text, since it may be a version, unless another cell of the ``column`` is 12.
     """
     text = text.strip()
     whole = text.removesuffix(".0") if text.removesuffix(".0") in column else text
@@ -87,7 +87,7 @@ def _level(text: str, column: Collection[str]) -> Level:
 # ------------------------------------------------------------------------------------ tidy tables
 
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
-#: Unit of a column → unit of a quantity and the factor to it.
+#: Unit of a column → unit of the quantity, and factor to the unit of the quantity.
 _UNITS: Final[dict[str, tuple[str, str]]] = {
     **{unit: (unit, "1") for unit in ("s", "B", "MAC", "FLOP", "1", "1/s", "Hz", "W", "J", "°C")},
     "ms": ("s", "1e-3"),
@@ -99,7 +99,7 @@ _UNITS: Final[dict[str, tuple[str, str]]] = {
     **{f"{p}{u}": (u, f) for u in ("MAC", "FLOP") for p, f in (("M", "1e6"), ("G", "1e9"))},
     **{f"{p}Hz": ("Hz", f) for p, f in (("M", "1e6"), ("G", "1e9"))},
 }
-_KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
+_DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
 def is_tidy(source: ImportSource) -> bool:
@@ -108,27 +108,27 @@ def is_tidy(source: ImportSource) -> bool:
 
 
 def read_tidy(source: ImportSource) -> Imported:
-    """Read a tidy table; its user names the kind of machine and the instrument."""
+    """Read a tidy table; the user names the kind of machine and the instrument."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
     measured = [
         column.quantity for column in columns.values() if isinstance(column, MeasuredColumn)
     ]
-    if twice := repeated(measured):
-        raise source.refused(f"two columns hold {twice}; remove one")
+    if duplicate := repeated(measured):
+        raise source.error(f"two columns hold {duplicate}; remove one")
     _refuse_guesses(source, columns)
     kind = source.condition("kind")
-    if kind not in _KINDS:
-        raise source.refused(f"--set kind={kind}: possible are {', '.join(_KINDS)}")
+    if kind not in _DEVICE_BY_KIND:
+        raise source.error(f"--set kind={kind}: possible are {', '.join(_DEVICE_BY_KIND)}")
     cases = _cases(source, rows, columns)
     if not any(case.series for case in cases):
-        raise source.refused("no row has a measured number; fetch it again")
+        raise source.error("no row has a measured number; fetch it again")
     return Imported(
         instrument=source.condition("instrument"),
-        environment=environment(_KINDS[kind], source.condition("device")),
+        environment=environment(_DEVICE_BY_KIND[kind], source.condition("device")),
         cases=cases,
         unstated="the table does not say it",
-        conditions=source.others(("instrument", "kind", "device")),
+        conditions=source.conditions_except(("instrument", "kind", "device")),
     )
 
 
@@ -136,30 +136,30 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     """Return the quantity of a measured column, or the name of a factor."""
     matched = _HEADING.fullmatch(name)
     if matched is None and {*"[]()"} & {*name}:
-        raise source.refused(f"column {name}: no quantity and unit; write time [ms] or so")
+        raise source.error(f"column {name}: no quantity and unit; write time [ms] or so")
     if matched is None:
         return name
     quantity, unit = matched["quantity"], matched["unit"]
     if quantity not in QUANTITIES:
-        raise source.refused(
+        raise source.error(
             f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
             "rename it"
         )
     wanted, factor = _UNITS.get(unit, ("", ""))
     if wanted != QUANTITIES[quantity].unit:
-        raise source.refused(
+        raise source.error(
             f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
         )
     return MeasuredColumn(quantity, factor)
 
 
-#: Headings of factors that name a device, and headings of measurements without a unit.
+#: Headings that name a device, and headings that need a unit because they measure something.
 _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 
 def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
-    """Raise ``RecordError`` for factors that measure something, or name another device."""
+    """Raise ``RecordError`` for a factor that is a measurement or names another device."""
     device, named = source.condition("device"), set()
     for line, row in source.table()[1]:
         for name, cell in row.items():
@@ -168,23 +168,23 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
             if scaled(cell, "1") is not None:
                 if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
                     reason = f"column {name}: its unit is not known"
-                    raise source.refused(f"{reason}; head it with a quantity and its unit")
+                    raise source.error(f"{reason}; head it with a quantity and its unit")
             elif name.casefold() in _DEVICES:
                 named.add(cell.casefold())
                 if len(named) > 1 or cell.casefold() not in device.casefold():
                     reason = f"line {line}, {name}: found {cell}, --device {device}"
-                    raise source.refused(f"{reason}; import the rows of one device at a time")
+                    raise source.error(f"{reason}; import the rows of one device at a time")
 
 
 # ---------------------------------------------------------------------------------- timm's tables
 
-_NAME: Final = re.compile(
+_FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
 )
 _CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
-#: Columns of timm's table, without their prefix.
+#: Columns of timm's table, without the prefix ``infer_`` or ``train_``.
 _COLUMNS: Final[_Columns] = {
     "model": "network",
     "batch_size": "batch",
@@ -195,8 +195,8 @@ _COLUMNS: Final[_Columns] = {
     "macts": MeasuredColumn("activations", "1e6", 1e4),
     "param_count": MeasuredColumn("parameters", "1e6", 1e4),
 }
-_NEEDED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
-#: Time and rate come from the same steps; a larger disagreement means exchanged columns.
+_REQUIRED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
+#: Largest relative difference between the batch size and time × rate, which are of the same steps.
 _LARGEST_DISAGREEMENT: Final = 0.1
 _MISSING: Final = {
     "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
@@ -214,17 +214,17 @@ def _kinds(source: ImportSource) -> list[str]:
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table; raises ``RecordError`` if name, columns and user omit a condition."""
-    kind, *more = _kinds(source)
-    if more:
-        raise source.refused("found inference and training in one table; split it")
+    """Read timm's table; raises ``RecordError`` if a condition is stated nowhere."""
+    kind, *other_kinds = _kinds(source)
+    if other_kinds:
+        raise source.error("found inference and training in one table; split it")
     conditions, machine = _conditions(source, kind)
     names = {name: name.removeprefix(f"{kind}_") for name in source.table()[0]}
     for name, plain in names.items():
         if plain not in _COLUMNS:
-            raise source.refused(f"column {name}: its unit is not known; remove the column")
-    if lacking := set(_NEEDED) - {*names.values()}:
-        raise source.refused(f"column {min(lacking)}: not found; fetch the file again")
+            raise source.error(f"column {name}: its unit is not known; remove the column")
+    if absent := set(_REQUIRED) - {*names.values()}:
+        raise source.error(f"column {min(absent)}: not found; fetch the file again")
     columns = {name: _COLUMNS[plain] for name, plain in names.items()}
     rows = list(_rows(source, columns))
     cases = _cases(source, rows, columns)
@@ -243,9 +243,9 @@ def read_timm(source: ImportSource) -> Imported:
 
 
 def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
-    """Raise ``RecordError`` where the larger half of many networks is faster than the smaller one.
+    """Raise ``RecordError`` if the larger half of many networks is faster than the smaller half.
 
-    The columns of times and rates are then exchanged, which their product cannot show.
+    Then the columns of times and rates are exchanged, which the product time × rate cannot show.
     """
     sized: list[tuple[Sample, Sample]] = []
     for case in cases:
@@ -253,11 +253,11 @@ def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
     rates = [rate for _, rate in sorted(sized)]
     half = len(rates) // 2
     if half >= 4 and median(rates[:half]) < median(rates[half:]):
-        raise source.refused("larger networks are faster: times stand under rates; fetch it again")
+        raise source.error("larger networks are faster: times stand under rates; fetch it again")
 
 
 def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
-    """Yield rows without empty cells; raises ``RecordError`` for two rows of one case."""
+    """Yield rows without their empty cells; raises ``RecordError`` for two rows of one case."""
     lines: dict[tuple[str, ...], int] = {}
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
     for line, row in source.table()[1]:
@@ -265,19 +265,19 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
             # Older tables print counts as 1024.0.
             count = scaled(row[name], "1", whole=True)
             if not count:
-                raise source.refused(f"line {line}, {name}: found {row[name]!r}; fix it")
+                raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
             row[name] = str(count)
         if not row["model"]:
-            raise source.refused(f"line {line}, model: found no network; fix it")
+            raise source.error(f"line {line}, model: found no network; fix it")
         case = tuple(cell for name, cell in row.items() if isinstance(columns[name], str))
         first = lines.setdefault(case, line)
         if first != line:
-            raise source.refused(f"line {line}: found the case of line {first} again; remove one")
+            raise source.error(f"line {line}: found the case of line {first} again; remove one")
         yield line, {name: cell for name, cell in row.items() if cell}
 
 
 def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
-    """Check that a row's numbers agree; without a time its case is unavailable."""
+    """Return the case if the row's numbers agree; a case without a time becomes unavailable."""
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if not (times and rates and isinstance(batch, int)):
@@ -285,16 +285,16 @@ def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
         return msgspec.structs.replace(case, status="unavailable", reason=reason)
     images = times[0] * rates[0]
     if abs(batch - images) > _LARGEST_DISAGREEMENT * images:
-        raise source.refused(f"line {row[0]}: batch, time and rate contradict; fetch it again")
+        raise source.error(f"line {row[0]}: batch, time and rate contradict; fetch it again")
     return case
 
 
 def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
-    """Return conditions and machine of the whole file, from its name and its user."""
-    matched = _NAME.fullmatch(source.name.removesuffix(".gz"))
+    """Return the conditions and the machine of a file, from the file's name and the user."""
+    matched = _FILE_NAME.fullmatch(source.name.removesuffix(".gz"))
     named = matched.groupdict() if matched else {}
     if named and named["kind"] != kind:
-        raise source.refused(f"the name says {named['kind']}, the columns say {kind}; fix the name")
+        raise source.error(f"the name says {named['kind']}, the columns say {kind}; fix the name")
     by_name: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
     if named:
         digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
@@ -306,13 +306,13 @@ def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], Import
             "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
             "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
         }
-    source.refuse_others(by_name)
+    source.refuse_unknown(by_name)
     known = {name: source.condition(name, value) for name, value in by_name.items()}
     token = named.get("device") or "nothing"
     if device := re.fullmatch(r"rtx(\d{4})", token):
         token = f"NVIDIA GeForce RTX {device[1]}"
     elif "device" not in source.given:
-        raise source.refused(
+        raise source.error(
             f"its name calls the device {token}, which is no full name; give it with --device"
         )
     on_cpu = known["cuda"] == "none"

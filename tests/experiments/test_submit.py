@@ -175,7 +175,7 @@ def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
 
 
 def test_an_alarm_ends_one_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
-    with pytest.raises(KeyboardInterrupt) as caught, gpu_session._ended_after(0.01):
+    with pytest.raises(KeyboardInterrupt) as caught, gpu_session._interrupt_after(0.01):
         time.sleep(60)
     assert caught.value.args == (signal.SIGALRM,)
 
@@ -224,7 +224,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
         with new_journal(tmp_path / study, header) as journal:
             journal.append(one)
         earlier.append(journal.path)
-    for name, double in (("run", run), ("close", close), ("_ended_after", limited)):
+    for name, double in (("run", run), ("close", close), ("_interrupt_after", limited)):
         monkeypatch.setattr(gpu_session, name, double)
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
     assert gpu_session.measure_all("cuda", 10, tmp_path, notes) == 1
