@@ -7,6 +7,10 @@ from statistics import median
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
+from report.core.missing import Missing
+from report.core.statistics.estimates import Estimate
+from report.quantity.evaluation import estimate, point
+from report.studies.backend_speedup import results, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import Source
 from report.studies.backend_speedup.subject import FLAT, LARGE, ON_GPU, SMALL, SOURCE, WIDEST, Size
@@ -76,6 +80,27 @@ def pace(run: Run) -> Iterator[Scaling]:
             yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear",
                           title=title, direct=sizes is not small, legend=False,
                           regions=() if sizes is small else tuple(_KNEE.values()))  # fmt: skip
+
+
+def calls(run: Run) -> Iterator[Scaling]:
+    """Draw PyTorch's time over its number of calls, divided by the unchanged iteration's time."""
+    lines: list[Points] = []
+    curves: list[Curve] = []
+    for size in (subject.ONE_IMAGE, SMALL, SOURCE):
+        marks = []
+        for number in subject.OTHER_CALLS:
+            effect = estimate(results.effect_of_calls(run, size, number))
+            predicted = point(theory.effect_of_calls(run, size, number))
+            if isinstance(effect, Estimate) and not isinstance(predicted, Missing):
+                marks.append((number, effect.value, effect.low, effect.high, predicted))
+        if marks:
+            x, y, low, high, theoretical = zip(*marks, strict=True)
+            name = f"{size.images:,} images" if size != subject.ONE_IMAGE else "one image"
+            lines.append(Points(name, x, y, low, high, series=len(lines)))
+            curves.append(Curve(f"predicted, {name}", x, theoretical))
+    axes = "Library calls of an iteration", "Time ÷ time with 31 calls"
+    yield Scaling(*axes, tuple(lines), tuple(curves), x_ticks=subject.OTHER_CALLS, direct=True,
+                  legend=False)  # fmt: skip
 
 
 def _added(run: Run, quantity: str, size: Size, library: str) -> list[float]:

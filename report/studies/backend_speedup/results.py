@@ -50,9 +50,9 @@ def between_libraries(run: Run) -> Quantity:
     return ranged((run,), "CuPy's time over PyTorch's", truediv, *times)
 
 
-def growth(run: Run, quantity: str, library: str) -> Quantity:
-    """Added time (s) from the least work to the source's size."""
-    return run.measured(quantity, SOURCE, library) - run.measured(quantity, SMALL, library)
+def growth(run: Run, quantity: str, library: str, least: Size = SMALL) -> Quantity:
+    """Added time (s) from ``least`` to the source's size."""
+    return run.measured(quantity, SOURCE, library) - run.measured(quantity, least, library)
 
 
 def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
@@ -104,6 +104,11 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
     """Predict the effect of a change."""
     added = theory.added_by(change, run, size)
     return named("predicted effect", 1 + added / run.changed("time", size))
+
+
+def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
+    """Divide PyTorch's time with another number of calls by the unchanged iteration's."""
+    return run.with_calls(size, calls) / run.with_calls(size, calls, "baseline_time")
 
 
 def as_predicted(run: Run, size: Size, change: str) -> Statement:

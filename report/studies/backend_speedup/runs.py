@@ -84,10 +84,10 @@ class Run(any_study.Run):
         """NumPy's time (s) at the source's size with a single change, by process."""
         return self._medians("time", _changed(SOURCE, change))
 
-    def merged(self, size: Size, calls: int) -> Quantity:
-        """Time of PyTorch's iteration with ``calls`` library calls over the unchanged one's."""
+    def with_calls(self, size: Size, calls: int, quantity: str = "time") -> Quantity:
+        """PyTorch's time (s) with ``calls`` library calls, or the unchanged ``baseline_time``."""
         factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
-        return self.series("time", factors) / self.series("baseline_time", factors)
+        return self.series(quantity, factors)
 
     def _medians(self, quantity: str, factors: CaseFactors) -> list[float]:
         processes = self.by_process(quantity, factors)

@@ -17,6 +17,8 @@ HIDDEN: Final = 10
 
 #: Library calls of an iteration, and with PyTorch's own softmax, ReLU gradient and update.
 ALL_CALLS, MERGED_CALLS = 31, 17
+#: The same with fewer divisions, and with added calls on one element.
+OTHER_CALLS: Final = (MERGED_CALLS, 27, 62, 341)
 
 #: Single changes of NumPy's baseline on a CPU, as records name them.
 NONE: Final = "none"
@@ -57,8 +59,8 @@ class Size(NamedTuple):
 SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
 #: As many images as the digits of scikit-learn that a training has.
 SHARED_IMAGES: Final = 1_438
-#: A wide network of about the source's work.
-WIDE: Final = Size(512, SHARED_IMAGES)
+#: The smallest size of the earlier session, and a wide network of about the source's work.
+SHARED, WIDE = Size(HIDDEN, SHARED_IMAGES), Size(512, SHARED_IMAGES)
 #: The most work at which CuPy's time hardly grows, chosen after the run.
 FLAT: Final = Size(2_048, SHARED_IMAGES)
 #: The least work, and the two sizes with more work than ``FLAT``.

@@ -14,6 +14,7 @@ from report.quantity.expression import Quantity, exact, named, recorded
 from report.quantity.operations import counted_in, flops, largest
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.subject import (
+    ALL_CALLS,
     CLASSES,
     DOUBLE,
     HIDDEN,
@@ -72,6 +73,14 @@ def added_by(change: str, run: Run, size: Size) -> Quantity:
     hidden = size.hidden / (size.hidden + CLASSES)
     passes = hidden * _computing(run, "bias_time", size) + _computing(run, "relu_time", size)
     return -0.5 * passes
+
+
+def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
+    """Predict the effect of other calls: their share on one image, else what they add there."""
+    if size == ONE_IMAGE:
+        return exact("share of the calls", "1", calls / ALL_CALLS)
+    one, unchanged = (run.with_calls(ONE_IMAGE, calls, name) for name in ("time", "baseline_time"))
+    return 1 + (one - unchanged) / run.with_calls(size, calls, "baseline_time")
 
 
 def _computing(run: Run, quantity: str, size: Size) -> Quantity:
