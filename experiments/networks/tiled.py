@@ -1,10 +1,10 @@
 """Convolutions computed tile by tile, each tile from a part of the image with a halo.
 
-A tile is a rectangle of a chain's *output*.  The required part of each map is computed backwards
-through the chain: along an axis, n outputs of a convolution with kernel k and stride s need
-(n - 1) s + k inputs.  A part is padded with zeros only where it touches the border of a map, so
-that the tile equals the same rectangle of the untiled result.  Only the chain's input and output
-exist as whole maps.  Kernels, strides and paddings are the same along both axes.
+A tile is a rectangle of a chain's *output*.  The required part of each feature map (map) is
+computed backwards through the chain: along an axis, n outputs of a convolution with kernel k and
+stride s need (n - 1) s + k inputs.  A part is padded with zeros only where it touches the border of
+a map, so that the tile equals the same rectangle of the untiled result.  Only the chain's input and
+output exist as whole maps.  Kernels, strides and paddings are the same along both axes.
 """
 
 import copy

@@ -27,9 +27,9 @@ def theory_of(
     An ``"N"`` in a shape is the batch, with the value 1; without ``"N"`` the first extent is the
     batch.  ``build`` returns the module; it runs on PyTorch's meta device, without memory for
     parameters.  The other arguments are options of the command, such as ``train`` (a whole training
-    step), ``device`` (``cuda`` for the memory on a GPU), ``allocator`` (its options, by default
-    from the environment) and ``device_peaks`` (device or record's file, for the least time).
-    ``policy`` has ``optimizer``, ``update``, ``accumulate``, ``checkpoint`` and ``autocast``.
+    step), ``device`` (``cuda`` for the memory on a GPU), ``allocator`` (options of the GPU's
+    allocator, by default from the environment) and ``device_peaks`` (a device, or a record's file,
+    for the least time).  ``policy`` are the fields of ``CapturePolicy``.
 
     Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an
     impossible option, and ``StudyError`` for an allocator option that is not modelled.

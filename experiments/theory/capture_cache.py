@@ -2,7 +2,7 @@
 
 An entry is a file in the user's cache folder.  The file's name is a hash of the request, the
 installed distributions and the machine.  The entry lists the files outside site-packages that the
-program had imported or read, with hashes of their contents.  A changed file makes it invalid.
+program had imported or read, with hashes.  An entry with a changed file is invalid.
 """
 
 import hashlib

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 
 
-class Named(NamedTuple):
-    """Builder of a network; channels, height and width of its images, empty if unknown."""
+class NamedNetwork(NamedTuple):
+    """Builder of a network, and channels, height and width of its images (empty if unknown)."""
 
     build: Build
     image: tuple[int, ...] = (3, 224, 224)
@@ -63,7 +63,7 @@ def users_code(network: str) -> Iterator[None]:
             raise MeasurementError(f"{network}: its code ended in {words_of(error)}.") from error
 
 
-def network(name: str) -> Named:
+def network(name: str) -> NamedNetwork:
     """Return the builder of the network ``name``, with the shape of its images.
 
     Raises ``UsageError`` for an unknown name, ``MeasurementError`` for a missing package.
@@ -71,10 +71,10 @@ def network(name: str) -> Named:
     source, _, member = name.rpartition(":")
     if source.endswith(".py") and member:
         return _of_file(Path(source), member)
-    makers = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
-    if source not in makers or not member:
+    finders = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
+    if source not in finders or not member:
         raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
-    return makers[source](member)
+    return finders[source](member)
 
 
 def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
@@ -99,44 +99,44 @@ def _require(*packages: str) -> None:
     import_torch()
 
 
-def _of_file(path: Path, function: str) -> Named:
+def _of_file(path: Path, function: str) -> NamedNetwork:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file.")
     _require()
     module = import_file(path)
     try:
-        return Named(function_of(module, function), ())
+        return NamedNetwork(function_of(module, function), ())
     except LookupError as error:
         raise UsageError(f"{error}; name one that returns a module.") from None
 
 
-def _of_studies(name: str) -> Named:
+def _of_studies(name: str) -> NamedNetwork:
     _require()
     from experiments.networks import catalogue
 
     if name not in catalogue.INPUT_SHAPES:
         known = ", ".join(catalogue.INPUT_SHAPES)
         raise UsageError(f"No study has a network {name!r}; possible are {known}.")
-    return Named(partial(catalogue.network, name), catalogue.INPUT_SHAPES[name])
+    return NamedNetwork(partial(catalogue.network, name), catalogue.INPUT_SHAPES[name])
 
 
-def _of_torchvision(name: str) -> Named:
+def _of_torchvision(name: str) -> NamedNetwork:
     _require("torchvision")
     _let_torchvision_import()
     from torchvision import models  # type: ignore[import-untyped]
 
     if name not in models.list_models():
         raise UsageError(f"torchvision has no network {name!r}.")
-    return Named(partial(models.get_model, name, weights=None))
+    return NamedNetwork(partial(models.get_model, name, weights=None))
 
 
-def _of_timm(name: str) -> Named:
+def _of_timm(name: str) -> NamedNetwork:
     timm = import_timm()
     if not timm.is_model(name):
         raise UsageError(f"timm has no network {name!r}.")
     settings = timm.get_pretrained_cfg(name)
     build = partial(timm.create_model, name)
-    return Named(build, tuple(settings.input_size)) if settings else Named(build)
+    return NamedNetwork(build, tuple(settings.input_size)) if settings else NamedNetwork(build)
 
 
 def import_timm() -> Any:

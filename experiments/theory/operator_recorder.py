@@ -9,8 +9,8 @@ tell when a storage is freed.
 
 Autograd sums several gradients of one tensor in place, if nothing else holds the first gradient
 (``can_accumulate_inplace`` in ``torch/csrc/autograd/input_buffer.cpp``).  For fake tensors it
-allocates a new result instead.  The recorder undoes this: if an addition in the backward pass is
-followed at once by the end of an operand, the sum is recorded as written into this operand.
+allocates a new result instead.  The recorder undoes this: if an operand of an addition in the
+backward pass is freed right after the addition, the sum is recorded as written into this operand.
 """
 
 from __future__ import annotations
@@ -180,9 +180,10 @@ _TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
 
 @dataclass
 class _StorageNumbers:
-    """Numbers of storages: index in ``sizes`` (bytes); ``numbers`` has those alive by address.
+    """Numbers of storages, which are indices into ``sizes`` (bytes).
 
-    ``freed`` has the original and present number (see ``merge``) of newly freed storages.
+    ``numbers`` maps addresses of live storages to numbers.  ``freed`` has original and present
+    number (see ``merge``) of newly freed storages.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -238,7 +239,7 @@ class Recorder(TorchDispatchMode):
         #: Batch of the inputs if growth with the batch is checked, else 0.
         self.batch = 0
         self._step = step
-        self._names = {id(part): name for part, name in places(step.module).items()}
+        self._names = {id(part): name for part, name in module_names(step.module).items()}
         #: Names of the modules that are being called, outermost first.
         self._module_stack: list[str] = []
         #: Sequence number of autograd's nodes → module called from this number on, ascending.
@@ -249,9 +250,9 @@ class Recorder(TorchDispatchMode):
         self._inputs: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor], *, records: bool = True) -> None:
-        """Number the storages of parameters and buffers as ``Module.to`` does, then of inputs.
+        """Number the storages of parameters and buffers (in ``Module.to``'s order), then of inputs.
 
-        A buffer can be freed if the call replaces it.
+        A buffer can be freed if the call replaces the buffer.
         """
         for tensor in _tensors_in_apply_order(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
@@ -466,7 +467,7 @@ def _name(func: Any) -> str:
     return str(func).removeprefix("aten.")
 
 
-def places(module: nn.Module) -> dict[nn.Module, str]:
+def module_names(module: nn.Module) -> dict[nn.Module, str]:
     """Return every module with its name, or with up to three names if it is used repeatedly."""
     names: dict[nn.Module, list[str]] = {}
     for name, part in module.named_modules(remove_duplicate=False):

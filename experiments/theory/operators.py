@@ -34,7 +34,7 @@ from experiments.theory.operator_recorder import (
     FakeMode,
     Recorder,
     make_fake,
-    places,
+    module_names,
     tensors_in,
 )
 from report.core.errors import MeasurementError, shorten, words_of
@@ -93,16 +93,16 @@ def capture(
     module, compiled = _eager(build_module(build).train(train))
     _checkpoint(module, policy.checkpoint)
     step = ReplayedStep(module, policy, gpu, train)
-    recorder, trial = _record(step, inputs, probe, device)
+    recorder, probe_recorder = _record(step, inputs, probe, device)
     theory = Theory(
         network=recorder.network(),
         conditions=_conditions(allocator),
         history=recorder.history,
         other_on_gpu=() if device.type == "cuda" else _recurrent(module),
         compiled=compiled,
-        classes={name: type(part).__name__ for part, name in places(module).items()},
+        classes={name: type(part).__name__ for part, name in module_names(module).items()},
     )
-    return Capture(theory, recorder.flops, tuple(trial.operators))
+    return Capture(theory, recorder.flops, tuple(probe_recorder.operators))
 
 
 def _record(
@@ -110,7 +110,7 @@ def _record(
 ) -> tuple[Recorder, Recorder]:
     """Run a step on fake tensors; return the recorders of the step and of the probe."""
     mode = FakeMode()
-    recorder, trial, third = (Recorder(step) for _ in range(3))
+    recorder, probe_recorder, third = (Recorder(step) for _ in range(3))
     try:
         _materialise(step.module, inputs)
         make_fake(step.module, mode, device)
@@ -124,10 +124,9 @@ def _record(
             _use_gpu_operators(step.gpu, device),
         ):
             if probe_tensors:
-                step.probe(probe_tensors, trial)
-                recorder.forward_limit = step.policy.accumulate * (
-                    2 * len(trial.operators) + _LEEWAY
-                )
+                step.probe(probe_tensors, probe_recorder)
+                limit = 2 * len(probe_recorder.operators) + _LEEWAY
+                recorder.forward_limit = step.policy.accumulate * limit
                 recorder.batch = inputs[0].batch
             step.record(tensors, recorder)
             step.probe(tensors, third)
@@ -137,7 +136,7 @@ def _record(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_reason(error)}") from error
-    return recorder, trial
+    return recorder, probe_recorder
 
 
 def _conditions(allocator: Options | None) -> Conditions:
@@ -306,7 +305,7 @@ def build_module(build: Build) -> nn.Module:
 
 @dataclass
 class ReplayedStep:
-    """Call in evaluation mode, or training step if ``trains``; runs first to set up the state."""
+    """Call in evaluation mode, or training step if ``trains``, repeated to capture the second."""
 
     module: nn.Module
     policy: CapturePolicy
@@ -316,10 +315,10 @@ class ReplayedStep:
     phase: Phase = "forward"
     gradient: torch.Tensor | None = None
 
-    def probe(self, tensors: Sequence[torch.Tensor], trial: Recorder) -> None:
+    def probe(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
         """Record a forward pass."""
-        trial.begin(tensors)
-        with trial:
+        recorder.begin(tensors)
+        with recorder:
             self.forward(tensors)
 
     def record(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:

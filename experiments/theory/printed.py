@@ -70,7 +70,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
         "complete": theory.complete,
         "may_take_more": list(theory.may_take_more),
         "compiled": list(theory.compiled),
-        **({"allocator": {f"{of}_bytes": size for of, size in cuda.items()}} if cuda else {}),
+        **({"allocator": {f"{name}_bytes": size for name, size in cuda.items()}} if cuda else {}),
     }
 
 

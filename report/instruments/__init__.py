@@ -1,1 +1,1 @@
-"""Readers of the output of profilers and counters, and rules about what a measurement is worth."""
+"""Readers of the output of profilers and counters, and rules that measurements must satisfy."""

@@ -29,7 +29,7 @@ _REMEDY: Final = "restore the file with git, or measure again"
 
 
 class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Operators of a case captured with the version ``torch``, or the ``reason`` why not."""
+    """Operators of a case, captured by PyTorch ``torch``, or the ``reason`` why there are none."""
 
     factors: dict[str, Level]
     torch: str

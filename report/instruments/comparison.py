@@ -57,7 +57,7 @@ class ComparisonVerdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """Verdict in words, with ratio and interval if measured."""
         if self.ratio is None or self.reason:
             return self.reason or self.word
         beyond = f" beyond {100 * self.margin:g} %" if self.word == "no difference" else ""
@@ -219,12 +219,12 @@ def decidable(deviation: float, pairs: int) -> float:
 
     This assumes that logarithms of ratios are normally distributed.
     """
-    return math.exp(deviation * NormalDist().inv_cdf(_chance_above_1(pairs))) - 1
+    return math.exp(deviation * NormalDist().inv_cdf(_needed_probability(pairs))) - 1
 
 
 @cache
-def _chance_above_1(pairs: int) -> float:
-    """Return how probable a ratio above 1 must be for four of five runs of ``pairs`` to decide.
+def _needed_probability(pairs: int) -> float:
+    """Return the probability of a ratio above 1 at which ``pairs`` decide in four of five runs.
 
     A run decides if the l-th smallest ratio is above 1; l is the rank of the interval's lower end.
     """

@@ -15,7 +15,7 @@ from report.theory.work import check
 
 @dataclass(frozen=True)
 class Judgement:
-    """Use of a record: whether papers can, whether the next build does, and role or reason."""
+    """Use of a record: ``usable`` by papers, ``used`` by the next build, and role or reason."""
 
     usable: bool
     used: bool

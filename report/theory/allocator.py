@@ -50,7 +50,7 @@ SMALL_SEGMENT: Final = 2 * MIB
 LARGE_SEGMENT: Final = 20 * MIB
 #: Smallest request that reserves a segment of its own rounded size (``kMinLargeAlloc``).
 OWN_SEGMENT: Final = 10 * MIB
-#: Granularity of a segment for one such request (``kRoundLarge``).
+#: Granularity of segments for requests of ``OWN_SEGMENT`` or more (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
 #: Bytes by which an oversize block may exceed a request (``max_non_split_rounding_size``).
 OVERSIZE: Final = 20 * MIB
@@ -194,7 +194,7 @@ class Snapshot:
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)
 
-    def number_of(self, owner: str) -> int | None:
+    def segment_number(self, owner: str) -> int | None:
         """Return the position of the segment with the block of ``owner``, if any."""
         for number, segment in enumerate(self.segments):
             if owner in segment.positions:
@@ -217,7 +217,7 @@ def replay(requests: Iterable[MemoryRequest], start: Snapshot = EMPTY) -> tuple[
 
 def apply_request(state: Snapshot, request: MemoryRequest) -> Snapshot:
     """Return the state after ``request``; raise ``StudyError`` as ``replay`` does."""
-    number = state.number_of(request.id)
+    number = state.segment_number(request.id)
     if isinstance(request, Free):
         if request.id in state.empty:
             return replace(state, empty=state.empty - {request.id})

@@ -176,7 +176,7 @@ def _up_text(letter: str, multiple: int) -> str:
 
 
 def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
-    if _is_untried(layer, last, conditions):
+    if _has_no_rule(layer, last, conditions):
         return UNKNOWN_WORKSPACE
     if _is_native(layer):
         return Workspace((_unfolded_input(layer),))
@@ -203,17 +203,17 @@ def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Worksp
     return Workspace((pending, *copies, blocked))
 
 
-def _is_untried(layer: Convolution, last: bool, conditions: Conditions) -> bool:
+def _has_no_rule(layer: Convolution, last: bool, conditions: Conditions) -> bool:
     """Return whether no rule covers a convolution.
 
     With padding wider than an output row, oneDNN chooses another kernel.
     """
-    plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
+    ordinary = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and last
     in_tiles = conditions.tiles and layer.dtype == "bfloat16"
-    wide = not last and layer.padding[1] > min(_ROW_POSITIONS, layer.output_shape[3])
-    known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
-    return not known or unfolds_one_channel or in_tiles or wide
+    wide_padding = not last and layer.padding[1] > min(_ROW_POSITIONS, layer.output_shape[3])
+    known = layer.dtype in _KNOWN_TYPES and ordinary and layer.kernel != (1, 1)
+    return not known or unfolds_one_channel or in_tiles or wide_padding
 
 
 # ------------------------------------------------------------------------------------------- AVX2
@@ -223,14 +223,17 @@ def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | No
     """Return the most bytes besides input and output; None without a rule."""
     if layer.transposed or layer.dtype != "float32":
         return None
-    plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
     if computed_by_pytorch(layer, conditions):
         if layer.groups > 1:
             return None
-        return 0 if plain else _unfolded_input(layer).amount
+        return 0 if _is_pointwise(layer) else _unfolded_input(layer).amount
     if layer.kernel == (1, 1) and layer.padding != (0, 0):
         return None
-    return _channels_last(layer, conditions) if last else _contiguous(layer, conditions, plain)
+    return _channels_last(layer, conditions) if last else _contiguous(layer, conditions)
+
+
+def _is_pointwise(layer: Convolution) -> bool:
+    return layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
 
 
 def _is_depthwise(layer: Convolution) -> bool:
@@ -250,8 +253,8 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
     inputs, outputs = _channels_of_group(layer)
     if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
-        tried = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
-        return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount if tried else None
+        is_tested = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
+        return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount if is_tested else None
     large = elements(layer.output_shape[2:]) >= _LARGE_MAP
     known = _is_known_block(layer, AVX2_BLOCK, _MOST_VECTORS // 2 if large else _MOST_VECTORS)
     if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _TAPS_ON_ONE_PAGE:
@@ -260,14 +263,14 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
     return weights + _descriptor_workspace(layer, conditions.threads).amount
 
 
-def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int | None:
+def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
     if not _is_direct(layer):
         copied = layer.groups == 1 and _copies_output_last(layer, conditions.threads)
         return output_bytes(layer) if copied else None
     inputs, outputs = _channels_of_group(layer)
     whole_blocks = inputs % AVX2_BLOCK == outputs % AVX2_BLOCK == 0
     if layer.groups > 1 and not _is_depthwise(layer) and not whole_blocks:
-        return None if plain else _unfolded_groups(layer, conditions)
+        return None if _is_pointwise(layer) else _unfolded_groups(layer, conditions)
     output = _blocked_output(layer, AVX2_BLOCK).amount
     copies = _bias_workspace(layer, AVX2_BLOCK).amount + _gathered_bytes(layer, conditions)
     less_than_block = layer.groups == 1 and layer.input_shape[1] < AVX2_BLOCK

@@ -77,7 +77,7 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
-    """Return the batch size from which calls map pages if the input's copy lies below the top."""
+    """Return the batch size from which calls map pages if the input's copy is lower in the heap."""
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))

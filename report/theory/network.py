@@ -372,10 +372,10 @@ class Border(NamedTuple):
     sizes: dict[int, int]
 
 
-def search(size: Callable[[int], int], limit: int, near: int | None = None) -> Border:
+def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> Border:
     """Find the largest batch of at most ``limit`` bytes by a secant search.
 
-    The search tries batch 1, then the guess ``near`` if any.
+    The search tries batch 1, then ``guess`` if given.
     """
     sizes: dict[int, int] = {}
     low, high, batch = 0, MOST + 1, 1
@@ -385,21 +385,21 @@ def search(size: Callable[[int], int], limit: int, near: int | None = None) -> B
         low, high = (low, batch) if sizes[batch] > limit else (batch, high)
         slope = (sizes[batch] - last_size) / (batch - last)
         last, last_size = batch, sizes[batch]
-        if near is None:
+        if guess is None:
             batch += int((limit - last_size) // slope) if slope > 0 else MOST
         else:
-            batch, near = near, None
+            batch, guess = guess, None
         batch = min(max(batch, low + 1), high - 1)
     return Border(low, sizes)
 
 
 def first_guess(captured: CapturedNetwork, limit: int) -> int:
     """Return the largest batch whose tensors fit if workspaces of operators are ignored."""
-    near = MOST
+    guess = MOST
     for fixed, per_image in captured.live_bytes:
         if per_image:
-            near = min(near, (limit - fixed) // per_image)
-    return near
+            guess = min(guess, (limit - fixed) // per_image)
+    return guess
 
 
 def _largest_certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
@@ -424,17 +424,17 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     batches.  If the forward pass at the batch ``PROBE`` differs, the network is captured at every
     batch of the search.  Raises ``StudyError`` without a peak.
     """
-    whole = captured(BATCH, PROBE)
-    scaled = CapturedNetwork(whole.network) if whole.scales else None
-    near = first_guess(scaled, limit) if scaled else None
+    reference = captured(BATCH, PROBE)
+    scaled = CapturedNetwork(reference.network) if reference.scales else None
+    guess = first_guess(scaled, limit) if scaled else None
     predicted: dict[int, Theory] = {}
 
     def at(batch: int) -> Theory:
-        return whole.at_batch(scaled, batch) if scaled else captured(batch, None)
+        return reference.at_batch(scaled, batch) if scaled else captured(batch, None)
 
     def size(batch: int) -> int:
         predicted[batch] = at(batch)
         return least(predicted[batch])
 
-    frontier = Fits(limit, predicted, search(size, limit, near).largest)
+    frontier = Fits(limit, predicted, search(size, limit, guess).largest)
     return replace(frontier, certain=_largest_certain(frontier, at))

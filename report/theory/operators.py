@@ -111,20 +111,20 @@ def _written_by_index(operator: Operator) -> int:
     """Return the bytes written by index, plus the bytes read first if values are added."""
     target = _tensor(operator, "self")
     indices = operator.reads.get("indices", ())
-    # ``indices`` has one entry per axis; None leaves the axis whole.
-    named = operator.settings.get("indices", (True,) * len(indices))
-    assert isinstance(named, tuple)
-    whole = (n for n, by_list in zip_longest(target.shape, named) if not by_list)
-    numbers = max((t.elements for t in indices), default=0) * prod(whole)
+    # ``indices`` has an entry per axis; None selects the whole axis.
+    is_indexed = operator.settings.get("indices", (True,) * len(indices))
+    assert isinstance(is_indexed, tuple)
+    whole_axes = (n for n, indexed in zip_longest(target.shape, is_indexed) if not indexed)
+    count = max((t.elements for t in indices), default=0) * prod(whole_axes)
     index, values = operator.tensor("index"), operator.tensor("values")
     if index is not None:
-        numbers = index.elements
+        count = index.elements
         dim = operator.settings.get("dim")
         if operator.base.startswith("index") and isinstance(dim, int):
-            numbers *= target.elements // target.shape[dim]
+            count *= target.elements // target.shape[dim]
     elif values is not None:
-        numbers = max(numbers, values.elements)
-    written = min(numbers, target.distinct) * ITEM_BYTES[target.dtype]
+        count = max(count, values.elements)
+    written = min(count, target.distinct) * ITEM_BYTES[target.dtype]
     adds = "add" in operator.base or bool(operator.settings.get("accumulate"))
     return 2 * written if adds or "reduce" in operator.base else written
 
@@ -205,7 +205,7 @@ def _recurrent_layer(times: int, *names: str) -> Callable[[Operator], int]:
 
 
 def _share_of_data(operator: Operator) -> Fraction:
-    """Return the share of multiply-adds whose taps are inside the input or scores unmasked."""
+    """Return the share of multiply-adds with taps inside the input, or with unmasked scores."""
     if operator.settings.get("is_causal"):
         queries, keys = (_tensor(operator, name).shape[-2] for name in ("query", "key"))
         unmasked = sum(min(row, keys) for row in range(1, queries + 1))

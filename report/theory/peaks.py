@@ -88,7 +88,7 @@ def peak_bytes(captured: CapturedNetwork, batch: int, conditions: Conditions) ->
 def _workspaces(
     captured: CapturedNetwork, batch: int, conditions: Conditions
 ) -> dict[int, Workspace]:
-    """Return workspaces by the operators' numbers, for the first of equal operators."""
+    """Return operator's number → workspace, for the first operator of every signature."""
     workspaces = dict.fromkeys(captured.first_equal, NO_WORKSPACE)
     for number in _with_workspace(captured):
         workspaces[number] = workspace(captured.operator(number, batch), conditions)
@@ -97,7 +97,7 @@ def _workspaces(
 
 @lru_cache(maxsize=128)
 def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
-    """Return the numbers of operators that may have a workspace, the first of equal ones."""
+    """Return the operators that may have a workspace, only the first of every signature."""
     first = dict.fromkeys(captured.first_equal)
     return tuple(n for n in first if not has_no_workspace(captured.network.operators[n]))
 

@@ -111,7 +111,7 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
     outputs = layer.output_shape
     taps = math.prod(layer.kernel) * layer.input_shape[1] // layer.groups
     sides = (outputs[0] * math.prod(outputs[2:]), outputs[1] // layer.groups, taps)
-    return tuple(round_up(side, of) for side, of in zip(sides, tile, strict=True))
+    return tuple(round_up(side, multiple) for side, multiple in zip(sides, tile, strict=True))
 
 
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:

@@ -64,11 +64,11 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[LiveBytes]:
     sizes, allocator = network.storages, conditions.allocator
     if allocator is not None:
         sizes = tuple(map(allocator.rounded, sizes))
-    for operator, alive in zip(network.operators, living(network, sizes), strict=True):
+    for operator, alive in zip(network.operators, bytes_by_category(network, sizes), strict=True):
         yield LiveBytes(operator, alive, workspace(operator, conditions))
 
 
-def living(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
+def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
     """Yield live bytes by category at each operator, for storages of these ``sizes`` (B)."""
     categories = resident(network)
     alive = dict.fromkeys(CATEGORIES, 0)

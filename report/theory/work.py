@@ -114,7 +114,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
             return (layer.input_shape[0], elements(layer.input_shape[1:]))
         case PaddedShortcut():
             # Any number of added channels is possible; only a loss of channels is an error.
-            _need_four_axes(layer)
+            _require_four_axes(layer)
             strides = zip(layer.input_shape[2:], layer.stride, strict=True)
             extents = tuple(-(-extent // stride) for extent, stride in strides)
             channels = max(layer.input_shape[1], layer.output_shape[1])
@@ -126,7 +126,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
 def check(layer: Layer) -> None:
     """Raise ``StudyError`` if the stored shapes contradict the geometry."""
     if isinstance(layer, Convolution):
-        _need_four_axes(layer)
+        _require_four_axes(layer)
         if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
             raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
     expected, stored = output_shape(layer), layer.output_shape
@@ -142,7 +142,7 @@ def check(layer: Layer) -> None:
 
 
 def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
-    _need_four_axes(layer)
+    _require_four_axes(layer)
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
     transposed = isinstance(layer, Convolution) and layer.transposed
@@ -158,7 +158,7 @@ def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
     return tuple(extents)
 
 
-def _need_four_axes(layer: Convolution | Pooling | PaddedShortcut) -> None:
+def _require_four_axes(layer: Convolution | Pooling | PaddedShortcut) -> None:
     if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
         raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
 
@@ -331,7 +331,7 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     """
     if isinstance(layer, Flatten):
         return 0
-    parameters, inputs, outputs = (of(layer) for of in (parameter_bytes, input_bytes, output_bytes))
+    parameters, inputs, outputs = parameter_bytes(layer), input_bytes(layer), output_bytes(layer)
     if pass_ == "forward":
         return parameters + _read_bytes(layer) + outputs
     if pass_ == "weight_gradient":

@@ -24,15 +24,15 @@ from report.theory.convolution_workspaces import (
 from report.theory.operators import kind_of
 from report.theory.reconciliation import Term
 
-#: Operators without a workspace in float32, on one thread and on two (a test repeats this with
-#: the allocator's events).
+#: Operators without a workspace in float32, on one thread and on two (a test checks this with
+#: events of the allocator).
 WITHOUT_WORKSPACE: Final = frozenset({
     "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
     "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
     "cat", "stack", "_to_copy", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
-#: Operators without a workspace on an H100 in float32 (a test compares the requests with the
-#: history of the allocator).
+#: Operators without a workspace on an H100 in float32 (a test checks this with the history of the
+#: allocator).
 WITHOUT_WORKSPACE_ON_GPU: Final = frozenset({
     "relu", "relu_", "tanh", "add", "add_", "constant_pad_nd", "native_batch_norm",
     "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d",

@@ -21,7 +21,7 @@ from report.core.records.layers import Layer, at_batch
 from report.core.records.operations import Network, Operator, OperatorSetting, Tensor
 from report.theory.conditions import Layout
 from report.theory.operators import multiply_adds
-from report.theory.timeline import living
+from report.theory.timeline import bytes_by_category
 from report.theory.work import forward_macs, parameter_count
 
 BATCH: Final = 7919
@@ -87,7 +87,7 @@ class CapturedNetwork:
     def live_bytes(self) -> tuple[tuple[int, int], ...]:
         """Live bytes at each operator: a fixed part, and a part per image."""
         parts = []
-        at_one, at_two = (living(self.network, self.sizes(batch)) for batch in (1, 2))
+        at_one, at_two = (bytes_by_category(self.network, self.sizes(batch)) for batch in (1, 2))
         for alive_at_one, alive_at_two in zip(at_one, at_two, strict=True):
             one, two = sum(alive_at_one.values()), sum(alive_at_two.values())
             parts.append((2 * one - two, two - one))
