@@ -31,7 +31,7 @@ from report.instruments import gates
 from report.instruments.judgement import refusal
 
 _GIB: Final = 2**30
-#: Memory of the largest quick run (B).
+#: Memory that the largest quick run needs (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
 
 
@@ -55,7 +55,7 @@ class RecordCheck(NamedTuple):
 
 
 def note_if(topic: str, ok: str, note: str | None) -> RecordCheck:
-    """Return a check with a ``note``, or one that is ``ok`` if there is no note."""
+    """Return a check of level ``note``, or of level ``ok`` if ``note`` is empty."""
     return RecordCheck(topic, note, "note") if note else RecordCheck(topic, ok)
 
 
@@ -98,7 +98,7 @@ def _machine() -> Iterator[RecordCheck]:
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> RecordCheck:
     """Check how many of the ``total`` processors are usable; ``cores`` counts physical cores.
 
-    ``quota`` is the number that a container may use at a time.
+    ``quota`` is the number of processors that the container may use at a time.
     """
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
@@ -114,7 +114,7 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
 
 
 def free_memory(available: int, total: int, limit: int | None = None) -> RecordCheck:
-    """Check the free memory (B); ``limit`` is the limit of a container, if it has one."""
+    """Check the free memory (B); ``limit`` is the container's limit, if any."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
@@ -124,7 +124,7 @@ def free_memory(available: int, total: int, limit: int | None = None) -> RecordC
 
 
 def _now(records: Path) -> Iterator[RecordCheck]:
-    """Check for unfinished runs, disturbances at this moment, and counting tools."""
+    """Check for unfinished runs, present disturbances, and counting tools."""
     runs = []
     for folder in records.glob("*"):
         journals, errors = unfinished_journals(folder)
@@ -163,10 +163,10 @@ def _torch() -> Iterator[RecordCheck]:
 
 
 def check_records(options: Namespace) -> int:
-    """Print whether each record can be handed in; return the exit code, 1 if one cannot.
+    """Print whether each record can be handed in; return 1 if a record cannot, else 0.
 
-    Prints all checks of a single record, but only notes and problems of several.  ``--markdown``
-    prints a comment for a pull request.
+    Prints all checks of a single record, but only notes and problems of several records.
+    ``--markdown`` prints a comment for a pull request.
     """
     refused, files = 0, options.files
     for path in files:
@@ -176,8 +176,8 @@ def check_records(options: Namespace) -> int:
         verdict = f"{'cannot' if problem else 'can'} be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
-            worse = [check.item() for check in checks if check.level != "ok"]
-            print(*worse, *([""] if worse else []), sep="\n")
+            items = [check.item() for check in checks if check.level != "ok"]
+            print(*items, *([""] if items else []), sep="\n")
             print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
             continue
         print(f"{path}: {verdict}", flush=True)
@@ -199,13 +199,13 @@ def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
         return stored, list(checks_of(stored, folder))
     except OSError as error:
         reason = f"cannot be read ({error.strerror}); give its path, and permission to read it"
-    except Exception as error:  # so that the other files are checked
+    except Exception as error:  # any damage: the remaining files must still be checked
         reason = reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: ")
     return stored, [RecordCheck("format", reason, "problem")]
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
-    """Check a record that was read, and whose file name is relative to ``folder``.
+    """Check a record; its file name is relative to ``folder``.
 
     Raises ``RecordError`` for a damaged attachment.
     """
@@ -217,9 +217,9 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     else:
         yield RecordCheck("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
-    lacking = [name for name, file in files.items() if isinstance(file, Missing)]
-    note = f"not beside the record: {', '.join(lacking)}; papers will lack their values"
-    yield note_if("files", f"{len(files)} beside the record, unchanged", note if lacking else None)
+    absent = [name for name, file in files.items() if isinstance(file, Missing)]
+    note = f"not beside the record: {', '.join(absent)}; papers will lack their values"
+    yield note_if("files", f"{len(files)} beside the record, unchanged", note if absent else None)
     yield _plan(record)
     yield _outcomes(record)
     yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
@@ -230,7 +230,7 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
     yield RecordCheck("quiet", text, "note" if unstable or disturbed is None else "ok")
     best = gates.best_of(record.ceilings)
-    if reason := refusal(record):  # above all, a case that is faster than the peak
+    if reason := refusal(record):  # for example, a case is faster than the peak
         yield RecordCheck("ceilings", reason, "problem")
     elif best is None:
         reason = "none was measured, so that no rate can be judged"
@@ -241,7 +241,7 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
 
 
 def _plan(record: Record) -> RecordCheck:
-    """Check that a record is a complete full run, with the cases of today's study."""
+    """Check that a record is a complete full run, with the cases of the study's current code."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
         part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
@@ -251,9 +251,9 @@ def _plan(record: Record) -> RecordCheck:
         return RecordCheck("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
-    if lacking := [factors for factors in planned if factors not in cases]:
-        missing = f"{len(lacking)} of {len(planned)} cases are missing, such as "
-        return RecordCheck("plan", f"{missing}{factors_text(lacking[0])}", "note")
+    if absent := [factors for factors in planned if factors not in cases]:
+        missing = f"{len(absent)} of {len(planned)} cases are missing, such as "
+        return RecordCheck("plan", f"{missing}{factors_text(absent[0])}", "note")
     return RecordCheck("plan", f"all {len(planned)} cases of the full plan")
 
 

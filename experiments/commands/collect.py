@@ -1,4 +1,4 @@
-"""``collect``: check the records that students submitted, and copy the usable ones."""
+"""``collect``: check the records that students submitted, and copy the usable records."""
 
 import os
 from argparse import Namespace
@@ -22,7 +22,7 @@ from report.core.records.store import (
 )
 from report.instruments.gates import CopyDetector
 
-#: Written into a new folder of records, for the teacher to fill in.
+#: Content of ``site.yaml`` in a new folder of records, for the teacher to fill in.
 _SITE_TEXT: Final = """\
 # Texts for the course's site and reports; see docs/publishing.md.
 # Remove the # in front of a line to use it.
@@ -35,13 +35,13 @@ _SITE_TEXT: Final = """\
 # url: https://example.org/courses/perf/
 """
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
-#: A line of the table, with its columns cut to their widths.
+#: Format of a line of the table, with columns cut to fixed widths.
 _LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 
 @dataclass
 class Submission:
-    """A submitted file with its checks, and the reason why it cannot be used, if any."""
+    """Submitted file with its checks; ``fault`` is the reason if the file cannot be used."""
 
     path: Path
     who: str
@@ -50,7 +50,7 @@ class Submission:
     stored: Stored | None = None
 
     def line(self) -> str:
-        """One line of the table: who, machine, study, use, and the error or first note."""
+        """Format a line of the table: who, machine, study, use, and the error or first note."""
         machine = study = "–"
         if self.stored:
             machine, study = self.stored.record.environment.label, self.stored.record.study
@@ -63,7 +63,7 @@ class Submission:
 
 
 def collect(options: Namespace) -> int:
-    """Print a table with a line per file; return the exit code, 1 if a file cannot be used."""
+    """Print a table with a line per file; return 1 if a file cannot be used, else 0."""
     files = [*chain.from_iterable(map(_files, options.folders))]
     if not files:
         raise RecordError(f"{options.folders[0]}: holds no file; name the folder handed in.")
@@ -75,8 +75,8 @@ def collect(options: Namespace) -> int:
             record = file.stored.record
             file.fault = _fault_of_study(file.path.parent.name, record)
             name = f"{file.path.name} ({file.who})"
-            if copied := "" if file.fault else copies.reason(name, record):
-                file.fault = f"{copied}; measure on your own machine"
+            if reason := "" if file.fault else copies.reason(name, record):
+                file.fault = f"{reason}; measure on your own machine"
             file.fault = file.fault or _fault_in_copying(file, file.stored, options.into)
             key = (record.study, record.environment.key)
             if not file.fault and (first := machines.setdefault(key, file)) is not file:
@@ -96,7 +96,7 @@ def collect(options: Namespace) -> int:
 
 
 def _files(path: Path) -> Iterator[Submission]:
-    """List the records below a folder, or one record; links are listed and not followed."""
+    """Yield the records below a folder, or a single record; links are listed, never followed."""
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
@@ -112,7 +112,7 @@ def _files(path: Path) -> Iterator[Submission]:
 
 
 def _fault_of_file(file: Submission) -> str:
-    """Read and check one file; whatever it holds, the others are read too."""
+    """Read and check a file; return the first problem, empty if the file can be used."""
     if file.path.is_symlink():
         return "is a link, which is not followed; hand in the file itself"
     if file.path.suffix in _ARCHIVES:
@@ -122,7 +122,7 @@ def _fault_of_file(file: Submission) -> str:
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
-    """Explain a record with the folder or cases of another study; empty for a correct record."""
+    """Explain that a record's folder or cases are of another study; empty for a correct record."""
     study, fitting = record.study, list[str]()
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
@@ -134,14 +134,14 @@ def _fault_of_study(folder: str, record: Record) -> str:
                 fitting.append(name)
                 break
     if study not in registry.STUDIES or not fitting or study in fitting:
-        return ""  # an older record has factors that no study varies today
+        return ""  # an older record may have factors that no current study varies
     return f"its cases are not of {study}, but of {' or '.join(fitting)}; hand in the original file"
 
 
 def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
-    """Copy a record with its attachments; return why it cannot be copied, empty if it was.
+    """Copy a record with its attachments; return the reason if copying fails, else "".
 
-    No other record is replaced, and nothing is written through a link.
+    Never replaces another record, and never writes through a link.
     """
     target = into / stored.record.study / file.path.name
     try:
@@ -150,7 +150,7 @@ def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
         contents = {n: content for n, content in attachments.items() if isinstance(content, bytes)}
         text = file.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
-            write_attachments(target, contents)  # attachments may be handed in later
+            write_attachments(target, contents)  # attachments may be submitted later
         else:
             write_files(target, text, contents)
     except (OSError, RecordError) as error:
@@ -165,7 +165,7 @@ def _refuse_links(*paths: Path) -> None:
 
 
 def _write_notes(files: Sequence[Submission], folder: Path) -> None:
-    """Write a note for each student: all checks of the files that they handed in."""
+    """Write a note for each student, with all checks of the student's files."""
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, list[str]] = {}

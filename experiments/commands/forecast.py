@@ -1,9 +1,9 @@
-"""Forecast a run within seconds of its start: its time, memory and disk, and how noisy it is.
+"""Forecast of a run, in the first seconds: time, memory, disk space, and noise of the machine.
 
-The smallest and the largest case of each kind are built; on a CPU both are also called in a child
-process, and the times of the cases between them are interpolated by their size.  Other steps take
-as much longer than on a quiet machine as the import of PyTorch did.  A full run samples the scatter
-of times, which decides how many pairs of processes it measures.
+The smallest and the largest case are built.  On a CPU, the smallest and the largest case of each
+kind are also called in a child process, and the times of all other cases are interpolated by size.
+The slowdown of all other steps by other programs is assumed to equal the slowdown of importing
+PyTorch.  A full run first samples the scatter of times, to choose the number of pairs of processes.
 """
 
 import os
@@ -39,16 +39,16 @@ from report.instruments import comparison
 
 #: Longest time for calling cases, and time for observing other programs (s).
 _CALLS_S: Final = 3.0
-_WATCHED_S: Final = 0.5
-#: Pairs of child processes that sample the scatter before a run, and the time of compared ones (s).
+_OBSERVATION_S: Final = 0.5
+#: Pairs of child processes that sample the scatter before a run; time of a pair in ``compare`` (s).
 _TRIALS: Final = 6
 _PAIR_S: Final = 0.2
-#: An empty call should take no more than this share of a compared call.
+#: Largest time of an empty call as a share of a compared call.
 _EMPTY_SHARE: Final = 0.02
-#: Largest number of calls of a case that is timed, and their longest time (s).
+#: Largest number of timed calls of a case, and longest time of these calls (s).
 _TRIAL_CALLS: Final = 5
 _TRIAL_S: Final = 0.5
-#: Time of all ceilings of each size (s), without the start of their process.
+#: Time to measure all ceilings, by size (s), without the start of the process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports, and time to profile a call (s).
 _START_S: Final = 0.5
@@ -59,7 +59,7 @@ _RECORD_B: Final = 10**6
 
 
 class Times(NamedTuple):
-    """Size of a case; times (s) of its memory, of its times in one process, and of a warm call."""
+    """Size of a case; seconds to measure memory, to measure times in one process, to call once."""
 
     size: float
     memory: float
@@ -67,12 +67,12 @@ class Times(NamedTuple):
     call: float = 0.0
 
 
-#: Kind of a case: its levels that are words.
+#: Kind of a case: all factors with a word as level.
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, dict[Stage, float]]:
-    """Print what a run will need; return the expected time of each step (s).
+    """Print the needs of a run; return the request and the expected time of each step (s).
 
     The returned request has the number of pairs of processes that the study's claims need.
 
@@ -81,7 +81,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     started, used = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
     request.select_shard()
-    if request.quick:  # before the seconds in which torch is imported
+    if request.quick:  # printed before importing torch, which takes seconds
         claims = "; ".join(study.plan.quick_claims) or "none that its study names"
         note(f"Claims that this quick run can decide: {claims}.")
     threads = runtime.checked_threads(request.threads)
@@ -97,14 +97,14 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     session = Session(request.device, protocol, threads=threads)
     timed = _time_kinds(study, kinds, session)
     expected = [_interpolated(timed, factors, protocol) for factors in cases]
-    turns = dict.fromkeys(protocol.processes, 0.0)
+    round_s = dict.fromkeys(protocol.processes, 0.0)
     for factors, times in zip(cases, expected, strict=True):
         for policy in study.policies(factors, protocol):
-            turns[policy] += times.times
-    request = _choose_pairs(request, study, session, turns, start_s, note)
+            round_s[policy] += times.times
+    request = _choose_pairs(request, study, session, round_s, start_s, note)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
-    seconds = _expected(study, expected, protocol, turns, start_s, slowdown, noisy=bool(noise))
+    seconds = _expected(study, expected, protocol, round_s, start_s, slowdown, noisy=bool(noise))
     if study.subject and not (tool := TOOLS[request.device]).unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
@@ -118,15 +118,15 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
 
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> str | None:
-    """Print and return what other programs use of the processors; None if they are quiet."""
-    noise = None if quiet.unavailable() else quiet.watch(threads, _WATCHED_S)
+    """Print and return the disturbance by other programs; None on a quiet machine."""
+    noise = None if quiet.unavailable() else quiet.watch(threads, _OBSERVATION_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
     return noise
 
 
 def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
-    """Group the cases by their levels that are words, each group from small to large."""
+    """Group the cases by kind; each group is sorted from small to large."""
     kinds = defaultdict[Kind, list[Factors]](list)
     for factors in sorted(cases, key=_size):
         words = ((name, level) for name, level in factors.items() if isinstance(level, str))
@@ -135,14 +135,14 @@ def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
 
 
 def _size(factors: Factors) -> float:
-    """Multiply all levels that are numbers."""
+    """Return the size of a case: the product of all levels that are numbers."""
     return prod(level for level in factors.values() if not isinstance(level, str))
 
 
 def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[str], None]) -> None:
-    """Build the smallest and largest case on the meta device; check the memory of the largest.
+    """Build the smallest and largest case on the meta device; note if memory will run out.
 
-    Raises ``MeasurementError`` if neither can be built.
+    Raises ``MeasurementError`` if neither case can be built.
     """
     if study.subject is None:
         return
@@ -198,7 +198,7 @@ def _time_kinds(
 
 
 def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
-    """Time a case in a child process, for ``limit_s`` at most; return no times if it fails."""
+    """Time a case in a child process for at most ``limit_s``; return no times if the case fails."""
     (reading, writing), start = os.pipe(), time.monotonic()
 
     def end(number: int, frame: object) -> NoReturn:
@@ -206,7 +206,7 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
 
     def measure() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        if study.subject is None:  # it may have started processes, which only an exception ends
+        if study.subject is None:  # the case may start processes, which only an exception ends
             signal.signal(signal.SIGALRM, end)
         with suppress(Exception):  # the run itself reports why a case fails
             os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
@@ -223,7 +223,7 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
 
 
 def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
-    """Time a few calls of a case, or without a subject the functions that measure it."""
+    """Time a few calls of a case; without a subject, time the study's measuring functions."""
     plan, protocol, start = study.plan, session.protocol, time.monotonic()
     if study.subject is None:
         if plan.memory:
@@ -244,7 +244,7 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
 
 
 def _case_time(build: float, call: float, protocol: Protocol) -> float:
-    """Forecast the time of a case in one process from those to build and to call it (s)."""
+    """Forecast a case's time in one process from the times to build and to call the case (s)."""
     budget = protocol.case_budget_s
     warmup = max((protocol.warmup_calls + 1) * call, min(5 * call, WARMUP_SHARE * budget))
     samples = min(protocol.maximum_samples * call, budget)
@@ -252,7 +252,7 @@ def _case_time(build: float, call: float, protocol: Protocol) -> float:
 
 
 def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors, protocol: Protocol) -> Times:
-    """Interpolate a case's times from timed cases of its kind, else from the mean of all kinds."""
+    """Interpolate a case's times from timed cases of its kind, else from the means of all kinds."""
     kind, size = next(iter(_by_kind([factors]))), _size(factors)
     known = timed.get(kind, [])
     if not known:
@@ -270,26 +270,26 @@ def _expected(
     study: Experiment,
     expected: Sequence[Times],
     protocol: Protocol,
-    turns: Mapping[Policy, float],
+    round_s: Mapping[Policy, float],
     start_s: float,
     slowdown: float,
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
-    """Forecast the times (s) of two steps: memory, with all ceilings, and the timed processes."""
+    """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes."""
     size = study.plan.ceilings
-    repeats = rounds.REPEATS // 2 if noisy else 0  # with one of two processors busy, about half
+    repeats = rounds.REPEATS // 2 if noisy else 0  # about half with one of two processors busy
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
         memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)
     measuring = starting = 0.0
-    for policy, seconds in turns.items():
+    for policy, seconds in round_s.items():
         if seconds:
             processes = protocol.processes[policy] + repeats
             measuring += processes * seconds
             starting += processes * start_s
     limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)
-    measuring = max(min(measuring, limit), sum(turns.values()))
+    measuring = max(min(measuring, limit), sum(round_s.values()))
     return {"memory": memory, "times": measuring + starting}
 
 
@@ -297,14 +297,14 @@ def _choose_pairs(
     request: Request,
     study: Experiment,
     session: Session,
-    turns: Mapping[Policy, float],
+    round_s: Mapping[Policy, float],
     start_s: float,
     note: Callable[[str], None],
 ) -> Request:
-    """Ask for as many pairs of processes as decide the margin of a study with a full run.
+    """Choose the pairs of processes that a full run needs to decide differences of the margin.
 
-    The scatter is that of one case in pairs of child processes, whose true ratio is 1.  It is
-    sampled before the run measures anything, so that no measured ratio decides when a run ends.
+    Pairs of child processes call one case, so the true ratio is 1 and the sampled ratios show the
+    scatter.  Sampling precedes the run, so that no measured ratio decides when the run ends.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
@@ -322,8 +322,8 @@ def _choose_pairs(
     deviation = comparison.scatter(map(truediv, calls[::2], calls[1::2]))
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
-    left = (protocol.budget_s or inf) - sum(n * turns[p] for p, n in protocol.processes.items())
-    affordable = planned + max(left, 0.0) / sum(turns[policy] + start_s for policy in compared)
+    left = (protocol.budget_s or inf) - sum(n * round_s[p] for p, n in protocol.processes.items())
+    affordable = planned + max(left, 0.0) / sum(round_s[policy] + start_s for policy in compared)
     pairs = max(planned, int(min(needed, affordable)))
     power = comparison.power_text(deviation, pairs, margin)
     note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
@@ -331,11 +331,11 @@ def _choose_pairs(
 
 
 def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool) -> None:
-    """Print which differences compared functions must have, from short trials of the last case.
+    """Print which differences between functions a comparison can decide, after short trials.
 
-    That case compares a function with itself, so that its ratios show the scatter.  The trials are
-    no part of the result.  The other cases are tried, too, unless they ``may_fail``.  Raises
-    ``MeasurementError`` if a case fails.
+    The last case compares the baseline with itself, so the ratios of its trials show the scatter.
+    Trials are not part of the result.  Unless cases ``may_fail``, every other case is tried once.
+    Raises ``MeasurementError`` if a tried case fails.
     """
     study, planned, (*candidates, itself) = request.select()
     threads = runtime.checked_threads(request.threads)

@@ -1,4 +1,4 @@
-"""A record for people: cases, warnings and use at the end of a run, and a review in Markdown."""
+"""Description of a record: cases, warnings and use after a run, and a review in Markdown."""
 
 import os
 import shlex
@@ -42,15 +42,15 @@ def print_record(record: Record, path: Path, records: Path) -> int:
 
 
 def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
-    """Say whether and how a build uses a record, and what to run next."""
+    """Return whether a build can use a record, with lines on its use and the next command."""
     file = f"{record.study}/{path.name}"
     try:
         judgement = judge(record.study, file, records)
     except RidgepointError as error:
-        return True, (str(error),)  # the folder is at fault, not this record
+        return True, (str(error),)  # the fault is in the folder, not in this record
     if not judgement.usable:
-        again = shlex.join((*record.command, "--wait-quiet", "10"))
-        return False, (f"No paper can use this record: {judgement.words}", f"Next: {again}")
+        command = shlex.join((*record.command, "--wait-quiet", "10"))
+        return False, (f"No paper can use this record: {judgement.words}", f"Next: {command}")
     words = f"{judgement.words[:1].upper()}{judgement.words[1:]}"
     agreement = agreement_with_paper(record.study, path, records)
     build = shlex.join(build_command(record.study, path, records, used=judgement.used))
@@ -58,10 +58,10 @@ def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str,
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
-    """Return the command that builds from a record: the paper that uses it, else its report."""
+    """Return the command that builds the paper if it uses the record, else the record's report."""
     if study == comparison.NAME:
         return ("python", "build.py", "--comparison", os.fspath(path))
-    # A name begins with the time, so that the last one is the newest.
+    # File names begin with the time, so the largest name is the newest record.
     newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
     named = () if newest else (f"{study}/{path.name}",)
     if records.resolve() != Path("data").resolve():
@@ -70,7 +70,7 @@ def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple
 
 
 def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
-    """Ask the builder how many claims a record confirms; nothing if it has no such study."""
+    """Ask the builder how many claims a record confirms; return no lines without such a study."""
     if not (ROOT / "report" / "studies" / study / "study.py").is_file():
         return []
     program = (sys.executable, os.fspath(ROOT / "build.py"), study, "--list")
@@ -82,7 +82,7 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield the theory of each case whose layers have no description, from its operators."""
+    """Yield theory, from captured operators, of each case whose layers have no description."""
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
@@ -101,10 +101,10 @@ def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def instability(cases: Sequence[Case], named: int = 5) -> str | None:
-    """Describe the results that may be unstable in one sentence; None if there are none.
+    """Describe the results that may be unstable in one sentence; None if all are stable.
 
-    A result may be unstable if its processes fall into two groups, or if all were disturbed.  The
-    sentence names up to ``named`` cases.
+    A result may be unstable if its processes fall into two groups, or if all processes were
+    disturbed.  The sentence names up to ``named`` cases.
     """
     unstable = []
     for case in cases:
@@ -131,16 +131,16 @@ def _instability_of_case(case: Case) -> str | None:
     return None
 
 
-#: Results of a case in tables.
+#: Columns of a case's results in tables.
 _RESULTS: Final = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
 #: Measures of peak memory, in order of preference.
 _PEAKS: Final = ("allocated_peak", "requested_peak", "resident_peak")
 
 
 def case_results(case: Case) -> dict[str, str]:
-    """Format the results of a case, with freed memory kept if possible.
+    """Format the results of a case, under the policy ``retained`` if measured.
 
-    The median and its interval are over processes; the calls of one process have no interval.
+    Median and interval are over processes; with a single process, the median is over calls.
     """
     results = {**dict.fromkeys(_RESULTS, "–"), "outcome": outcome_text(case)}
     policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
@@ -151,9 +151,9 @@ def case_results(case: Case) -> dict[str, str]:
         results["measured by"] = f"{len(times)} calls"
         if len(processes) > 1:
             level = estimate.confidence
-            reached = "" if level >= CONFIDENCE else f" ({100 * level:.0f} %)"
+            actual_level = "" if level >= CONFIDENCE else f" ({100 * level:.0f} %)"
             ends = f"{measured_text(estimate.low, 's')} to {measured_text(estimate.high, 's')}"
-            results["95 % interval"] = f"{ends}{reached}"
+            results["95 % interval"] = f"{ends}{actual_level}"
             results["measured by"] = f"{len(processes)} processes"
     if peaks := next(filter(None, (case.samples(name, policy) for name in _PEAKS)), ()):
         results["peak memory"] = measured_text(max(peaks), "B")
@@ -161,12 +161,12 @@ def case_results(case: Case) -> dict[str, str]:
 
 
 def case_table(cases: Sequence[Case]) -> str:
-    """Format a row per case: its factors and results."""
+    """Format a table with a row per case: factors and results."""
     import pandas as pd
 
     rows = [{**case.factors, **case_results(case)} for case in cases]
     frame = pd.DataFrame(rows, dtype=object)
-    # Outside the frame, where the longest reason would widen every row.
+    # Appended outside the frame, so that the longest reason does not widen every row.
     ends = ("outcome", *frame.pop("outcome"))
     lines = frame.to_string(index=False, na_rep="–").splitlines()
     return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))
@@ -174,7 +174,7 @@ def case_table(cases: Sequence[Case]) -> str:
 
 # ------------------------------------------------------------------------------- review
 
-#: Rows of the table: a comment on a forge has at most 65,536 characters.
+#: Largest number of rows: comments on forges have at most 65,536 characters.
 _MOST_CASES: Final = 250
 
 
@@ -204,5 +204,5 @@ def review(record: Record) -> Iterator[str]:
 
 
 def code_text(text: str) -> str:
-    """Format text as code, so that a forge sees no markup, address or person's name in it."""
+    """Format text as code, so that a forge renders no markup, link or mention in the text."""
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

@@ -1,7 +1,7 @@
 """State of the sweeps of a study: which shards are measured, queued or missing.
 
-The comment of a SLURM job lists the shards that its array measures, so that any login can read them
-from the queue; many clusters have no accounting that could be queried instead.
+The comment of a SLURM job lists the shards of the job's array, so that any login node can read the
+shards from the queue.  SLURM's accounting is not used, because many clusters have none.
 """
 
 import shlex
@@ -22,7 +22,7 @@ from report.core.records.store import digest, survey
 
 
 class ShardState(NamedTuple):
-    """State of a shard (measured, running, unfinished or missing), its file and saved results."""
+    """State of a shard (measured, running, unfinished or missing), file, number of results."""
 
     state: str = "missing"
     file: str = ""
@@ -30,37 +30,37 @@ class ShardState(NamedTuple):
 
 
 def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]]:
-    """List the sweeps of a study, oldest first: a head and all shards, per kind of machine.
+    """List the sweeps of a study, oldest first: per kind of machine, a head and all shards.
 
-    Raises ``RecordError`` as reading does.
+    Raises ``RecordError`` if a record cannot be read.
     """
-    sweeps_by_age: list[tuple[Head, dict[int, ShardState]]] = []
+    listed: list[tuple[Head, dict[int, ShardState]]] = []
 
     def add(head: Head, part: ShardState) -> None:
         if head.shard is None:
             return
-        for first, parts in sweeps_by_age:
+        for first, parts in listed:
             if tags(first) == tags(head) and why_not_pooled(first, head) is None:
                 parts[head.shard.number] = part
                 return
         parts = dict.fromkeys(range(1, head.shard.of + 1), ShardState())
-        sweeps_by_age.append((head, parts | {head.shard.number: part}))
+        listed.append((head, parts | {head.shard.number: part}))
 
     for journal in unfinished_journals(records / study)[0]:
         state = "running" if is_in_use(journal.path) else "unfinished"
         saved = len(journal.finished) + len(journal.rounds)
         add(journal.header, ShardState(state, journal.path.name, saved))
-    # Records come last, so that a measured shard replaces its journal.
+    # Records after journals: the state "measured" replaces "running" and "unfinished".
     for stored in survey(study, records)[0]:
         add(stored.record, ShardState("measured", Path(stored.file).name))
-    return sorted(sweeps_by_age, key=lambda sweep: sweep[0].started)
+    return sorted(listed, key=lambda sweep: sweep[0].started)
 
 
 def shards(study: str, records: Path, sweep: str) -> Mapping[int, ShardState]:
-    """Return the shards of the sweep with this tag and today's code, on the newest machine."""
-    today = code.identify(study)[0].measuring_code
+    """Return the shards of the newest sweep with this tag and the current measuring code."""
+    current = code.identify(study)[0].measuring_code
     for head, parts in reversed(sweeps(study, records)):
-        if sweep in tags(head) and head.code.measuring_code == today:
+        if sweep in tags(head) and head.code.measuring_code == current:
             return parts
     return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), ShardState())
 
@@ -113,16 +113,16 @@ def _lines(
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
-    """Name the sweep of a shard; the comment of a job continues with the shards of its array."""
+    """Return the tag of a shard's sweep; in a job's comment, the array's shards follow the tag."""
     options = digest(f"{threads} {label}".encode())[:8]  # a label may contain any character
     return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{options}:" if shard else ""
 
 
 def tags(head: Head) -> set[str]:
-    """Return the possible tags of a sweep: with ``--threads``, or without if it is the default."""
+    """Return the possible tags of a sweep; the default number of threads may also be unnamed."""
     facts = head.environment
-    usual = facts.threads == facts.cpu.cores_available
-    options = {facts.threads, None if usual else facts.threads}
+    is_default = facts.threads == facts.cpu.cores_available
+    options = {facts.threads, None if is_default else facts.threads}
     return {tag(head.study, head.shard, threads, facts.name) for threads in options}
 
 

@@ -1,1 +1,1 @@
-"""Compare functions: a separate process times them in turn and checks every result."""
+"""Compare functions: a separate process times the functions alternately and checks every result."""

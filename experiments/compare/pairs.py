@@ -1,9 +1,9 @@
-"""Time a function and the baseline, each in a process of its own, and check every result.
+"""Time a function and the baseline in two separate processes, and check every result.
 
-The measuring process imports no code of users.  It shares memory and a socket with each process,
-which inherits neither files nor memory of any other, and is stopped while others run.  A third
-process makes arguments and right results.  Every call has arguments that no process has seen
-before; its time runs from the message to the answer, after which the results are in memory.
+The measuring process imports no code of users.  It shares memory and a socket with each function's
+process.  These processes inherit no files or memory of each other, and only one runs at a time.  A
+third process computes arguments and expected results.  Every call has new arguments.  A call is
+timed from the message to the answer; by then the results are in shared memory.
 """
 
 import ctypes
@@ -37,22 +37,22 @@ from experiments.machine import limits, processor, runtime
 from report.core.errors import words_of
 from report.core.records.record import Factors, Level, SeriesByQuantity
 
-#: Arrays begin at multiples of this (B), as those of allocators do.
+#: Alignment of arrays (B), like that of allocators.
 _ALIGNMENT: Final = 64
-#: A type that NumPy lacks; its bits are the upper half of a float32.
+#: Type that NumPy lacks; the bits of a bfloat16 are the upper half of a float32.
 _BFLOAT16: Final = "bfloat16"
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 #: Longest time of a call (s), and longest message (B).
 _CALL_LIMIT_S, _MESSAGE_LIMIT_B = 300.0, 100_000
-#: Empty calls, whose median time is the least that a call can take.
+#: Number of empty calls; their median time is the shortest possible time of a call.
 _EMPTY_CALLS: Final = 9
-#: Times may differ by these shares and by some ticks of the system's clocks (s).
+#: Relative tolerances of processor time and of clocks, and absolute tolerance of both (s).
 _TIME_TOLERANCE, _CLOCK_TOLERANCE, _TICKS_S = 0.15, 0.05, 0.05
-#: Option of prctl that makes a process the new parent of orphans below it (Linux).
+#: Option of Linux's prctl that makes a process the parent of its orphaned descendants.
 _SUBREAPER: Final = 36
-#: Most blocks that scatter a heap, and their largest size (B), which glibc takes from the heap.
+#: Largest number and size (B) of random blocks; glibc allocates blocks of this size from the heap.
 _MOST_BLOCKS, _LARGEST_BLOCK_B = 1000, 100_000
-#: Beginning of reasons that lie neither in the function nor in its results.
+#: Prefix of failures for which the compared function is not responsible.
 _NO_COMPARISON: Final = "no comparison: "
 
 
@@ -72,18 +72,18 @@ class Array(msgspec.Struct, frozen=True):
         return np.ndarray(self.shape, dtype, memory, self.offset, self.strides)
 
 
-#: An argument or a result: an array, or a plain value that needs no memory.
+#: Argument or result: an array, or a plain value, which is sent in the message.
 Value: TypeAlias = Array | bool | int | float | str | None
 Values: TypeAlias = tuple[Value, ...]
 _PLAIN: Final = (bool, int, float, str, type(None))
-#: Loads a function by its name; raises ``LookupError`` if there is no such function.
+#: Function that loads a function by name; raises ``LookupError`` if the function does not exist.
 Loader: TypeAlias = Callable[[str], Callable[..., Any]]
-#: Arguments, results and page faults of a call, and the error of the function's code, if any.
+#: Arguments, results, number of page faults and error (None: no error) of a call.
 Answer: TypeAlias = tuple[Values, Values, int, str | None]
 
 
 def write_values(values: object, memory: Bytes, offset: int = 0) -> Values:
-    """Copy a value, or several in a tuple or list, into ``memory`` from ``offset`` on.
+    """Copy a value, or all values of a tuple or list, into ``memory`` from ``offset`` on.
 
     Raises ``TypeError`` for objects, and if the memory is too small.
     """
@@ -100,7 +100,7 @@ def write_values(values: object, memory: Bytes, offset: int = 0) -> Values:
         if source.dtype.hasobject:
             raise TypeError(f"{type(value).__name__} is no array of numbers")
         dtype = _BFLOAT16 if is_bfloat16 else source.dtype.str
-        # NumPy's order "K" is that of the source, without gaps.
+        # With order "K", the copy has the axis order of the source, without gaps.
         strides = np.empty_like(source, order="K").strides
         array = Array(is_tensor, dtype, source.shape, strides, offset, source.nbytes)
         array.view(memory)[...] = source
@@ -110,15 +110,15 @@ def write_values(values: object, memory: Bytes, offset: int = 0) -> Values:
 
 
 def end_of(values: Values) -> int:
-    """Return the first aligned byte behind all arrays."""
+    """Return the offset of the first aligned byte after all arrays."""
     ends = [value.offset + value.size for value in values if isinstance(value, Array)]
     return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT
 
 
 def read_value(value: Value, memory: Bytes, *, double: bool = False) -> Any:
-    """Return a plain value, or an array of the library that wrote it, without copying.
+    """Return a plain value, or a view as an array of the library (NumPy or PyTorch) of the writer.
 
-    With ``double``, return a copy, with floating-point numbers in double precision.
+    With ``double``, return a copy in which floating-point numbers have double precision.
     """
     if not isinstance(value, Array):
         return value
@@ -146,11 +146,11 @@ def numbers_of(value: Value, memory: Bytes) -> Any:
 def result_fault(
     results: Values, memory: Bytes, expected: Values, right_memory: Bytes, tolerance: Level
 ) -> str | None:
-    """Explain the first result that is wrong; None if all are right.
+    """Explain the first wrong result; None if all results are right.
 
-    The error of an element is relative to its expected magnitude, or to the root mean square of all
-    expected elements where that is larger.  Elements that are no floating-point numbers are right
-    or wrong, with an infinite error.
+    The error of an element is relative to the larger of two magnitudes: the expected element, and
+    the root mean square of all expected elements.  Elements that are not floating-point numbers
+    must be equal; otherwise the error is infinite.
     """
     if len(results) != len(expected):
         return f"it returned {len(results)} results, not {len(expected)}"
@@ -179,10 +179,10 @@ def result_fault(
 def _serve(
     load: Loader, names: tuple[str, ...], double: bool, connection: socket.socket, memory: Bytes
 ) -> None:
-    """Answer calls of the first function until the other end shuts down; None calls nothing.
+    """Answer calls of the first function until the other end shuts down; None is an empty call.
 
-    A second function makes the arguments from the received ones.  With ``double``, the first one is
-    called with copies in double precision.
+    A second function, if named, computes the arguments from the received values.  With ``double``,
+    the first function is called with copies in double precision.
     """
     os.closerange(3, connection.fileno())
     os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
@@ -206,7 +206,7 @@ def _serve(
                 result = functions[0](*values)
                 faults = getrusage(RUSAGE_SELF).ru_minflt - faults
                 results = write_values(result, memory, end_of(arguments))
-                write_values(inputs, memory)  # again, in case the function changed its arguments
+                write_values(inputs, memory)  # restores arguments that the function changed
         except BaseException as error:  # the code of users may raise anything, even SystemExit
             reason = words_of(error)
         connection.send(msgspec.msgpack.encode((arguments or (), results, faults, reason)))
@@ -215,20 +215,20 @@ def _serve(
 
 
 def scattered_blocks() -> list[bytearray]:
-    """Allocate blocks of random sizes and free a random half, so that layouts of heaps vary.
+    """Allocate blocks of random sizes and free a random half, so that heap layouts vary.
 
-    By its layout a heap returns freed pages to the system in every call or in none.  Processes that
-    start alike have one layout, which favours one side in all pairs; random ones average out.
+    The layout decides if a heap returns freed pages to the system in every call or in no call.  One
+    layout in all processes would favour one side in all pairs; random layouts average out.
     """
-    chance = random.Random()  # seeded by the system, so that no two processes are alike
-    count = chance.randrange(_MOST_BLOCKS)
-    blocks = [bytearray(int(_LARGEST_BLOCK_B ** chance.random())) for _ in range(count)]
-    chance.shuffle(blocks)
+    generator = random.Random()  # seeded by the system, differently in each process
+    count = generator.randrange(_MOST_BLOCKS)
+    blocks = [bytearray(int(_LARGEST_BLOCK_B ** generator.random())) for _ in range(count)]
+    generator.shuffle(blocks)
     return blocks[::2]
 
 
 def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
-    """Load the function ``KIND_FUNCTION`` or ``KIND`` of the same file, else one of no effect."""
+    """Load ``KIND_FUNCTION`` or ``KIND`` from the same file, else a function without effect."""
     file, colon, function = name.rpartition(":")
     for hook in (f"{kind}_{function}", kind):
         with suppress(LookupError):
@@ -238,7 +238,7 @@ def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
 
 @dataclass(frozen=True)
 class FunctionProcess:
-    """Process of a function, the ``label`` of its failures, times (s) and page faults of calls."""
+    """Process of a function; ``label`` begins messages of failures, ``times`` (s) are of calls."""
 
     label: str
     process: psutil.Process
@@ -248,13 +248,13 @@ class FunctionProcess:
     page_faults: list[int] = field(default_factory=list)
 
     def call(self, request: Values | None, place: str = "") -> tuple[Values, Values]:
-        """Let the process run until it answers; return its arguments and results.
+        """Let the process run until it answers; return the arguments and results of the call.
 
-        Raises ``UnavailableError``, which names the ``place``, if the call failed.
+        If the call fails, raises ``UnavailableError`` with the ``place`` of the call.
         """
         sent, message = msgspec.msgpack.encode(request), b""
         start = time.perf_counter_ns()
-        with suppress(OSError):  # it has ended, or does not answer in time
+        with suppress(OSError):  # the process has ended, or does not answer in time
             os.kill(self.process.pid, signal.SIGCONT)
             self.socket.send(sent)
             message = self.socket.recv(_MESSAGE_LIMIT_B)
@@ -273,20 +273,20 @@ class FunctionProcess:
         return [self.process, *self.process.children(recursive=True)]
 
     def processor_s(self) -> float:
-        """Return the processor time of the process and its children (s), by the system's clocks."""
+        """Return the processor time of the process and its children (s) as the system counts it."""
         used = 0.0
         for member in self.family():
             with suppress(psutil.Error):
-                used += sum(member.cpu_times()[:4])  # of the process and its ended children
+                used += sum(member.cpu_times()[:4])  # includes ended children
         return used
 
 
 @contextmanager
 def start(label: str, load: Loader, *names: str, double: bool = False) -> Iterator[FunctionProcess]:
-    """Start a process of a function; on leaving, end the process and its children.
+    """Start a process of a function; on exit, end the process and its children.
 
-    The process is stopped between calls.  Its memory could hold a quarter of the machine's, and
-    takes room only where it is written.  Raises ``UnavailableError`` if the function cannot be
+    The process is stopped between calls.  The shared memory has a quarter of the available size;
+    pages are mapped only when written.  Raises ``UnavailableError`` if the function cannot be
     loaded or set up.
     """
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # so that this process can wait for its children
@@ -294,41 +294,41 @@ def start(label: str, load: Loader, *names: str, double: bool = False) -> Iterat
     content = np.frombuffer(memory, np.uint8)
     connection, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = worker.fork(partial(_serve, load, names, double, other_end, content), worker.LIMIT_S)
-    memory.madvise(mmap.MADV_DONTFORK)  # so that processes that start later do not have it
+    memory.madvise(mmap.MADV_DONTFORK)  # hides the memory from processes that start later
     other_end.close()
     connection.settimeout(_CALL_LIMIT_S)
     function = FunctionProcess(label, psutil.Process(pid), connection, content)
     try:
         function.call(None, ": it could not be prepared")
         yield replace(function, times=[], page_faults=[])
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             os.kill(pid, signal.SIGCONT)
             connection.shutdown(socket.SHUT_WR)  # lets the process tear down
             connection.recv(_MESSAGE_LIMIT_B)
     finally:
         connection.close()
         for member in function.family():
-            with suppress(OSError):  # a child has ended, and another process waited for it
+            with suppress(OSError):  # a child has ended and was already waited for
                 os.kill(member.pid, signal.SIGKILL)
                 os.waitpid(member.pid, 0)  # so that its processor time counts as this run's
 
 
 def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQuantity:
-    """Time a function and the baseline, called one after the other.
+    """Time alternate calls of a function and the baseline.
 
-    ``factors`` name them, the reference and the maker of inputs, which ``load`` loads.  The order
-    of the two is reversed with each process, and with each call.  Raises ``UnavailableError`` at
-    the first call that is wrong.
+    ``factors`` name the function, the baseline, the reference and the function that creates inputs;
+    ``load`` loads all four.  The order of function and baseline is reversed with each process and
+    with each call.  Raises ``UnavailableError`` at the first wrong result.
     """
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
-    is_other, warmup = reference != baseline, session.protocol.warmup_calls
+    is_separate, warmup = reference != baseline, session.protocol.warmup_calls
     source = f"{_NO_COMPARISON}{inputs} or {reference}: "
     sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
     order = slice(None, None, 1 if session.process % 2 else -1)
     with ExitStack() as stack:
         enter = stack.enter_context
-        oracle = enter(start(source, load, reference, inputs, double=is_other))
+        oracle = enter(start(source, load, reference, inputs, double=is_separate))
         for _ in range(_EMPTY_CALLS):
             oracle.call(None)
         series: SeriesByQuantity = {"round_trip_time": tuple(oracle.times)}
@@ -342,7 +342,7 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
 
 @dataclass
 class _Pair:
-    """Calls of a pair, with checksums of the arguments and right results that ``oracle`` makes."""
+    """Calls of a pair; ``oracle`` computes arguments and expected results, with their checksums."""
 
     factors: Factors
     session: Session
@@ -366,7 +366,7 @@ class _Pair:
         for _ in range(self.session.protocol.warmup_calls):
             call_both()
         repeat_calls(Workload(call_both), self.session.protocol, cpu_clock)
-        # The system's clock is read by a call of the system, not of a library.
+        # The system's clock is read by a system call, not by a library.
         clock, system = time.perf_counter() - clock, os.times().elapsed - system
         if abs(clock - system) > _CLOCK_TOLERANCE * system + _TICKS_S:
             raise UnavailableError(
@@ -399,7 +399,7 @@ class _Pair:
         digest = zlib.crc32(right_memory[middle:end].data, zlib.crc32(repr(expected).encode()))
         self.result_digests.add(digest)
         memory[:middle] = right_memory[:middle]
-        # Spoil the results of the call before; new ones may be of a type twice as wide.
+        # Overwrite the results of the previous call; new results may have a type twice as wide.
         memory[middle : 2 * end] = 0xFF
         if self.factors["cold"]:
             with ThreadPoolExecutor(self.session.threads) as pool:
@@ -415,7 +415,7 @@ class _Pair:
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
-    """Explain that a function used more processors than it has threads; None if it did not."""
+    """Explain that a function used more processors than ``threads``; None if it did not."""
     if used_s <= (1 + _TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"
@@ -423,6 +423,6 @@ def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
 
 @cache
 def _larger_than_caches() -> Any:
-    """Allocate memory far larger than all caches, whose reading empties them."""
-    room = limits.available_memory() // 4
-    return np.ones(working_sets(processor.caches(), 1, runtime.cores_available(), room)[-1] // 8)
+    """Allocate an array far larger than all caches; reading the array empties the caches."""
+    size = limits.available_memory() // 4
+    return np.ones(working_sets(processor.caches(), 1, runtime.cores_available(), size)[-1] // 8)

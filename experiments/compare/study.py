@@ -1,4 +1,4 @@
-"""``python -m experiments compare``: functions beside a baseline, as a study of the harness."""
+"""``python -m experiments compare``: compare functions with a baseline, as a study."""
 
 import os
 import re
@@ -27,7 +27,7 @@ from report.instruments.comparison import NAME
 
 #: Environment variable with the folder of the compared files; records do not name the folder.
 FOLDER: Final = "RIDGEPOINT_COMPARED"
-#: Digits of a source file's digest among a case's factors; its attachment has all digits.
+#: Digits of a source file's digest in the factors of a case; the attachment has the full digest.
 _DIGITS: Final = 12
 _FULL: Final = msgspec.structs.replace(
     FULL,
@@ -40,7 +40,7 @@ _FEWEST: Final = {"retained": FEWEST_PROCESSES}
 _QUICK: Final = msgspec.structs.replace(
     _FULL, plan="quick", maximum_samples=15, case_budget_s=0.3, processes=_FEWEST
 )
-#: The options of ``compare``, as the command line reads them.
+#: Options of ``compare`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
 functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 --all  PATTERN  those of all files of a pattern, such as 'submissions/*.py:solve'
@@ -61,7 +61,7 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 class Comparison(Request):
     """Request for a comparison of ``functions``, named ``FILE.py:FUNCTION`` below ``FOLDER``.
 
-    ``conditions`` are the factors that all cases share, as ``against``, which names the baseline.
+    ``conditions`` are the factors that all cases share, such as ``against``, the baseline.
     ``pairs`` is the number of process pairs; None means the number in the plan.
     """
 
@@ -69,10 +69,10 @@ class Comparison(Request):
     conditions: Factors = field(default_factory=dict)
 
     def command(self, threads: int | None) -> tuple[str, ...]:
-        """Write the command that repeats this comparison in the folder of the files."""
+        """Return the command that repeats this comparison in the folder of the files."""
         words = ["python", "-m", "experiments", NAME, *self.functions]
-        others = {"pairs": self.pairs, "label": self.label, "quick": self.quick, "threads": threads}
-        for name, value in {**self.conditions, **others}.items():
+        plan = {"pairs": self.pairs, "label": self.label, "quick": self.quick, "threads": threads}
+        for name, value in {**self.conditions, **plan}.items():
             if value is not None and value is not False:
                 words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
         return tuple(words)
@@ -80,7 +80,7 @@ class Comparison(Request):
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the ceilings to measure, the protocol, and a case for each function.
 
-        The last case compares the baseline with itself.  Cases name the sources by digests.
+        The last case compares the baseline with itself.  Cases contain digests of the sources.
         """
         protocol = _QUICK if self.quick else _FULL
         if self.pairs is not None:
@@ -98,7 +98,7 @@ class Comparison(Request):
 
 
 class _Progress(Observer):
-    """Progress that names a case by its function alone."""
+    """Progress that names a case only by its function."""
 
     def progressed(self, text: str, done: float) -> None:
         text = re.sub(": ok$", ": source saved", text)  # before any call
@@ -106,7 +106,7 @@ class _Progress(Observer):
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions with a baseline and print the verdicts; return 1 if one is wrong."""
+    """Compare functions with a baseline and print verdicts; return 1 if a comparison failed."""
     request, observer = request_of(options), _Progress(debug=options.debug)
     if pinned := pin_to_one_kind():
         observer.note(pinned)
@@ -172,7 +172,7 @@ def from_file(name: str) -> Callable[..., Any]:
     return runtime.function_of(_module(_path(name)), name.rpartition(":")[2])
 
 
-#: Imports a file once, so that a function and its setup share their globals.
+#: Import a file once, so that a function and its setup share global variables.
 _module: Final = cache(runtime.import_file)
 
 
@@ -183,14 +183,14 @@ def _times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import the measurement, and torch before the functions if one of their files does."""
+    """Return the modules to import: the measurement, and torch if a file of a function needs it."""
     names = (str(factors[name]) for name in ("function", "against", "inputs", "reference"))
     has_torch = any(b"torch" in _path(name).read_bytes() for name in names)
     return (*(["torch"] if has_torch else []), "experiments.compare.pairs")
 
 
 def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return the source of the case's function, and the operators of one call, or why not."""
+    """Return the source of the case's function, and a file with the operators of one call."""
     from experiments.theory.subjects import capture_function
 
     name = str(factors["function"])
