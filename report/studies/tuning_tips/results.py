@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from report.core.missing import Missing
+from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.escape import markdown
 from report.instruments.comparison import VerdictWord
 from report.paper.plots import interval_ends
 from report.paper.tables import Content
 from report.quantity.evaluation import number, point
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Inferred, Quantity, absent, exact
+from report.quantity.units import ONE
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS, Trial
 
@@ -96,27 +98,39 @@ def predicted_gains(
     return gains
 
 
-def predictions(
-    run: Run, predict: Prediction = Run.predicted, largest: float = float("inf")
-) -> Quantity:
-    """Count predictions where memory is kept, or those of a relative error below ``largest``."""
-    gains = predicted_gains(run, predict).values()
-    errors = [abs(predicted / measured - 1) for predicted, _, measured, _ in gains]
-    return counted(run, "predictions", sum(error < largest for error in errors))
+def predictions(run: Run) -> Quantity:
+    """Count the predictions where memory is kept; missing without page faults."""
+    if gains := predicted_gains(run):
+        return counted(run, "predictions", len(gains))
+    return absent("predictions", "1", f"no page faults recorded on {run.label}")
+
+
+def near_gains(run: Run, predict: Prediction = Run.predicted) -> list[Trial]:
+    """Return the comparisons where memory is kept whose prediction has a small error."""
+    gains = predicted_gains(run, predict).items()
+    return [trial for trial, gain in gains if abs(gain[0] / gain[2] - 1) < NEAR]
+
+
+def near(run: Run, predict: Prediction = Run.predicted, changed: bool = False) -> Quantity:
+    """Count the predictions with a small error, of all gains or of those that change."""
+    selected = changed_gains(run) if changed else comparisons_of(run, ("kept",))
+    return counted(run, "predictions", len({*near_gains(run, predict)}.intersection(selected)))
 
 
 def missed(run: Run) -> str:
-    """Name the comparisons whose prediction is not near."""
-    gains = predicted_gains(run)
-    return _named(trial for trial in gains if abs(gains[trial][0] / gains[trial][2] - 1) >= NEAR)
+    """Name the comparisons whose prediction has a large error."""
+    near = near_gains(run)
+    return _named(trial for trial in predicted_gains(run) if trial not in near)
 
 
 def changed_gains(run: Run) -> list[Trial]:
-    """Return the comparisons whose intervals with memory returned and kept do not overlap."""
+    """Return the comparisons whose intervals, of enough pairs, with both policies are disjoint."""
     changed = []
     for trial in comparisons_of(run, ("kept",)):
         one, other = (run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY)
-        if one and other and max(one.low, other.low) > min(one.high, other.high):
+        if not one or not other or min(one.confidence, other.confidence) < CONFIDENCE:
+            continue
+        if max(one.low, other.low) > min(one.high, other.high):
             changed.append(trial)
     return changed
 
@@ -124,6 +138,17 @@ def changed_gains(run: Run) -> list[Trial]:
 def changed_counted(run: Run) -> Quantity:
     """Count the comparisons that gain something else where memory is kept."""
     return counted(run, "changed gains", len(changed_gains(run)))
+
+
+def possible_changes(run: Run) -> Quantity:
+    """Bound the changed gains by disjoint intervals and by all, as overlaps deny no change."""
+    least, most = len(changed_gains(run)), len(comparisons_of(run, ("kept",)))
+
+    def bounds(level: float) -> Estimate:
+        return Estimate(least, least, most, 0, level)
+
+    name = "gains whose intervals are disjoint"
+    return Inferred(ONE, name, run.file, interval=bounds) if most else changed_counted(run)
 
 
 def changed_named(run: Run) -> str:
@@ -134,19 +159,6 @@ def changed_named(run: Run) -> str:
 def _named(trials: Iterable[Trial]) -> str:
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in trials]
     return markdown(", ".join(names) or "no comparison")
-
-
-def time_of_a_page(run: Run, choose: Callable[[list[float]], float]) -> Quantity:
-    """Return the smallest or largest median time that kept memory saves for a page less (s)."""
-    medians = []
-    for trial in run.of("allocator"):
-        saved = run.series_of("baseline_time", trial) - run.series_of("time", trial)
-        time = point(saved / (pages(run, trial, "baseline_") - pages(run, trial)))
-        if not isinstance(time, Missing):
-            medians.append(time)
-    if not medians:
-        return absent("time of a page", "s", f"no page faults recorded on {run.label}")
-    return exact("time of a page", "s", choose(medians), run.file)
 
 
 def keeping_once_compiled(run: Run, network: str) -> Quantity:
@@ -182,9 +194,9 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:
+def speedup_rows(run: Run, tips: Collection[str] = tuple(TIPS)) -> Iterator[Mapping[str, Content]]:
     """Yield the speed-ups of each tip on all networks."""
     for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
         speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
-        if not all(speedup.missing for speedup in speedups.values()):
+        if tip in tips and not all(speedup.missing for speedup in speedups.values()):
             yield {"Tip": TIPS[tip], "Memory": memory, "Batch": batch, **speedups}

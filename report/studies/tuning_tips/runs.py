@@ -103,17 +103,12 @@ class Run(any_study.Run):
 
     def _predicted_in_bfloat16(self, trial: Trial) -> Quantity:
         """Divide the time of both rooflines, which have peaks of their own."""
-        rates = []
-        for operation, dtype in (
-            ("matrix_product", "float32"),
-            ("matrix_product", "bfloat16"),
-            ("copy", "float32"),
-        ):
-            rate = self.best_rate(operation, dtype)
-            if isinstance(rate, Missing):
-                return absent("prediction", "1", f"no ceilings in {dtype} on {self.label}")
-            rates.append(rate)
-        single, half, bandwidth = rates
+        roofs = (("matrix_product", "float32"), ("matrix_product", "bfloat16"), ("copy", "float32"))
+        rates = [self.best_rate(*roof) for roof in roofs]
+        known = [rate for rate in rates if not isinstance(rate, Missing)]
+        if len(known) < len(roofs):
+            return absent("prediction", "1", f"no ceilings in bfloat16 on {self.label}")
+        single, half, bandwidth = known
         gain = theory.half_width_gain(self.trials[trial].layers, (single, half), bandwidth)
         return exact("theory", "1", gain, self.file)
 
@@ -132,11 +127,8 @@ class Run(any_study.Run):
             return absent("prediction", "1", f"no price of a page on {self.label}")
         pages_per_second = exact("pages a second", "1/s", rate, self.file)
         without, tip = (
-            theory.without_pages(
-                self.series_of(f"{side}time", returned),
-                self.series_of(f"{side}page_faults", returned),
-                pages_per_second,
-            )
+            self.series_of(f"{side}time", returned)
+            - self.series_of(f"{side}page_faults", returned) / pages_per_second
             for side in ("baseline_", "")
         )
         return without / tip

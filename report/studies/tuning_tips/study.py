@@ -28,6 +28,7 @@ class Paper:
         #: Run on one thread with tips that the newest run leaves out.
         others = (run for run in self.runs if run.threads == 1 and run.of("set_to_none"))
         self.earlier = next(others, None)
+        self.both_cores = next((run for run in self.runs if run.threads == 2), None)
 
 
 study = Study(Paper, subject.check_subject)
@@ -35,7 +36,7 @@ findings = study.findings
 cpu: Part[Run] = study.part("cpu")
 cpu.texts(cpu=results.processor, missed=results.missed, changed=results.changed_named)
 earlier: Part[Run] = study.part("earlier", "cpu")
-EARLIER: Final = ("set_to_none", "preallocated", "flush_denormal")
+both_cores: Part[Run] = study.part("both_cores", "cpu")
 study.constants(batch=exact("batch", "1", subject.BATCH))
 study.constants("percent", margin=exact("margin", "1", subject.MARGIN))
 
@@ -46,13 +47,12 @@ study.constants("percent", margin=exact("margin", "1", subject.MARGIN))
 def _declare_extremes(tip: str, memory: str) -> None:
     """Declare the smallest and the largest median of a tip under a policy for freed memory."""
     suffix = "" if memory == "returned" else "_kept"
-    part = earlier if tip in EARLIER else cpu
     for end, choose in (("least", min), ("most", max)):
         value = partial(Run.extreme, choose=choose, tip=tip, memory=memory)
-        part.values("measured", **{f"{tip}{suffix}_{end}": value})
+        cpu.values("measured", **{f"{tip}{suffix}_{end}": value})
 
 
-for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode", *EARLIER):
+for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode"):
     _declare_extremes(_tip, "returned")
 for _tip in ("channels_last", "compiled", "bfloat16", "fused", "in_place"):
     _declare_extremes(_tip, "kept")
@@ -66,14 +66,12 @@ for _memory in MEMORY:
     cpu.values("percent", **{f"deviation_{_memory}": _deviation})
 cpu.values(controls=results.controls, controls_at_one=partial(results.controls, at_one=True))
 cpu.values(within_controls=results.within_controls)
-cpu.values(predictions=results.predictions)
-_near = partial(results.predictions, largest=results.NEAR)
-cpu.values(predictions_within=_near, unchanged_within=partial(_near, predict=results.unchanged))
-cpu.values(no_gain_within=partial(_near, predict=results.no_gain))
-cpu.values(changed_gains=results.changed_counted)
+cpu.values(predictions=results.predictions, changed_gains=results.changed_counted)
+_RULES: Final = (Run.predicted, results.unchanged, results.no_gain)
+for _name, _rule in zip(("predictions", "unchanged", "no_gain"), _RULES, strict=True):
+    cpu.values(**{f"{_name}_within": partial(results.near, predict=_rule)})
+    cpu.values(**{f"{_name}_changed": partial(results.near, predict=_rule, changed=True)})
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
-cpu.values(page_saving_least=partial(results.time_of_a_page, choose=min))
-cpu.values(page_saving_most=partial(results.time_of_a_page, choose=max))
 for _id, _network in zip(("cnn", "resnet", "mobilenet"), NETWORKS, strict=True):
     _keeping = partial(results.keeping_once_compiled, network=_network)
     cpu.values("measured", **{f"keeping_compiled_{_id}": _keeping})
@@ -127,7 +125,7 @@ def more_pages_without_gradients(run: Run) -> Statement:
     numbers=("changed_gains", "predictions"),
 )
 def gains_change(run: Run) -> Statement:
-    return results.changed_counted(run) > 1
+    return results.possible_changes(run) > 1
 
 
 @cpu.claim(
@@ -135,8 +133,9 @@ def gains_change(run: Run) -> Statement:
     numbers=("predictions", "predictions_within"),
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
-    yield _near(run) / results.predictions(run) > 3 / 4
-    yield _near(run) - _near(run, predict=results.unchanged) > 0
+    predictions, near = results.predictions(run), results.near(run)
+    yield near / predictions > 3 / 4
+    yield (near - results.near(run, results.unchanged)) / predictions > 0
 
 
 @cpu.claim("In bfloat16 every network returns right results")
@@ -153,6 +152,9 @@ cpu.figure(height=2.2, same_axes=True)(figures.predictions)
 study.table("tips")(source.advice)
 cpu.table("numbers", wide=True)(results.number_rows)
 earlier.table("earlier", wide=True)(results.speedup_rows)
+both_cores.table("both-cores", wide=True)(
+    partial(results.speedup_rows, tips=("control", "allocator"))
+)
 
 
 @study.shared_table()

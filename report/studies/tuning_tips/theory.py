@@ -1,10 +1,9 @@
-"""Savings of tips by the shapes of layers, and the rest of a gain where memory is kept."""
+"""Savings of tips by the shapes of layers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from report.core.records.layers import Activation, Addition, BatchNorm, Convolution, Layer
-from report.quantity.expression import Quantity
 from report.theory import heap, work
 from report.theory.roofline import load, sheet_roof
 
@@ -65,8 +64,3 @@ def half_width_gain(layers: Iterable[Layer], peaks: tuple[float, float], bandwid
         roof = sheet_roof(peak, bandwidth)
         times.append(sum(roof.least(item.flops, width * item.bytes) for item in loads))
     return times[0] / times[1]
-
-
-def without_pages(time: Quantity, pages: Quantity, pages_per_second: Quantity) -> Quantity:
-    """Return the time that is left of a call if the system maps no pages (s)."""
-    return time - pages / pages_per_second
