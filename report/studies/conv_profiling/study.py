@@ -180,10 +180,17 @@ study.constants(
 )
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 _wider = partial(results.ratio_of_calls, over=WIDER, under=EXAMPLE)
+
+
+def _by_default(run: Run) -> Quantity:
+    """Median ratio of these times where the C library may return freed memory to the system."""
+    return results.extreme(min, [_wider(run.under("default"))], run)
+
+
 for _name in "newer", "older":
     _part: Part[Run] = study.part(_name, "pair")
     _part.texts(**{_name: _device})
-    _part.values(**{f"wider_{_name}": _wider})
+    _part.values(**{f"wider_{_name}": _wider, f"wider_{_name}_default": _by_default})
 
 
 @gpu_calls.mapping()
@@ -203,11 +210,7 @@ gpu.values(
     shown_count=partial(Run.counted, call=WIDER),
     neighbour=partial(Run.executed, call=EXAMPLE),
 )
-gpu.values(
-    "measured",
-    shown_over=partial(Run.executed, call=WIDER),
-    wider_on_gpu=_wider,
-)
+gpu.values("measured", shown_over=partial(Run.executed, call=WIDER), wider_on_gpu=_wider)
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
 
