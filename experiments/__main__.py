@@ -228,7 +228,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
 
 
 def parser(chosen: str = "") -> Parser:
-    """Build the parser of the command line; only the ``chosen`` command gets a long epilog."""
+    """Build the parser of the command line; ``chosen`` is the command that the user typed."""
     program = Parser(prog="python -m experiments")
     commands = program.add_subparsers(dest="command", required=True)
     for name, (meaning, _, options) in _COMMANDS.items():

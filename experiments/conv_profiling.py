@@ -63,7 +63,7 @@ from report.core.records.record import Factors, SeriesByQuantity
 CallShape: TypeAlias = tuple[str, int, int]
 
 #: Shapes from which the rules were derived; the first is the example's shape.
-KNOWN: Final[tuple[CallShape, ...]] = (
+RULE_SHAPES: Final[tuple[CallShape, ...]] = (
     ("32-64", 3, 28),
     ("20-40", 3, 28),
     ("16-32", 3, 28),
@@ -100,7 +100,7 @@ TIMED: Final[tuple[CallShape, ...]] = (
     *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
 )
-SHAPES: Final = {"layer": KNOWN, "held_out": HELD_OUT, "changed": CHANGED}
+SHAPES: Final = {"layer": RULE_SHAPES, "held_out": HELD_OUT, "changed": CHANGED}
 #: Batch sizes of all shapes except the example's; batch size of timed calls.
 OTHER_BATCHES: Final = (1, 8)
 TIMED_BATCH: Final = 8
@@ -112,7 +112,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     for subject, shapes in SHAPES.items():
         if subject in levels["subject"]:
             for shape, batch in product(shapes, levels["batch"]):
-                if shape == KNOWN[0] or batch in OTHER_BATCHES:
+                if shape == RULE_SHAPES[0] or batch in OTHER_BATCHES:
                     listed.append(_case(subject, shape, int(batch)))
     if "timed" in levels["subject"]:
         for shape, instructions in product(TIMED, levels["instructions"]):
@@ -139,7 +139,7 @@ def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
     if "float32" in levels["precision"]:
         listed += cases(levels)
     if "tfloat32" in levels["precision"]:
-        example = (case for case in cases(levels) if _shape(case) == KNOWN[0])
+        example = (case for case in cases(levels) if _shape(case) == RULE_SHAPES[0])
         listed += ({**case, "precision": "tfloat32"} for case in example)
     return tuple(listed)
 

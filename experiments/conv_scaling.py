@@ -141,7 +141,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 def threshold_cases(levels: Levels) -> Iterator[Factors]:
-    """List each layer under each setting at batch sizes around the predicted start."""
+    """List each layer under each setting at batch sizes around the start of page mapping."""
     settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
     settings += [{"freed": elements} for elements in levels["freed"]]
     for name, setting in product(levels["layer"], settings):
@@ -150,7 +150,7 @@ def threshold_cases(levels: Levels) -> Iterator[Factors]:
 
 
 def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
-    """Return batch sizes below, at and above the predicted start, in ascending order."""
+    """Return batch sizes around the predicted start of page mapping, and one after its end."""
     start = heap.mapping_start(image, trimming)
     end = heap.mapping_end(image, trimming)
     whole = floor(start)

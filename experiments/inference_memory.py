@@ -63,9 +63,9 @@ BATCHES: Final = tuple(2**n for n in range(11))
 BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
 #: Largest batch for measurements of peaks on a CPU; 256 for all other networks.
-LARGEST: Final = {"AlexNet": 64, "VGG-16": 8}
+LARGEST_BATCH: Final = {"AlexNet": 64, "VGG-16": 8}
 #: Batches at which all precisions are combined with both layouts.
-REDUCED: Final = (64, 256, 1024)
+PRECISION_BATCHES: Final = (64, 256, 1024)
 #: Network, image and batch of tiled calls; the relative cost of tiles is equal in larger batches.
 TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
 #: Memory limits (MiB), in which a few to two hundred images of the network fit.
@@ -111,7 +111,7 @@ def inference(
 def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield every network in both layouts, and on a GPU in every precision."""
     for network, batch in product(levels["network"], levels["batch"]):
-        if gpu or int(batch) <= LARGEST.get(str(network), 256):
+        if gpu or int(batch) <= LARGEST_BATCH.get(str(network), 256):
             for layout in LAYOUTS:
                 yield inference(network, batch, layout)
             for precision in PRECISIONS[1:] if gpu else ():
@@ -120,7 +120,7 @@ def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
 
 def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield residual networks in every precision and layout."""
-    for network, batch in product(RESNETS, REDUCED if gpu else REDUCED[:-1]):
+    for network, batch in product(RESNETS, PRECISION_BATCHES if gpu else PRECISION_BATCHES[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
             for precision, layout in product(PRECISIONS, LAYOUTS):
                 yield inference(network, batch, layout, precision)

@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains over all batches.
-SWEPT: Final = "ResNet-50"
+SWEPT_NETWORK: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 #: Batch of profiles and of steps on loaded images; batch at which precision and layout vary.
-WATCHED: Final = 16
-VARIED: Final = {"cpu": 32, "cuda": 128}
+PROFILE_BATCH: Final = 16
+REFERENCE_BATCH: Final = {"cpu": 32, "cuda": 128}
 #: Timed steps and warm-up steps of training on loaded images.
 LOADED_STEPS: Final = 20
 LOADED_WARMUP: Final = 8
@@ -76,16 +76,16 @@ LOADED: Final = (
 )  # fmt: skip
 
 
-def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors, ...]:
-    """List the cases: ``swept`` networks over all batches, precisions at the batch ``varied``."""
+def cases(levels: Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
+    """List the cases: ``swept`` networks at all batches; precisions, layouts at ``reference``."""
     images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
     layouts, precisions = levels["layout"], levels["precision"]
-    reference = _nearest(varied, batches)
+    reference = _nearest(reference, batches)
     distinct: dict[tuple[Level, ...], None] = {}
     for network in levels["network"]:
         steps: list[tuple[Level, ...]] = []
         if "float32" in precisions:
-            large = max(images), _nearest(WATCHED, batches)
+            large = max(images), _nearest(PROFILE_BATCH, batches)
             distinct["profile", network, *large, "float32", "contiguous"] = None
             if network in swept or not {*swept} & {*levels["network"]}:
                 steps += [(batch, "float32", "contiguous") for batch in batches]
@@ -94,7 +94,7 @@ def cases(levels: Levels, swept: tuple[str, ...], varied: int) -> tuple[Factors,
         distinct |= {("training", network, min(images), *step): None for step in steps}
     names = ("subject", "network", "image", "batch", "precision", "layout")
     listed: list[Factors] = [dict(zip(names, values, strict=True)) for values in distinct]
-    loading: Factors = {"subject": "loading", "batch": WATCHED}
+    loading: Factors = {"subject": "loading", "batch": PROFILE_BATCH}
     for network, image, files in LOADED:
         if network == "none" or network in levels["network"]:
             listed.append({**loading, "network": network, "image": image, "files": files})
@@ -243,7 +243,7 @@ _ON_CPU: Final = Experiment(
         Factor("precision", levels=("float32", "bfloat16")),
         Factor("layout", levels=("contiguous", "channels_last")),
     ),
-    cases=partial(cases, swept=(SWEPT,), varied=VARIED["cpu"]),
+    cases=partial(cases, swept=(SWEPT_NETWORK,), reference=REFERENCE_BATCH["cpu"]),
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
     plan=Plan(
@@ -266,7 +266,7 @@ _ON_GPU: Final = replace(
         Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
         Factor("layout", levels=("contiguous",)),
     ),
-    cases=partial(cases, swept=NETWORKS, varied=VARIED["cuda"]),
+    cases=partial(cases, swept=NETWORKS, reference=REFERENCE_BATCH["cuda"]),
     plan=replace(_ON_CPU.plan, full=_FULL_ON_GPU, memory=None),  # the harness measures memory
 )
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

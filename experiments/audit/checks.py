@@ -278,7 +278,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
     without_claim = row._replace(known={**row.known, claim: ()})
     value: Rounded | Missing = (f"a formula of {claim}",)
     if quantity.formulas:
-        value = compute(claim, without_claim.known, formulas)
+        value = compute(claim, without_claim.known, formulas)  # never from the printed claim
     if not isinstance(value, Rounded):
         return check._replace(missing="; ".join(_remedy(name, row.cells) for name in value))
     agrees = printed.meets(value)

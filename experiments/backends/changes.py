@@ -28,7 +28,7 @@ MERGED_CALLS: Final = 17
 CALLS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
 #: Smallest block (B) that glibc maps separately, and returns to the system when it is freed.
-MAPPED_FROM: Final = 128 * 1024
+MAPPING_THRESHOLD: Final = 128 * 1024
 #: Parameters of mallopt(3).
 _M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
@@ -51,7 +51,7 @@ def _return_freed_memory() -> None:
         raise UnavailableError("Only glibc can be told to return freed memory.")
     library = ctypes.CDLL(None)
     library.mallopt(_M_TOP_PAD, 0)
-    library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM)
+    library.mallopt(_M_MMAP_THRESHOLD, MAPPING_THRESHOLD)
     library.malloc_trim(0)  # else large blocks would first use the free end of the heap
 
 

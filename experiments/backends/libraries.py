@@ -59,8 +59,8 @@ def namespace(name: str) -> str:
 def load(name: str, threads: int) -> Library:
     """Load the library ``name``; raises ``UnavailableError`` with a remedy.
 
-    The environment of the process sets the number of threads, for PyTorch also a call.  TF32 is
-    switched off in PyTorch, so that float32 is IEEE single precision on every device.
+    ``threads`` is set for PyTorch; other libraries read environment variables.  TF32 is switched
+    off in PyTorch, so that float32 is IEEE single precision on every device.
     """
     try:
         xp, package = import_module(namespace(name)), import_module(_PACKAGES[name])

@@ -83,10 +83,10 @@ def status(options: Namespace) -> int:
             jobs |= waiting.pop(name, {})
         print(*_lines(head, parts, options_of_records, jobs), sep="\n")
     for sweep, jobs in waiting.items():
-        of = sweep.split(":")[3]
-        print(f"{study}: {len(jobs)} of {of} shards are in the queue, none is measured yet")
+        total = sweep.split(":")[3]
+        print(f"{study}: {len(jobs)} of {total} shards are in the queue, none is measured yet")
         for number, text in sorted(jobs.items()):
-            print(f"  shard {number}/{of}  {text}")
+            print(f"  shard {number}/{total}  {text}")
     if not existing and not waiting:
         words = ("python", "-m", "experiments", "run", study, *options_of_records, OPTION, "1/4")
         print(f"No shard of {study} is measured in {records}; start with:\n  {shlex.join(words)}")
@@ -100,11 +100,11 @@ def _lines(
     commands = []
     for number, (state, file, saved) in sorted(parts.items()):
         shard, job = f"{number}/{len(parts)}", jobs.get(number)
-        waiting = state in ("missing", "unfinished")
-        if waiting and not job:
+        is_waiting = state in ("missing", "unfinished")
+        if is_waiting and not job:
             words = (*without_option(head.command), *records, OPTION, shard, "--if-missing")
             commands.append(f"  {shlex.join(words)}")
-        state_text = f"{'queued' if waiting and job else state:10}"
+        state_text = f"{'queued' if is_waiting and job else state:10}"
         results = f"{saved} measurements in" if saved else ""
         cells = (f"  shard {shard}", state_text, results, file, job and f"({job})")
         yield "  ".join(filter(None, cells)).rstrip()
