@@ -190,7 +190,8 @@ def _by_default(run: Run) -> Quantity:
 for _name in "newer", "older":
     _part: Part[Run] = study.part(_name, "pair")
     _part.texts(**{_name: _device})
-    _part.values(**{f"wider_{_name}": _wider, f"wider_{_name}_default": _by_default})
+    _part.values(**{f"wider_{_name}": _wider})
+    _part.values(**{f"wider_{_name}_default": _by_default})
 
 
 @gpu_calls.mapping()
