@@ -30,7 +30,6 @@ from report.paper.tables import Column, Table
 from report.paper.values import Evaluated, Value
 from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.intervals import Process
-from report.quantity.verdicts import all_of
 from tests import factory
 from tests.factory import data_folder
 from tests.papers import inputs_of, written_paper
@@ -474,12 +473,11 @@ DISTURBED = spread(*(2 + n / 100 for n in range(8)), disturbed=True)
     ((CLEAR, absent("gain", "1", "no GPU")), "not measured"),
 ])  # fmt: skip
 def test_every_undecided_claim_says_why(parts: tuple[Quantity, ...], reasons: str) -> None:
-    statements = [part > 1 for part in parts]
-    claim = judge("x", statements[0] if len(parts) == 1 else all_of(*statements))
+    claim = judge("x", [part > 1 for part in parts])
     _, _, why = claim.because.partition("; expected ")
     assert (claim.verdict == "undecided") == bool(reasons)
     assert why.rpartition("expected ")[2].partition("; ")[2] == reasons
-    assert judge("x", CLEAR > -1).because.endswith("expected above \N{MINUS SIGN}1")
+    assert judge("x", [CLEAR > -1]).because.endswith("expected above \N{MINUS SIGN}1")
 
 
 # ---------------------------------------------------------------------------- bibliography

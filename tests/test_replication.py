@@ -33,7 +33,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Sampled, Statement, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean, over_common_terms, range_of_terms
-from report.quantity.verdicts import Verdict, all_of
+from report.quantity.verdicts import Verdict
 from report.studies import STUDIES
 from tests import factory
 from tests.degraded import of_series
@@ -103,7 +103,7 @@ def series(*medians: float, disturbed: bool = False) -> Sampled:
 
 
 def reason(statement: Statement) -> str:
-    (found,) = judge("id", statement).reasons
+    (found,) = judge("id", [statement]).reasons
     return found
 
 
@@ -121,12 +121,12 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
 
 def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
-    claim = judge("id", all_of(*(p.near(1, 0.02) for p in pages for _ in range(2))))
+    claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
         "2 of 4 hold, 2 fail",
         "0.98 to 1.02 in all comparisons",
     )
-    undecided = judge("id", all_of(*(series(1.2 + n) > 1 for n in range(4))))
+    undecided = judge("id", [series(1.2 + n) > 1 for n in range(4)])
     assert undecided.measured == "4 of 4 undecided: one process"
     failing = "pages at 16: 0.9785, expected 0.98 to 1.02"
     assert claim.reasons == (f"refuted ({failing}; {failing})",)
@@ -183,7 +183,7 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
 def test_one_sentence_counts_the_claims_and_names_the_contrary(
     verdict: Verdict, of_paper: Verdict, counts: str
 ) -> None:
-    claim = judge("grows", exact("size", "1", 2, xeon().stored.file) > 1)
+    claim = judge("grows", [exact("size", "1", 2, xeon().stored.file) > 1])
     claim = replace(claim, title="It grows", about="a CPU", verdict=verdict)
     row = Row(replace(claim, verdict=of_paper), {xeon().label: claim})
     refuted = " (1 refuted)" if verdict == "refuted" else ""
@@ -252,7 +252,7 @@ def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
         assert point(own) == pytest.approx(math.sqrt(8))
         assert range_of_terms(own) == "2 cases, b2 to b4"
     assert over_common_terms([long, mean(b1=1.0)])[0] is long
-    claims = [judge("grows", all_of(quantity > 3)) for quantity in (long, short)]
+    claims = [judge("grows", [quantity > 3]) for quantity in (long, short)]
     assert [claim.verdict for claim in on_common_cases(claims)] == ["refuted"] * 2
 
 
@@ -260,7 +260,7 @@ def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
 def test_a_verdict_on_fewer_comparisons_than_the_papers_agrees_in_part(
     known: int, letter: str
 ) -> None:
-    paper = judge("grows", all_of(*(exact("size", "1", 2, "file") > 1 for _ in range(4))))
+    paper = judge("grows", [exact("size", "1", 2, "file") > 1] * 4)
     row = Row(paper, {"laptop": replace(paper, known=known), "whole": paper})
     assert row.letters == {"laptop": letter, "whole": "A"} and row.outcome == letter
     contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", known=known)})

@@ -20,7 +20,7 @@ from report.quantity.evaluation import estimate, number, point
 from report.quantity.expression import Quantity, Sampled, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
-from report.quantity.verdicts import Several, is_disturbed, verdict_of
+from report.quantity.verdicts import Verdict, is_disturbed, joint_verdict, verdict_of
 
 #: Up to this many comparisons of a claim are printed; more are counted.
 _FEW: Final = 3
@@ -39,48 +39,37 @@ _NOT_MEASURED: Final = "not measured: "
 _BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
-def judge(id: str, statement: Statement | Several) -> Claim:
-    """Judge the claim ``id``, with the numbers and the reasons of all its comparisons."""
-    comparisons = tuple(comparisons_of(statement))
-    quantities = [comparison.quantity for comparison in comparisons]
+def judge(id: str, statements: Sequence[Statement]) -> Claim:
+    """Judge the claim ``id`` that all ``statements`` hold, with their numbers and reasons."""
+    quantities = [statement.quantity for statement in statements]
     one = quantities[0] if len(quantities) == 1 else None
-    every = not isinstance(statement, Several) or statement.every
+    verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
+    text = " and ".join(map(_with_range, statements))
+    if len(statements) > _FEW:
+        holding, failing = verdicts.count("supported"), verdicts.count("refuted")
+        text = f"{holding} of {len(statements)} comparisons hold, {failing} fail; expected all"
+    if verdict == "undecided":
+        reasons = [why for statement in statements if (why := _undecided_or_missing(statement))]
+        text = "; ".join((text, *(dict.fromkeys(reasons) or ["joint level too low"])))
     return Claim(
         id,
-        verdict_of(statement),
-        "; ".join((_numbers(statement), *_undecided(statement))),
-        compared=tuple((number(c.quantity), c.range.low, c.range.high) for c in comparisons),
+        verdict,
+        text,
+        compared=tuple((number(s.quantity), s.range.low, s.range.high) for s in statements),
         files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
         effect=None if one is None else point(one),
         unit="1" if one is None else str(one.unit),
-        measured=_measured(comparisons),
-        expected=_expected(comparisons, every=every),
-        reasons=tuple(_reasons(statement)),
+        measured=_measured(statements, verdicts),
+        expected=_expected(statements),
+        reasons=tuple(_reasons(statements)),
         formulas=tuple(quantity.formula for quantity in quantities),
         known=sum(quantity.missing is None for quantity in quantities),
-        statement=statement,
+        statements=tuple(statements),
     )
 
 
-def comparisons_of(statement: Statement | Several) -> Iterator[Statement]:
-    """All comparisons of a claim in their order."""
-    if isinstance(statement, Statement):
-        yield statement
-        return
-    for part in statement.statements:
-        yield from comparisons_of(part)
-
-
-def _numbers(statement: Statement | Several) -> str:
-    """The number of a comparison and its range, those of a few, or how many of them hold."""
-    if isinstance(statement, Several):
-        parts, every = statement.statements, statement.every
-        if len(parts) <= _FEW:
-            return (" and " if every else " or ").join(map(_numbers, parts))
-        verdicts = [verdict_of(part) for part in parts]
-        holding, failing = verdicts.count("supported"), verdicts.count("refuted")
-        counts = f"{holding} of {len(parts)} comparisons hold, {failing} fail"
-        return f"{counts}; expected {'all' if every else 'any'}"
+def _with_range(statement: Statement) -> str:
+    """The number of a comparison, and the range in which the comparison holds."""
     range, unit = statement.range, str(statement.quantity.unit)
     result = number(statement.quantity)
     if range == Range():
@@ -92,34 +81,28 @@ def _numbers(statement: Statement | Several) -> str:
     return f"{with_interval(result, unit)}; expected {_expected_text(range)}"
 
 
-def _undecided(statement: Statement | Several) -> tuple[str, ...]:
-    """List why a claim is undecided, in a few words each; empty if it is decided."""
-    if verdict_of(statement) != "undecided":
-        return ()
-    if isinstance(statement, Several):
-        reasons: list[str] = []
-        for part in statement.statements:
-            verdict = verdict_of(part)
-            reasons += [verdict] if verdict.startswith("not ") else _undecided(part)
-        return tuple(dict.fromkeys(reasons)) or ("joint level too low",)
-    return (undecided_reason(statement)[0],)
+def _undecided_or_missing(statement: Statement) -> str:
+    """Say in a few words why a comparison is not decided; empty if it is."""
+    verdict = verdict_of(statement)
+    if verdict == "undecided":
+        return undecided_reason(statement)[0]
+    return verdict if verdict.startswith("not ") else ""
 
 
-def _measured(comparisons: tuple[Statement, ...]) -> str:
+def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> str:
     """The numbers of a few comparisons; of more how many hold, or why none is decided."""
-    if not comparisons or all(comparison.quantity.missing for comparison in comparisons):
+    if all(statement.quantity.missing for statement in statements):
         return "not measured"
-    count = len(comparisons)
+    count = len(statements)
     if count <= _FEW:
-        return "; ".join(_number(comparison.quantity) for comparison in comparisons)
-    holding = sum(verdict_of(comparison) == "supported" for comparison in comparisons)
-    undecided = [c for c in comparisons if verdict_of(c) == "undecided"]
-    if len(undecided) == count:
-        reasons = dict.fromkeys(undecided_reason(comparison)[0] for comparison in undecided)
+        return "; ".join(_number(statement.quantity) for statement in statements)
+    holding, failing = verdicts.count("supported"), verdicts.count("refuted")
+    undecided = verdicts.count("undecided")
+    if undecided == count:
+        reasons = dict.fromkeys(map(_undecided_or_missing, statements))
         return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
-    failing = sum(verdict_of(comparison) == "refuted" for comparison in comparisons)
     fail = f", {failing} fail" if failing else ""
-    return f"{holding} of {count} hold{f', {len(undecided)} undecided' if undecided else ''}{fail}"
+    return f"{holding} of {count} hold{f', {undecided} undecided' if undecided else ''}{fail}"
 
 
 def _number(quantity: Quantity) -> str:
@@ -129,20 +112,19 @@ def _number(quantity: Quantity) -> str:
     return "not measured" if missing else with_interval(result, str(quantity.unit))
 
 
-def _expected(comparisons: tuple[Statement, ...], *, every: bool) -> str:
-    """The range of a claim; of several comparisons all of their ranges, or how many must hold."""
-    ranges = dict.fromkeys(c.range for c in comparisons if c.range != Range())
+def _expected(statements: Sequence[Statement]) -> str:
+    """The range of a claim; of several comparisons all of their ranges, or that all must hold."""
+    ranges = dict.fromkeys(s.range for s in statements if s.range != Range())
     texts = [_expected_text(range) for range in ranges]
-    if len(comparisons) <= _FEW:
+    if len(statements) <= _FEW:
         return "; ".join(texts)
-    several = "all comparisons" if every else "any comparison"
-    return f"{texts[0]} in {several}" if len(texts) == 1 else several
+    return f"{texts[0]} in all comparisons" if len(texts) == 1 else "all comparisons"
 
 
-def _reasons(statement: Statement | Several) -> list[str]:
+def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
     groups: dict[str, list[str]] = {}
-    for name, value, expected, _, verdict in map(dict.values, open_comparisons(statement)):
+    for name, value, expected, _, verdict in map(dict.values, open_comparisons(statements)):
         if verdict.startswith(_NOT_MEASURED):
             groups.setdefault(verdict.removeprefix(_NOT_MEASURED), [])
         else:
@@ -153,11 +135,10 @@ def _reasons(statement: Statement | Several) -> list[str]:
     return reasons
 
 
-def open_comparisons(statement: Statement | Several) -> Iterator[dict[str, str]]:
+def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]]:
     """Describe each comparison of a claim that is not supported, in the cells of a table."""
-    comparisons = [*comparisons_of(statement)]
-    names = comparison_names([comparison.quantity.formula for comparison in comparisons])
-    for name, comparison in zip(names, comparisons, strict=True):
+    names = comparison_names([statement.quantity.formula for statement in statements])
+    for name, comparison in zip(names, statements, strict=True):
         verdict, range, value = verdict_of(comparison), comparison.range, point(comparison.quantity)
         if verdict == "supported":
             continue
@@ -181,25 +162,22 @@ def open_comparisons(statement: Statement | Several) -> Iterator[dict[str, str]]
 
 def cases_of(claim: Claim) -> str:
     """Name the cases of the means that a claim compares; empty without means."""
-    comparisons = comparisons_of(claim.statement) if claim.statement else ()
-    texts = dict.fromkeys(range_of_terms(comparison.quantity) for comparison in comparisons)
+    texts = dict.fromkeys(range_of_terms(statement.quantity) for statement in claim.statements)
     return "; ".join(filter(None, texts))
 
 
 def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
     """Judge one claim about several runs by means over the cases that all runs have."""
-    statements = [claim.statement for claim in claims if claim.statement and cases_of(claim)]
-    by_run = [[*comparisons_of(statement)] for statement in statements]
-    if len(statements) < len(claims) or len({*map(len, by_run)}) > 1:
+    counts = {len(claim.statements) for claim in claims}
+    if len(counts) > 1 or not all(map(cases_of, claims)):
         return [*claims]
-    for comparisons in zip(*by_run, strict=True):
-        means = over_common_terms([comparison.quantity for comparison in comparisons])
-        for own, comparison, mean in zip(by_run, comparisons, means, strict=True):
-            own[own.index(comparison)] = replace(comparison, quantity=mean)
+    means = []
+    for statements in zip(*(claim.statements for claim in claims), strict=True):
+        means.append(over_common_terms([statement.quantity for statement in statements]))
     judged = []
-    for claim, statement, own in zip(claims, statements, by_run, strict=True):
-        every = not isinstance(statement, Several) or statement.every
-        again = judge(claim.id, own[0] if own[1:] == [] else Several(tuple(own), every))
+    for claim, quantities in zip(claims, zip(*means, strict=True), strict=True):
+        pairs = zip(claim.statements, quantities, strict=True)
+        again = judge(claim.id, [replace(statement, quantity=mean) for statement, mean in pairs])
         judged.append(replace(again, title=claim.title, about=claim.about, numbers=claim.numbers))
     return judged
 

@@ -19,7 +19,7 @@ from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
 from report.paper.values import Evaluated, Value
 from report.quantity.expression import Statement
-from report.quantity.verdicts import Several, Verdict
+from report.quantity.verdicts import Verdict
 from report.theory.reconciliation import Reconciliation
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Claim:
     ``effect`` in ``unit`` is the number of a claim of one comparison.  ``measured`` and
     ``expected`` are short texts for tables, and ``reasons`` say of each comparison that does not
     hold why.  ``formulas`` are those of all comparisons, of which ``known`` were measured.
-    ``statement`` is the expression; it is not pickled, since its operations have no names.
+    ``statements`` are the comparisons; they are not pickled, since operations have no names.
     """
 
     id: str
@@ -146,11 +146,11 @@ class Claim:
     reasons: tuple[str, ...] = ()
     formulas: tuple[str, ...] = ()
     known: int = 0
-    statement: Statement | Several | None = field(default=None, compare=False, repr=False)
+    statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle all fields but the statement."""
-        return {**self.__dict__, "statement": None}
+        """Pickle all fields but the statements."""
+        return {**self.__dict__, "statements": ()}
 
     def as_json(self) -> dict[str, Any]:
         """Content of the claim in ``out/values/<study>.json``."""

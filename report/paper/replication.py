@@ -224,7 +224,7 @@ def _open_claims(rows: Iterable[Row]) -> Table:
     cells: list[_Cells] = []
     for row in rows:
         (claim,), (letter,) = row.claims.values(), row.letters.values()
-        comparisons = open_comparisons(claim.statement) if claim.statement else ()
+        comparisons = open_comparisons(claim.statements)
         for n, comparison in enumerate(islice(comparisons, _MOST if letter in "CU" else 0)):
             cells.append({"Claim": "" if n else claim.title, **comparison})
     return table_of("tbl-open", cells, wide=True)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from figures.panels import Drawing
 from report.core.errors import StudyError
@@ -42,7 +42,6 @@ from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.ranges import Range
-from report.quantity.verdicts import Several, all_of
 from report.theory.reconciliation import Reconciliation
 
 __all__ = ["Content", "Part", "Study", "audit_row"]
@@ -80,19 +79,12 @@ class _Declared:
     style: Style | None = None
     title: str = ""
     numbers: tuple[str, ...] = ()
+    key: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class _Declarations:
-    """Declarations of a study, in the order of its module."""
-
-    values: dict[str, _Declared] = field(default_factory=dict)
-    texts: dict[str, _Declared] = field(default_factory=dict)
-    claims: dict[str, _Declared] = field(default_factory=dict)
-    tables: dict[str, _Declared] = field(default_factory=dict)
-    figures: dict[str, _Declared] = field(default_factory=dict)
-    key_figure: str = ""
+#: Declarations of a study by the field of its findings, in the order of its module.
+_Declarations: TypeAlias = dict[str, dict[str, _Declared]]
 
 
 class Part(Generic[Subject]):
@@ -107,30 +99,30 @@ class Part(Generic[Subject]):
 
     def value(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare a number of the text."""
-        return self._decorator(self._declarations.values, _underscored, style=style)
+        return self._decorator("values", _underscored, style=style)
 
     def values(
         self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
     ) -> None:
         """Declare numbers that functions with names of their own compute, such as methods."""
         for id, function in functions.items():
-            _add(self._declarations.values, _Declared(self, id, function, style))
+            self._add("values", id, function, style=style)
 
     def mapping(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare all numbers of the mapping that a function returns, by their names.
 
         The part must have a subject in every paper, since the function alone tells the names.
         """
-        return self._decorator(self._declarations.values, _place, style=style)
+        return self._decorator("values", _place, style=style)
 
     def text(self) -> Callable[[Function], Function]:
         """Declare words that are no number, such as the name of a machine; empty without one."""
-        return self._decorator(self._declarations.texts, _underscored)
+        return self._decorator("texts", _underscored)
 
     def texts(self, **functions: Callable[[Subject], Any]) -> None:
         """Declare words that functions with names of their own return."""
         for id, function in functions.items():
-            _add(self._declarations.texts, _Declared(self, id, function))
+            self._add("texts", id, function)
 
     def claim(self, title: str, numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
         """Declare a claim: a comparison such as ``run.gain() > 1``, or several.
@@ -139,7 +131,7 @@ class Part(Generic[Subject]):
         that the claim decides; an abstract prints those of its headline claims and no others.
         Without a subject no claim holds.
         """
-        return self._decorator(self._declarations.claims, _hyphened, title=title, numbers=numbers)
+        return self._decorator("claims", _hyphened, title=title, numbers=numbers)
 
     def table(
         self,
@@ -155,15 +147,11 @@ class Part(Generic[Subject]):
         to significant digits, for columns whose numbers have no interval.
         """
         options = {"wide": wide, "digits": digits}
-
-        def id_of(function: Callable[..., Any]) -> str:
-            return f"tbl-{name or _hyphened(function)}"
-
-        return self._decorator(self._declarations.tables, id_of, options=options)
+        return self._decorator("tables", partial(_prefixed, "tbl-", name), options=options)
 
     def shared_table(self) -> Callable[[Function], Function]:
         """Declare a table with an id of its own, made by shared code, or None."""
-        return self._decorator(self._declarations.tables, _place)
+        return self._decorator("tables", _place)
 
     def figure(
         self, name: str = "", *, key: bool = False, **size: Any
@@ -173,29 +161,25 @@ class Part(Generic[Subject]):
         ``name`` replaces the function's, which a value may have already.
         Lists of papers show the ``key`` figure.
         """
-
-        def declared(function: Function) -> Function:
-            id, options = f"fig-{name or _hyphened(function)}", size | {"place": _place(function)}
-            _add(self._declarations.figures, _Declared(self, id, function, options=options))
-            if key:
-                self._declarations.key_figure = id
-            return function
-
-        return declared
+        return self._decorator("figures", partial(_prefixed, "fig-", name), key=key, options=size)
 
     def _decorator(
-        self,
-        declarations: dict[str, _Declared],
-        id_of: Callable[[Callable[..., Any]], str],
-        **fields: Any,
+        self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
     ) -> Callable[[Function], Function]:
-        """Make a decorator that adds a function to ``declarations`` under its id."""
+        """Make a decorator that adds a function to a section of the declarations under its id."""
 
         def declared(function: Function) -> Function:
-            _add(declarations, _Declared(self, id_of(function), function, **fields))
+            self._add(section, id_of(function), function, **fields)
             return function
 
         return declared
+
+    def _add(self, section: str, id: str, function: Callable[..., Any], **fields: Any) -> None:
+        """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
+        declared = self._declarations.setdefault(section, {})
+        if id in declared:
+            raise _declared_twice(id)
+        declared[id] = _Declared(self, id, function, **fields)
 
 
 def _nothing(data: Any) -> tuple[()]:
@@ -221,7 +205,7 @@ class Study(Part[Data]):
         rates.  ``reconciliations`` makes those of the paper, ``audits`` the checks of the numbers
         that its source printed.
         """
-        super().__init__("", "", _Declarations())
+        super().__init__("", "", {})
         self._data, self._check, self.compared = data, check, compared or MachineComparison(Run)
         self._reconciliations, self._audits = reconciliations, audits
 
@@ -237,8 +221,8 @@ class Study(Part[Data]):
         """Print values of a part also for the run in the attribute ``name``, as ``name_id``."""
         other = Part[Any](name, "pair", self._declarations)
         for id in ids:
-            value = self._declarations.values[id]
-            _add(self._declarations.values, replace(value, part=other, id=f"{name}_{id}"))
+            value = self._declarations["values"][id]
+            other._add("values", f"{name}_{id}", value.function, style=value.style)
 
     def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
         """Declare numbers that follow from theory alone."""
@@ -279,90 +263,81 @@ class Study(Part[Data]):
 
     def _evaluate(self, inputs: Inputs, kind: str = "") -> Findings:
         """Evaluate all declarations, or only those on parts of one ``kind``."""
-        data, files, declared = self._data(inputs), inputs.files, self._declarations
-        values: dict[str, Value] = {}
-        for value in _values(declared.values, data, kind):
-            if value.id in values:
-                raise _declared_twice(value.id)
-            values[value.id] = replace(value, sources=inputs.shards(value.sources))
-        tables: dict[str, Table] = {}
-        for item, result in _results(declared.tables, data, None, kind):
-            table = (
-                table_of(item.id, tuple(result or ()), **item.options) if item.options else result
-            )
-            if table and table.rows:
-                sources = inputs.shards(table.sources) or files
-                tables[table.id] = replace(table, sources=sources)
-        figures: dict[str, Figure] = {}
-        for item, panels in _results(declared.figures, data, (), kind):
-            drawing = Drawing(tuple(panels), **item.options)
+        data = self._data(inputs)
+        figures, key_figure = {}, ""
+        for item, panels in self._results("figures", data, (), kind):
+            drawing = Drawing(tuple(panels), place=_place(item.function), **item.options)
             if drawing.panels:
                 figures[item.id] = Figure(item.id, drawing)
-        texts = {item.id: text for item, text in _results(declared.texts, data, "", kind)}
+        for item in self._declarations.get("figures", {}).values():
+            key_figure = item.id if item.key else key_figure
+        texts = {item.id: text for item, text in self._results("texts", data, "", kind)}
         # Reconciliations and audits belong to the whole paper, not to one record.
         reconciliations = () if kind else self._reconciliations(data)
         return Findings(
-            values=values,
-            tables=tables,
+            values=self._values(data, inputs, kind),
+            tables=self._tables(data, inputs, kind),
             figures=figures,
             claims=self._claims(data, kind),
             reconciliations={r.id: r for r in reconciliations},
             audits=() if kind else tuple(self._audits(data)),
-            facts={"measured": bool(files)} | texts,
-            key_figure=declared.key_figure,
+            facts={"measured": bool(inputs.files)} | texts,
+            key_figure=key_figure,
         )
 
-    def _claims(self, data: Any, kind: str) -> dict[str, Claim]:
+    def _results(
+        self, section: str, data: Data, otherwise: Any, kind: str
+    ) -> Iterator[tuple[_Declared, Any]]:
+        """Compute each declaration of a section, or only those on parts of one ``kind``.
+
+        The result is ``otherwise`` for a part without a subject in ``data``.
+        """
+        for item in self._declarations.get(section, {}).values():
+            if kind in ("", item.part.kind):
+                subject = getattr(data, item.part.name) if item.part.name else data
+                yield item, otherwise if subject is None else item.function(subject)
+
+    def _values(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Value]:
+        """Evaluate numbers; raises ``StudyError`` for a mapping on a part without subject."""
+        values: dict[str, Value] = {}
+        for item, result in self._results("values", data, _NO_RUN, kind):
+            if result is _NO_RUN and "." in item.id:
+                raise StudyError(
+                    f"{item.id} declares a mapping on {item.part.name}, which these data lack; "
+                    "declare its values one by one."
+                )
+            quantities = result if isinstance(result, Mapping) else {item.id: result}
+            for id, quantity in quantities.items():
+                if id in values:
+                    raise _declared_twice(id)
+                value = declare(id, quantity, item.style)
+                values[id] = replace(value, sources=inputs.shards(value.sources))
+        return values
+
+    def _tables(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Table]:
+        """Make the tables that have rows; a table without quantities is from all records."""
+        tables: dict[str, Table] = {}
+        for item, result in self._results("tables", data, (), kind):
+            table = result or ()
+            if not isinstance(table, Table):
+                table = table_of(item.id, tuple(table), **item.options)
+            if table.rows:
+                sources = inputs.shards(table.sources) or inputs.files
+                tables[table.id] = replace(table, sources=sources)
+        return tables
+
+    def _claims(self, data: Data, kind: str) -> dict[str, Claim]:
         """Judge all claims, or only those on parts of one ``kind``."""
         claims = {}
-        no_run = Statement(_NO_RUN, Range())
-        for item, claimed in _results(self._declarations.claims, data, no_run, kind):
-            statement = claimed
-            if not isinstance(claimed, Statement | Several):
-                statements = tuple(claimed)
-                statement = all_of(*statements) if statements else _NOTHING
+        for item, result in self._results("claims", data, Statement(_NO_RUN, Range()), kind):
+            statements = (result,) if isinstance(result, Statement) else tuple(result)
             claims[item.id] = replace(
-                judge(item.id, statement),
+                judge(item.id, statements or (_NOTHING,)),
                 title=item.title,
                 about=_ABOUT[item.part.kind],
                 numbers=item.numbers,
             )
         return claims
-
-
-def _results(
-    declared: Mapping[str, _Declared], data: Any, otherwise: Any, kind: str
-) -> Iterator[tuple[_Declared, Any]]:
-    """Compute each declaration, or only those on parts of one ``kind``.
-
-    The result is ``otherwise`` for a part without a subject in ``data``.
-    """
-    for item in declared.values():
-        if kind in ("", item.part.kind):
-            subject = getattr(data, item.part.name) if item.part.name else data
-            yield item, otherwise if subject is None else item.function(subject)
-
-
-def _values(declared: Mapping[str, _Declared], data: Any, kind: str) -> Iterator[Value]:
-    """Evaluate numbers in order; raises ``StudyError`` for a mapping on a part without subject."""
-    for item, result in _results(declared, data, _NO_RUN, kind):
-        if isinstance(result, Mapping):
-            for name, quantity in result.items():
-                yield declare(name, quantity, item.style)
-        elif "." in item.id:
-            raise StudyError(
-                f"{item.id} declares a mapping on {item.part.name}, which these data lack; declare "
-                "its values one by one."
-            )
-        else:
-            value = declare(item.id, result, item.style)
-            yield replace(value, description=_first_line(item.function))
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    """Return the first line of a function's docstring, in small letters and without markup."""
-    line = (getattr(function, "func", function).__doc__ or "").partition("\n")[0]
-    return line[:1].lower() + line[1:].rstrip(".").replace("``", "")
 
 
 def _constant(quantity: Quantity, data: Any) -> Quantity:
@@ -378,16 +353,13 @@ def _hyphened(function: Callable[..., Any]) -> str:
     return _underscored(function).replace("_", "-")
 
 
+def _prefixed(prefix: str, name: str, function: Callable[..., Any]) -> str:
+    return f"{prefix}{name or _hyphened(function)}"
+
+
 def _place(function: Callable[..., Any]) -> str:
     """Return module and name of a function, the id of declarations that are not printed by it."""
     return f"{function.__module__}.{function.__name__}"
-
-
-def _add(declared: dict[str, _Declared], item: _Declared) -> None:
-    """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
-    if item.id in declared:
-        raise _declared_twice(item.id)
-    declared[item.id] = item
 
 
 def _declared_twice(id: str) -> StudyError:

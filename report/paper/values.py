@@ -35,7 +35,6 @@ class Value:
     ``name`` is the number's name in words, ``formula`` its computation, and ``sources`` the record
     or reported files that it was computed from (none for pure theory).  ``quantity`` is the
     expression; it is not pickled, since its operations are functions without names.
-    ``description`` is the first line of the docstring of the study's function, if it has one.
     """
 
     id: str
@@ -46,7 +45,6 @@ class Value:
     sources: tuple[str, ...] = ()
     style: Style = "measured"
     quantity: Quantity | None = field(default=None, compare=False, repr=False)
-    description: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all fields but the quantity."""

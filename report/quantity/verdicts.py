@@ -5,8 +5,7 @@ Everything else is undecided, so that noise, which widens intervals, never makes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
@@ -21,23 +20,8 @@ Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparabl
 _LEVEL_TOLERANCE: Final = 1e-9
 
 
-@dataclass(frozen=True)
-class Several:
-    """Claim that all ``statements`` hold, or that any does if ``every`` is false."""
-
-    statements: tuple[Statement | Several, ...]
-    every: bool
-
-
-def verdict_of(claim: Statement | Several, confidence: float = CONFIDENCE) -> Verdict:
-    """Judge a claim at the joint level ``confidence``."""
-    if isinstance(claim, Several):
-        return _joint_verdict(claim, confidence)
-    return _single_verdict(claim, confidence)
-
-
-def _single_verdict(statement: Statement, confidence: float) -> Verdict:
-    """Judge one comparison.
+def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
+    """Judge one comparison at the level ``confidence``.
 
     The verdict is undecided if the data cannot reach ``confidence``: the minimum and maximum of
     three processes, for example, bound a median with only 75 % confidence.  It is also undecided
@@ -69,35 +53,24 @@ def is_disturbed(statement: Statement) -> bool:
     return disturbed and not compared_in_pairs(statement.quantity)
 
 
-def _joint_verdict(several: Several, confidence: float) -> Verdict:
-    """Judge several statements.
+def joint_verdict(statements: Sequence[Statement]) -> Verdict:
+    """Judge the claim that all ``statements`` hold.
 
-    That all hold is false only if one is, which each part bounds by itself (intersection-union
-    test, Berger 1982).  That one of them decides the whole is a choice among several, so that they
-    share the level (Bonferroni).  Where each part decides it alone, no choice was made (these are
-    the first and the last step of Simes 1986).
+    The claim is false only if one of them is, which each bounds by itself (intersection-union test,
+    Berger 1982).  That one of them refutes the claim is a choice among several, so that they share
+    the level (Bonferroni).  If each refutes it alone, no choice was made (these are the first and
+    the last step of Simes 1986).
     """
-    if not several.statements:
+    if not statements:
         return "not measured"
-    shared = bonferroni(confidence, len(several.statements))
-    decisive: Verdict = "refuted" if several.every else "supported"
-    if any(verdict_of(statement, shared) == decisive for statement in several.statements):
-        return decisive
-    verdicts = {verdict_of(statement, confidence) for statement in several.statements}
+    shared = bonferroni(CONFIDENCE, len(statements))
+    if any(verdict_of(statement, shared) == "refuted" for statement in statements):
+        return "refuted"
+    verdicts = {verdict_of(statement) for statement in statements}
     return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
-def all_of(*statements: Statement | Several) -> Several:
-    """Claim that every one of ``statements`` holds."""
-    return Several(statements, every=True)
-
-
-def any_of(*statements: Statement | Several) -> Several:
-    """Claim that at least one of ``statements`` holds."""
-    return Several(statements, every=False)
-
-
-def trend(over: Mapping[int, Quantity], *, rising: bool) -> Several:
-    """Claim that a positive quantity rises, or falls, from each level to the next."""
+def trend(over: Mapping[int, Quantity], *, rising: bool) -> tuple[Statement, ...]:
+    """State that a positive quantity rises, or falls, from each level to the next."""
     steps = [after / before for before, after in pairwise(over.values())]
-    return all_of(*(step > 1 if rising else step < 1 for step in steps))
+    return tuple(step > 1 if rising else step < 1 for step in steps)

@@ -14,7 +14,7 @@ from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest
-from report.quantity.verdicts import Several, trend
+from report.quantity.verdicts import trend
 from report.studies.inference_memory import figures, results, source, subject
 from report.studies.inference_memory.results import EXTREMES, Allocated, OtherLimits, RuleComparison
 from report.studies.inference_memory.runs import Run
@@ -312,11 +312,11 @@ gpu.values(**{
 
 
 @varied.claim("In all forms of tiling a larger tile is faster")
-def larger_tiles(run: Run) -> Iterator[Statement | Several]:
+def larger_tiles(run: Run) -> Iterator[Statement]:
     for form in subject.TILED:
         over = {call.tile: run.time(call) for call in results.tiled(run, form) if call.tile}
         if len(over) > 1:
-            yield from trend(over, rising=False).statements
+            yield from trend(over, rising=False)
 
 
 @varied.claim("The largest tiles through a stage save over a quarter of the peak")
