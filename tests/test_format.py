@@ -180,7 +180,7 @@ def test_a_value_in_a_sentence(number: Any, unit: str, style: Any, texts: str) -
     """As it is, to two digits, without its unit, and with its interval; each is a link."""
     value = Value("a_b", "Name", number, unit, "formula", style=style)
     link = "](#v-a-b){.value}"
-    shown = (str(value), value.about, value.bare, value.interval)
+    shown = map(value.form, ("", "about", "bare", "interval"))
     assert [each.replace(NO_BREAK, " ").replace("\\", "") for each in shown] == [
         f"[{text}{link}" for text in texts.split("|")
     ]
@@ -188,13 +188,13 @@ def test_a_value_in_a_sentence(number: Any, unit: str, style: Any, texts: str) -
 
 def test_a_range_of_assumptions_has_no_level() -> None:
     value = Value("a", "Name", Estimate(1.97, 1.44, 2.43, 0, 1.0), "B", "formula")
-    assert value.range.startswith("[1.4 to 2.4") and HALF.level == 0.95
+    assert value.form("range").startswith("[1.4 to 2.4") and HALF.level == 0.95
     assert value.as_json() | {"interval": [1.44, 2.43], "confidence": None} == value.as_json()
 
 
 def test_numbers_in_formulas_have_commas_that_separate_nothing() -> None:
     assert math_text(f"{MINUS}21,233,664{NO_BREAK}%") == r"-21{,}233{,}664\,\text{\%}"
-    assert GONE.math == r"\text{not measured}"
+    assert GONE.form("math") == r"\text{not measured}"
 
 
 UNWRAPPED = ("--wrap=none",)

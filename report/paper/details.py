@@ -135,9 +135,10 @@ def summary_of(
         claim = findings.claims[id]
         value = next((findings.values[number] for number in claim.numbers), None)
         if value and not isinstance(value.number, Missing):
+            printed = value.in_two_digits()
             # Where the abstract rounds the value, an interval with more digits would not match it.
-            bounds = value.parts.bounds if value.about_plain == value.plain else ""
-            shown = {"printed": value.about_plain, "interval": bounds, "anchor": value.anchor}
+            bounds = value.parts.bounds if printed == value.plain else ""
+            shown = {"printed": printed, "interval": bounds, "anchor": value.anchor}
             shown["id"] = value.id
             holds = "" if claim.verdict == "supported" else f" ({claim.verdict})"
             headline.append({"label": claim.title + holds, **shown})

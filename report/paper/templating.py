@@ -41,7 +41,6 @@ from typing import Any, Final
 import jinja2
 from jinja2 import TemplateRuntimeError, nodes
 from jinja2.ext import Extension
-from jinja2.filters import do_capitalize
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -52,14 +51,12 @@ from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
 from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
-from report.paper.values import NOT_MEASURED, Value
+from report.paper.values import FORMS, NOT_MEASURED, Value
 
 #: Parts that a tag may have after its first one.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
 _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
-#: Forms in which a template prints a value.
-_FORMS: Final = ("about", "bare", "from_", "interval", "math", "plain", "range", "up_to")
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
 #: Private characters, other than marks, at the beginning of a claim's text, and what begins a text
@@ -86,7 +83,7 @@ class PrintedNumber(str):
 
     def __new__(cls, value: Value, form: str = "") -> PrintedNumber:
         """Print ``value`` in a ``form``; the empty one is its default."""
-        number = super().__new__(cls, getattr(value, form) if form else value)
+        number = super().__new__(cls, value.form(form))
         number._value, number._form = value, form
         return number
 
@@ -98,8 +95,8 @@ class PrintedNumber(str):
 def forms_of(value: Value) -> PrintedNumber:
     """Print a value in its default form, with all others as attributes."""
     number = PrintedNumber(value)
-    for form in _FORMS:
-        setattr(number, form.rstrip("_"), PrintedNumber(value, form))
+    for form in FORMS:
+        setattr(number, form, PrintedNumber(value, form))
     return number
 
 
@@ -415,5 +412,5 @@ def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
     )
     environment.page = page
     environment.globals.clear()
-    environment.filters = {"capitalize": do_capitalize, "join": _join, "md": _md}
+    environment.filters = {"join": _join, "md": _md}
     return environment

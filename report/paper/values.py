@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
@@ -20,7 +20,9 @@ from report.core.text.format import (
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
-NOT_MEASURED = "not measured"
+NOT_MEASURED: Final = "not measured"
+#: Forms in which a template prints a value, beside number and unit.
+FORMS: Final = ("about", "bare", "from", "interval", "math", "plain", "range", "up_to")
 
 #: Direction in which a printed number was rounded.
 Rounding: TypeAlias = Literal["exact", "nearest", "up", "down"]
@@ -67,36 +69,45 @@ class Value:
         """Number and unit as plain text."""
         return f"{self.parts.number}{self.parts.after}"
 
-    @property
-    def about(self) -> str:
-        """Number and unit to two significant digits, where a sentence needs no more."""
-        return self._linked(self.about_plain)
+    def form(self, name: str = "") -> str:
+        """Print the number in one of ``FORMS``, as a link to its line in the list of provenance.
 
-    @property
-    def about_plain(self) -> str:
-        """The same as plain text."""
-        return self._in_two_digits()
+        ``about`` has two significant digits; ``up_to`` and ``from`` are rounded up and down to two.
+        ``bare`` lacks the unit, for a sentence that names it.  ``interval`` adds the interval, if
+        any; ``range`` has both its ends alone, for a sentence that names the assumptions over which
+        they extend.  ``plain`` is text and ``math`` is TeX, without a link.  Without a name it is
+        number and unit.
+        """
+        parts, text = self.parts, self.plain
+        match name:
+            case "plain":
+                return text
+            case "math":
+                missing = isinstance(self.number, Missing)
+                return r"\text{not measured}" if missing else math_text(text)
+            case "about" | "up_to" | "from":
+                text = self.in_two_digits(name)
+            case "bare":
+                in_words = parts.unit.partition(NO_BREAK)[0] in LARGE.values()
+                text = (replace(self, style="exact") if in_words else self).parts.number
+            case "interval":
+                text = f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
+            case "range":
+                ends = parts.bounds.strip("()") if parts.bounds.startswith("(") else parts.number
+                text = ends + parts.after
+        return f"[{markdown(text)}](#{self.anchor}){{.value}}"
 
-    @property
-    def up_to(self) -> str:
-        """Number and unit to two significant digits, rounded up."""
-        return self._linked(self._in_two_digits(ROUND_CEILING))
-
-    @property
-    def from_(self) -> str:
-        """Number and unit to two significant digits, rounded down."""
-        return self._linked(self._in_two_digits(ROUND_FLOOR))
-
-    def _in_two_digits(self, direction: str = "") -> str:
+    def in_two_digits(self, form: str = "about") -> str:
         """Print two significant digits; whole, missing and bimodal numbers are printed as usual."""
         value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
         if not isinstance(value, float) or not value or bimodal:
             return self.plain
         rounded = Decimal(f"{value:.1e}")
-        if direction:
+        if form != "about":
             # Twelve digits, so that an error of the arithmetic does not count as an excess.
             exact = Decimal(f"{value:.11e}")
+            direction = ROUND_CEILING if form == "up_to" else ROUND_FLOOR
             rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - 1)), direction)
         return quantity_text(float(rounded), self.unit, self.style)
 
@@ -104,45 +115,9 @@ class Value:
         """Tell in which direction a form may be off; «exact» if it prints the number itself."""
         if not isinstance(self.number, float | Estimate):
             return "exact"
-        if form in ("up_to", "from_"):
+        if form in ("up_to", "from"):
             return "up" if form == "up_to" else "down"
         return "exact" if self.style == "exact" and form != "about" else "nearest"
-
-    @property
-    def bare(self) -> str:
-        """Number without its unit, for a sentence that names the unit itself."""
-        in_words = self.parts.unit.partition(NO_BREAK)[0] in LARGE.values()
-        return self._linked((replace(self, style="exact") if in_words else self).parts.number)
-
-    @property
-    def math(self) -> str:
-        """Number and unit for TeX math."""
-        return r"\text{not measured}" if isinstance(self.number, Missing) else math_text(self.plain)
-
-    @property
-    def interval(self) -> str:
-        """Number with its interval, if any, and unit."""
-        return self._linked(self.interval_plain)
-
-    @property
-    def interval_plain(self) -> str:
-        """The same as plain text."""
-        parts = self.parts
-        return f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
-
-    @property
-    def range(self) -> str:
-        """Both ends and unit; the sentence names the assumptions over which they extend."""
-        parts = self.parts
-        ends = parts.bounds.strip("()") if parts.bounds.startswith("(") else parts.number
-        return self._linked(ends + parts.after)
-
-    def __str__(self) -> str:
-        return self._linked(self.plain)
-
-    def _linked(self, text: str) -> str:
-        """Link the number to its line in the list of provenance, in Quarto markdown."""
-        return f"[{markdown(text)}](#{self.anchor}){{.value}}"
 
     def as_json(self) -> dict[str, Any]:
         """Content of the value in ``out/values/<study>.json``."""
