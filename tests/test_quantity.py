@@ -49,14 +49,13 @@ from report.quantity.units import unit
 from report.quantity.verdicts import joint_verdict, trend, verdict_of
 
 
-def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:
+def series(name: str, *processes: list[float], of: str = "s") -> Quantity:
     """A series of the processes 0, 1, ... of one run."""
     return measured(
         name,
         of,
         [Process("r", str(i), tuple(found)) for i, found in enumerate(processes)],
         "a.json",
-        device,
     )
 
 
@@ -461,10 +460,6 @@ JUDGED: tuple[tuple[Statement, str], ...] = (
     # Neither does what something else on the machine disturbed, however clear it looks.
     (watched(disturbed=8) > 1, "supported"),
     (watched(disturbed=3) > 1, "undecided"),
-    # A CPU decides nothing about a GPU; what was not measured is of no device.
-    (Statement(SIX, Range(1), about="cuda"), "not comparable"),
-    (Statement(SIX, Range(1), about="cpu"), "supported"),
-    (Statement(is_(2), Range(1), about="cuda"), "supported"),
 )
 
 
@@ -505,8 +500,7 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
     def interval(confidence: float) -> Estimate:
         return Estimate(1.0, 1 - confidence, 1 + confidence, 30, confidence)
 
-    mean = Inferred(unit("1"), "mean", "record.json", "cpu", interval=interval)
+    mean = Inferred(unit("1"), "mean", "record.json", interval=interval)
     assert estimate(mean) == interval(0.95)
     both = found(mean - series("x", *([i + 1.0] for i in range(9)), of="1"))
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
-    assert verdict_of(Statement(mean, Range(0), about="cuda")) == "not comparable"

@@ -66,7 +66,8 @@ def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Cho
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
     """The verdict on each claim about a machine, on every machine of ``data``.
 
-    ``line`` counts claims by their outcome on all machines that the paper does not describe.
+    ``line`` counts claims by their outcome on all machines that the paper does not describe and
+    whose records measure cases of its claims; it counts the other records.
     """
     try:
         chosen = choose_for_report(study, data, folder=paper.folder)
@@ -76,14 +77,29 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     replicas = [replica for replica in replicas if replica.claims]
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper]
-    line = f"Replicated on {len(others)} further machine{'s' if others[1:] else ''}. "
-    line += f"{summary(compare(others, findings).values(), others)}."
+    line = _summary_line(others, findings) if others else ""
     claims = []
     for row in compare(replicas, findings).values():
         letters = [row.letters.get(replica.label, "") for replica in replicas]
         claims.append({"title": row.paper.title, "letters": letters})
     labels = [replica.label for replica in replicas]
-    return {"machines": labels, "claims": claims, "line": line if others else ""}
+    return {"machines": labels, "claims": claims, "line": line}
+
+
+def _summary_line(replicas: Sequence[Replica], findings: Findings) -> str:
+    """Summarize the claims on machines that measured some; count records of other cases."""
+    measuring = []
+    for replica in replicas:
+        if any(claim.known for claim in replica.claims.values()):
+            measuring.append(replica)
+    line = ""
+    if measuring:
+        line = f"Replicated on {len(measuring)} further machine{'s' if measuring[1:] else ''}. "
+        line += f"{summary(compare(measuring, findings).values(), measuring)}. "
+    if others := len(replicas) - len(measuring):
+        records = "records measure" if others > 1 else "record measures"
+        line += f"{others} further {records} other cases."
+    return line.rstrip()
 
 
 def choose_for_report(

@@ -51,8 +51,7 @@ class MeasuredDevice:
     def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """Return a series of at least one process of this device; its sources are the runs."""
         first, *further = dict.fromkeys(process.run for process in processes)
-        device = self.stored.record.environment.device
-        return measured(name, unit, processes, first, device, tuple(further))
+        return measured(name, unit, processes, first, tuple(further))
 
     @cached
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:

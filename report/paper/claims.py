@@ -86,7 +86,7 @@ def _undecided_or_missing(statement: Statement) -> str:
     verdict = verdict_of(statement)
     if verdict == "undecided":
         return undecided_reason(statement)[0]
-    return verdict if verdict.startswith("not ") else ""
+    return verdict if verdict == "not measured" else ""
 
 
 def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> str:

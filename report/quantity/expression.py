@@ -131,14 +131,10 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """Statement that ``quantity`` lies in ``range``, on a device of the kind ``about`` if named.
-
-    It is not comparable if ``about`` is no device's kind, such as one with a comparison's base.
-    """
+    """Statement that ``quantity`` lies in ``range``."""
 
     quantity: Quantity
     range: Range
-    about: str = ""
 
     @property
     def sampled(self) -> tuple[Sampled, ...]:
@@ -203,13 +199,9 @@ class ReportedNumber(Leaf):
 
 @dataclass(frozen=True)
 class Sampled(Leaf):
-    """A measured series, process by process; its value is the median.
-
-    ``device`` is the kind of its device, since a CPU does not decide a claim about a GPU.
-    """
+    """A measured series, process by process; its value is the median."""
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
-    device: str = ""
 
     @property
     def disturbed(self) -> bool:
@@ -236,11 +228,10 @@ class Sampled(Leaf):
 class Inferred(Leaf):
     """A measured number with its own rule for its interval, such as a mean over test images.
 
-    ``interval`` returns the estimate at a level; ``device`` is the kind of its device.
+    ``interval`` returns the estimate at a level.
     """
 
     interval: Callable[[float], Estimate] = field(compare=False, kw_only=True)
-    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -255,14 +246,13 @@ def measured(
     unit_name: str,
     processes: Sequence[Process],
     source: str,
-    device: str = "",
     further: tuple[str, ...] = (),
 ) -> Leaf:
     """Return a series as a leaf; absent if no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
         return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
-    return Sampled(unit(unit_name), name, source, filled, device, further=further)
+    return Sampled(unit(unit_name), name, source, filled, further=further)
 
 
 def exact(

@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, bonferroni
 from report.quantity.evaluation import compared_in_pairs, estimate
-from report.quantity.expression import Inferred, Quantity, Sampled, Statement
+from report.quantity.expression import Quantity, Statement
 
-Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
+Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
 
 #: Tolerance for rounding errors in sums of confidence levels.
 _LEVEL_TOLERANCE: Final = 1e-9
@@ -29,10 +29,6 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
     """
     if statement.quantity.missing:
         return "not measured"
-    leaves = statement.quantity.leaves
-    devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
-    if statement.about and devices - {statement.about}:
-        return "not comparable"
     if is_disturbed(statement) or statement.alone:
         return "undecided"
     result = estimate(statement.quantity, confidence)

@@ -52,7 +52,7 @@ _MARKDOWN: Final = (
     (re.compile(r"[`*${}]"), ""),
 )
 #: Verdicts in the order in which they are counted.
-_VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not measured")
+_VERDICTS: Final = ("supported", "refuted", "undecided", "not measured")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Distribution:
             return self.absent
         (file, *further), interval = self.files, partial(median_interval, self.numbers.tolist())
         name, others = f"median of {self.name}", tuple(further)
-        return Inferred(ONE, name, file, "cuda", further=others, interval=interval)
+        return Inferred(ONE, name, file, further=others, interval=interval)
 
     @property
     def count(self) -> Leaf:
