@@ -96,8 +96,8 @@ def assert_values(
 def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
     """Verdicts of some claims of a study, without the rest of its paper."""
     declared = copy(import_module(module_of(study)).study)
-    own = declared._declarations.claims
-    declared._declarations = type(declared._declarations)(claims={id: own[id] for id in claims})
+    own = declared._declarations["claims"]
+    declared._declarations = {"claims": {id: own[id] for id in claims}}
     declared._reconciliations = declared._audits = _nothing
     return {id: claim.verdict for id, claim in declared.findings(inputs).claims.items()}
 

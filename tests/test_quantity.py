@@ -44,7 +44,7 @@ from report.quantity.operations import (
     smallest,
     spanning,
 )
-from report.quantity.ranges import Range, equals
+from report.quantity.ranges import equals
 from report.quantity.units import unit
 from report.quantity.verdicts import joint_verdict, trend, verdict_of
 

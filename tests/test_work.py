@@ -10,14 +10,13 @@ from report.core.records import layers as kinds
 from report.core.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Term
-from report.theory.roofline import Load, cached_step_load, load, step_load, total, update_load
+from report.theory.roofline import Load, load, total, training_loads, update_load
 from report.theory.terms import (
     as_flops,
     bias_kernel,
     for_each_output,
     padded_channels,
     theory_macs,
-    theory_output,
     tile_epilogue,
     tile_padding,
 )
@@ -189,7 +188,6 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
     (for_each_output("additions", PLAIN), 72),
     (bias_kernel(PLAIN, ""), 144),
     (bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
-    (theory_output(PLAIN), 288),
     # 18 positions, 4 channels and 27 taps on tiles of 16, 8 and 32; two groups of 2 and 27.
     (tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
     (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
@@ -214,10 +212,7 @@ FORWARD = 4 * (10 + 60 + 20)
     (load(SMALL[0], ("forward", "weight_gradient")), 400, 2 * FORWARD),
     (update_load(SMALL), 0, 5 * 240),
     # Of the activation nothing is trained; its gradient reads what it kept and that of it.
-    (step_load(SMALL), 400, 2 * FORWARD + 4 * 40 + 4 * 60 + 5 * 240),
-    # Images, and parameters and momentum, each read and written.
-    (cached_step_load(SMALL), 400, 4 * 10 + 4 * 240),
-    (cached_step_load([]), 0, 0),
+    (total(training_loads(SMALL)), 400, 2 * FORWARD + 4 * 40 + 4 * 60),
     (total([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
 def test_loads(found: Load, work: int, moved: int) -> None:

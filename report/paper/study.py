@@ -318,10 +318,10 @@ class Study(Part[Data]):
         """Make the tables that have rows; a table without quantities is from all records."""
         tables: dict[str, Table] = {}
         for item, result in self._results("tables", data, (), kind):
-            table = result or ()
-            if not isinstance(table, Table):
-                table = table_of(item.id, tuple(table), **item.options)
-            if table.rows:
+            table = result
+            if not isinstance(result, Table):
+                table = table_of(item.id, tuple(result), **item.options) if result else None
+            if table and table.rows:
                 sources = inputs.shards(table.sources) or inputs.files
                 tables[table.id] = replace(table, sources=sources)
         return tables

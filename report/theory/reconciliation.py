@@ -2,18 +2,15 @@
 
 A reconciliation starts from the value of theory, adds terms with a name, a formula and evidence,
 and compares the sum with the measurement.  Terms are computed from shapes and rules, and never
-fitted to the difference.  The residual is the measurement minus the sum.  Every output prints the
-residual, and calls a residual other than 0 unexplained.
+fitted to the difference.  The residual, which every output prints, is the
+measurement minus the sum.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 from report.core.errors import StudyError
 from report.core.missing import Missing
-
-EXPLAINED: Final = "Residual"
-UNEXPLAINED: Final = "Residual, unexplained"
 
 
 @dataclass(frozen=True)
@@ -80,11 +77,6 @@ class Reconciliation:
     def explained(self) -> bool:
         """Whether the terms sum to the measurement exactly; false without a measurement."""
         return self.residual == 0
-
-    @property
-    def residual_name(self) -> str:
-        """Name under which outputs print the residual."""
-        return EXPLAINED if self.explained or isinstance(self.measured, Missing) else UNEXPLAINED
 
     def as_json(self) -> dict[str, Any]:
         """Return the reconciliation as JSON; without a measurement with nulls and a reason."""

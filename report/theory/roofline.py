@@ -23,7 +23,6 @@ from report.theory.work import (
     LayerPass,
     compulsory_traffic,
     flops,
-    input_bytes,
     macs,
     parameter_bytes,
     training_passes,
@@ -32,8 +31,6 @@ from report.theory.work import (
 #: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
 #: and momentum, and writes parameter and momentum (PyTorch, torch.optim.SGD).
 UPDATE_PASSES: Final = 5
-#: The same with a perfect cache, which holds the gradient since the backward pass.
-_CACHED_UPDATE_PASSES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -97,15 +94,3 @@ def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
 def update_load(layers: Sequence[Layer]) -> Load:
     """Return the load of the optimiser's update: traffic without multiply-adds of a layer."""
     return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))
-
-
-def step_load(layers: Sequence[Layer]) -> Load:
-    """Return the load of a training step, layer by layer, with the optimiser's update."""
-    return total(training_loads(layers)) + update_load(layers)
-
-
-def cached_step_load(layers: Sequence[Layer]) -> Load:
-    """Return the load of a training step if only images, parameters and momentum move."""
-    work = total(training_loads(layers)).flops
-    update = _CACHED_UPDATE_PASSES * sum(map(parameter_bytes, layers))
-    return Load(work, update + (input_bytes(layers[0]) if layers else 0))

@@ -17,10 +17,8 @@ from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.reconciliation import Term
 from report.theory.work import (
     bias_count,
-    element_bytes,
     elements,
     macs,
-    output_bytes,
     round_up,
     valid_tap_macs,
 )
@@ -208,11 +206,4 @@ def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
             f"K_h · K_w · (H_out · W_out rounded up to {width})",
             evidence,
         ),
-    )
-
-
-def theory_output(layer: Layer) -> Term:
-    """Return the start of a reconciliation of a call's memory: the output (B)."""
-    return Term(
-        "Output", output_bytes(layer), f"output elements · {element_bytes(layer)} B", SHAPES
     )
