@@ -199,10 +199,10 @@ def formula_parts(formula: str) -> list[str]:
     return [part for part in parts if re.search("[^\\W\\d_]", part)]
 
 
-def first_few(texts: Sequence[str], most: int = 3) -> list[str]:
-    """The first texts, and the number of the others."""
-    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
-    return [*texts[:most], *more]
+def first_few(texts: Sequence[str]) -> list[str]:
+    """The first three texts, and the number of the others."""
+    more = [f"and {len(texts) - _FEW} more"] if len(texts) > _FEW else []
+    return [*texts[:_FEW], *more]
 
 
 def undecided_reason(statement: Statement) -> tuple[str, str]:
