@@ -1,7 +1,7 @@
 """Quantities over the levels of a factor, as points, lines, bands and dots of a figure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, TypeAlias
 
 from figures.panels import Band, DotSeries, Points
 from report.core.missing import Missing
@@ -10,7 +10,8 @@ from report.core.text.format import Number, scale_to
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
-GIGA: Final = 1e9
+#: Low end, value and high end.
+_Ends: TypeAlias = tuple[float, float, float]
 
 
 def points(
@@ -29,20 +30,16 @@ def points(
     """
     known = {}
     for level, quantity in over.items():
-        value = number(quantity)
-        if not isinstance(value, Missing):
-            known[level] = value
+        if ends := _ends(quantity, shown):
+            known[level] = ends
     if not known:
         return ()
-    factor = scale_to(shown, str(next(iter(over.values())).unit)).factor
-    lows, values, highs = zip(
-        *(interval_ends(value, factor) for value in known.values()), strict=True
-    )
-    ends = ((), ()) if lows == highs else (lows, highs)
-    levels, first, *_ = list(over), next(iter(known))
-    between = levels[levels.index(first) :][: len(known)]
-    whole = joined and between == list(known)
-    return (Points(label, tuple(known), values, *ends, series, hollow, whole),)
+    lows, values, highs = zip(*known.values(), strict=True)
+    intervals = ((), ()) if lows == highs else (lows, highs)
+    levels = list(over)
+    first = levels.index(next(iter(known)))
+    whole = joined and levels[first : first + len(known)] == list(known)
+    return (Points(label, tuple(known), values, *intervals, series, hollow, whole),)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
@@ -50,17 +47,8 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
 
     The skeleton of a new study draws its ceiling by this function.
     """
-    value = number(ceiling)
-    if isinstance(value, Missing):
-        return ()
-    return (Band(label, *interval_ends(value, scale_to(shown, str(ceiling.unit)).factor), series),)
-
-
-def interval_ends(value: Number | Estimate, factor: float) -> tuple[float, float, float]:
-    """Scale low end, value and high end by ``factor``."""
-    if isinstance(value, Estimate):
-        return factor * value.low, factor * value.value, factor * value.high
-    return (factor * value,) * 3
+    ends = _ends(ceiling, shown)
+    return (Band(label, *ends, series),) if ends else ()
 
 
 def dot_series(
@@ -70,13 +58,21 @@ def dot_series(
 
     ``look`` are further fields of the series.
     """
-    lows: list[float | None] = []
-    values: list[float | None] = []
-    highs: list[float | None] = []
-    for quantity in rows:
-        value = number(quantity)
-        factor = scale_to(shown, str(quantity.unit)).factor
-        ends = (None, None, None) if isinstance(value, Missing) else interval_ends(value, factor)
-        for numbers, end in zip((lows, values, highs), ends, strict=True):
-            numbers.append(end)
-    return DotSeries(label, tuple(values), series, low=tuple(lows), high=tuple(highs), **look)
+    ends = [_ends(quantity, shown) or (None, None, None) for quantity in rows]
+    lows, values, highs = zip(*ends, strict=True) if ends else ((), (), ())
+    return DotSeries(label, values, series, low=lows, high=highs, **look)
+
+
+def _ends(quantity: Quantity, shown: str) -> _Ends | None:
+    """Evaluate a quantity in the unit ``shown``; None if it is missing."""
+    value = number(quantity)
+    if isinstance(value, Missing):
+        return None
+    return interval_ends(value, scale_to(shown, str(quantity.unit)).factor)
+
+
+def interval_ends(value: Number | Estimate, factor: float) -> _Ends:
+    """Scale low end, value and high end by ``factor``."""
+    if isinstance(value, Estimate):
+        return factor * value.low, factor * value.value, factor * value.high
+    return (factor * value,) * 3
