@@ -199,21 +199,21 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
     starts: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
 
-    def enter(name: str, *arguments: object) -> None:
+    def start_timer(name: str, *arguments: object) -> None:
         starts[name] = time.perf_counter_ns()
 
-    def leave(durations: dict[str, list[float]], name: str, *arguments: object) -> None:
+    def stop_timer(durations: dict[str, list[float]], name: str, *arguments: object) -> None:
         durations[name].append((time.perf_counter_ns() - starts[name]) / 1e9)
 
     def after_forward(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        leave(forward, name)
+        stop_timer(forward, name)
         if output.grad_fn is not None:
-            output.grad_fn.register_prehook(partial(enter, name))
-            output.grad_fn.register_hook(partial(leave, backward, name))
+            output.grad_fn.register_prehook(partial(start_timer, name))
+            output.grad_fn.register_hook(partial(stop_timer, backward, name))
 
     for name in names:
         part = module.get_submodule(name)
-        part.register_forward_pre_hook(partial(enter, name))
+        part.register_forward_pre_hook(partial(start_timer, name))
         part.register_forward_hook(partial(after_forward, name))
     return {"forward": forward, "backward": backward}
 
