@@ -22,8 +22,8 @@ from report.studies.training_roofline import theory
 from report.studies.training_roofline.study import findings
 from report.studies.training_roofline.subject import NETWORKS
 from report.theory.networks import layers_of
-from report.theory.roofline import training_loads
-from report.theory.work import macs, parameter_count
+from report.theory.roofline import load
+from report.theory.work import macs, parameter_count, training_passes
 from tests import papers
 from tests.degraded import altered, committed
 
@@ -62,13 +62,13 @@ def by_hand(
     """
     layers = layers_of(network, 224, batch)
     seconds = 5 * 4 * sum(map(parameter_count, layers)) / bandwidth
-    for place, (layer, load) in enumerate(zip(layers, training_loads(layers), strict=True)):
+    for place, (layer, parts) in enumerate(zip(layers, training_passes(layers), strict=True)):
         conv = layer if isinstance(layer, Convolution) and layer.groups == 1 else None
         by_winograd = conv and conv.kernel == (3, 3) and conv.stride == (1, 1)
         fewer = winograd if by_winograd else 0
         passes = 3 if place else 2
         work = 2 * (fewer * macs(layer) / 2.25 + (passes - fewer) * products(layer))
-        seconds += max(work / peak, load.bytes / bandwidth)
+        seconds += max(work / peak, load(layer, parts).bytes / bandwidth)
     return seconds
 
 

@@ -2,8 +2,7 @@
 
 A reconciliation starts from the value of theory, adds terms with a name, a formula and evidence,
 and compares the sum with the measurement.  Terms are computed from shapes and rules, and never
-fitted to the difference.  The residual, which every output prints, is the
-measurement minus the sum.
+fitted to the difference.  The residual is the measurement minus the sum.
 """
 
 from dataclasses import asdict, dataclass

@@ -1,15 +1,9 @@
-"""Roofline model: work, traffic and intensity of layers in a training step, and a device's roof.
+"""Roofline model: work, traffic and intensity of layers, and a device's roof.
 
 In the model of Williams, Waterman and Patterson (CACM 2009), a kernel of intensity I cannot run
-faster than ``min(peak, I · bandwidth)``.  There are two models of the step's traffic:
-
-- *layer by layer*: every pass of every layer reads and writes its tensors once
-  (``theory.work.compulsory_traffic``), and no tensor stays in a cache between layers;
-- *perfect cache*: only images, parameters and the optimiser's momentum move, since all other
-  tensors stay in the cache.
-
-A real step moves more than layer by layer if an algorithm reads a tensor twice, and less if a
-cache holds a tensor.  No step can move less than with a perfect cache.
+faster than ``min(peak, I · bandwidth)``.  Every pass of a layer reads and writes its tensors once
+(``theory.work.compulsory_traffic``).  A real pass moves more bytes if an algorithm reads a tensor
+twice, and fewer if a cache holds a tensor of the layer before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +19,6 @@ from report.theory.work import (
     flops,
     macs,
     parameter_bytes,
-    training_passes,
 )
 
 #: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
@@ -84,11 +77,6 @@ def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
     Results are cached, since several tables of a study need the same loads.
     """
     return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
-
-
-def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
-    """Return work and traffic of each layer in a training step."""
-    return tuple(map(load, layers, training_passes(layers)))
 
 
 def update_load(layers: Sequence[Layer]) -> Load:

@@ -4,7 +4,7 @@ Each function computes terms of a ``theory.reconciliation.Reconciliation``.  The
 evidence that a term applies.  ``report.theory.work`` defines the letters in formulas.
 
 Terms of work are multiply-adds (MAC) or single operations (FLOP), as stated in docstrings;
-``as_flops`` converts MAC to FLOP.  Terms of memory are bytes.
+``as_flops`` converts MAC to FLOP.
 """
 
 import math
