@@ -304,10 +304,9 @@ def _is_arithmetic(ceiling: Ceiling) -> bool:
 
 
 def forward_rate(case: Case) -> float:
-    """Return the forward work of a float32 case divided by the shortest time (FLOP/s).
+    """Return a float32 case's forward work divided by the shortest time (FLOP/s); 0 without times.
 
-    A call does at least the forward work, so that the true rate is not lower.  Without times the
-    result is 0.
+    A call does at least the forward work, so that the true rate is not lower.
     """
     is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
     is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)

@@ -373,10 +373,7 @@ class Border(NamedTuple):
 
 
 def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> Border:
-    """Find the largest batch of at most ``limit`` bytes by a secant search.
-
-    The search tries batch 1, then ``guess`` if given.
-    """
+    """Find the largest batch of at most ``limit`` bytes; try batch 1, then ``guess`` if given."""
     sizes: dict[int, int] = {}
     low, high, batch = 0, MOST + 1, 1
     last, last_size = 0, 0

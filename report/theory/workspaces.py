@@ -196,10 +196,7 @@ def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
 
 
 def _copy_rule(*names: str, last: bool = False) -> Rule:
-    """Return the rule of an operator that copies non-contiguous input.
-
-    With ``last``, channels-last input is not copied either.
-    """
+    """Return the rule of a copy of input with gaps; ``last`` allows channels-last input."""
 
     def rule(operator: Operator, conditions: Conditions) -> Workspace:
         source = next((t for name in names if (t := operator.tensor(name)) is not None), None)
