@@ -123,6 +123,10 @@ class RuleComparison:
             rows = [row for row in self.limits if row.verdict == verdict]
             yield verdict, len(rows)
             yield f"{verdict}_right", sum(row.ran == row.predicted for row in rows)
+        surveyed = [f"timm:{name}" for name in subject.SURVEYED]
+        untouched = [row for row in self.limits if row.network not in surveyed]
+        yield "untouched", len(untouched)
+        yield "untouched_right", sum(row.ran == row.predicted for row in untouched)
         roomy = [row for row in self.limits if self.baselines[row.network].peak_of_256 <= row.limit]
         yield "all_fit", len(roomy)
         runs = self.runs_needed("bisected") or [0]
@@ -231,7 +235,7 @@ def limits_counted(run: Run, met: bool = False) -> Quantity:
     return exact("limits", "1", len(counted), run.file)
 
 
-def within_slack(run: Run) -> Iterator[Statement]:
+def limits_within(run: Run) -> Iterator[Statement]:
     """An image more may run where it exceeds the limit by less than the slack; none less may."""
     for limit, fits in run.limits:
         yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1

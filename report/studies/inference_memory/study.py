@@ -238,9 +238,7 @@ def peaks_exact(run: Run) -> Iterator[Statement]:
             yield exact("residual", "B", peak.residual, run.file).exactly(0)
 
 
-@changed.claim("Under a limit of address space the predicted largest batch runs, within the slack")
-def limits_within(run: Run) -> Iterator[Statement]:
-    return results.within_slack(run)
+changed.claim("Limits of address space meet the prediction within the slack")(results.limits_within)
 
 
 @changed.claim("ReLU in place raises the largest batch of AlexNet in channels last alone")
@@ -265,8 +263,7 @@ def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
     """Show the settings in which some change moves the predicted batch."""
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
     headings = product(("flat", *subject.CHANGES.values()), ("count", "ran"))
-    unlike: Content = Missing("the network has no stages")
-    empty = dict.fromkeys(map(", ".join, headings), unlike)
+    empty = dict.fromkeys(map(", ".join, headings), Missing("the network has no stages"))
     moved = set()
     for limit, fits in run.limits:
         words = subject.CHANGES.get(limit.change, "flat")
@@ -326,7 +323,6 @@ def tiles_save(run: Run) -> Statement:
 
 @allocated.mapping()
 def _ratios(a: Allocated) -> dict[str, Quantity]:
-    """Compare peaks by layout and by precision."""
     return {
         "last_1024": a.ratio(small(SHOWN, 1024, layout=COALESCED)),
         "last_vgg": a.ratio(small("VGG-16", 2, layout=COALESCED)),
@@ -372,8 +368,7 @@ def peaks_repeat(a: Allocated) -> Iterator[Statement]:
 @allocated.table("map", digits={"Most": 2, "Least": 2})
 def map_on_gpu(a: Allocated) -> Iterator[Mapping[str, Content]]:
     for network, setting in product(MAPPED_NETWORKS, MAPPED_SETTINGS):
-        ratios = a.ratios(network, *subject.SETTINGS[setting])
-        if ratios:
+        if ratios := a.ratios(network, *subject.SETTINGS[setting]):
             yield {
                 "Network": network,
                 "Setting": setting.replace("_", " "),

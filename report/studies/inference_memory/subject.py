@@ -154,6 +154,10 @@ ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
 #: Networks of the studies; the rules of workspaces were derived on two of them.
 OF_STUDIES: Final = "study:"
+#: Networks of timm whose peaks were measured before the rules of workspaces were last mended.
+SURVEYED: Final = (
+    "edgenext_xx_small", "ghostnet_050", "hardcorenas_b", "hrnet_w18_small", "mobileone_s0"
+)  # fmt: skip
 
 
 class TablesOfVectors(NamedTuple):
