@@ -51,24 +51,25 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered figure in each format, and its series in the SVG."""
+    """A rendered figure in each format, empty PNG unless for Word, and its series in the SVG."""
 
     pdf: bytes
     svg: bytes
     png: bytes
-    series: tuple[Series, ...] = ()
+    series: tuple[Series, ...]
 
 
-def render(drawing: Drawing, salt: str) -> Rendered:
+def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
     """Render ``drawing``; its id, ``salt``, keeps the ids of several SVGs on a page apart."""
     with _laid_out(drawing, salt) as (figure, drawn):
         panels = zip(drawing.panels, figure.axes, drawn, strict=True)
         series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
         pdf = _print(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
-        svg = _print_svg(figure)
-        figure.dpi = _PNG_DPI
-        png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+        svg, png = _print_svg(figure), b""
+        if word:
+            figure.dpi = _PNG_DPI
+            png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
     return Rendered(pdf, svg, png, series)
 
 

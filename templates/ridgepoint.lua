@@ -16,6 +16,7 @@ local files = require("filter.files")
 local floats = require("filter.floats")
 local metadata = require("filter.metadata")
 local problems = require("filter.problems")
+local provenance = require("filter.provenance")
 local references = require("filter.references")
 local visibility = require("filter.visibility")
 
@@ -45,7 +46,7 @@ end
 
 local function written(output)
   local format = output.to:match("^%a+")
-  local text = files.content(output.document)
+  local text, rows = provenance.cut(files.content(output.document))
   local doc = visibility.only_shown(parse(text), text, format)
   doc.meta.bibliography = output.bibliography
   local writer = require("filter." .. format)
@@ -64,7 +65,8 @@ local function written(output)
   end
   options.template = pandoc.template.compile(files.content(output.template), output.template)
   options.variables = output.variables
-  return pandoc.write(doc, output.to, options)
+  local made = pandoc.write(doc, output.to, options)
+  return rows and provenance.completed(made, rows) or made
 end
 
 local function plain(markdown)

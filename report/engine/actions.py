@@ -155,7 +155,7 @@ def figures(task: StepTask) -> None:
                 path.rename(folder / path.name)
             opened[name] = old_opened[name]
         else:
-            opened[name] = _draw(drawing, folder / name, f"{task.study}/fig-{name}")
+            opened[name] = _draw(drawing, name, task)
     shutil.rmtree(before, ignore_errors=True)
     write_json(marks, task.artifacts() / steps.DRAWN)
     write_json(opened, task.artifacts() / steps.OPENED)
@@ -171,21 +171,23 @@ def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     return sha256(_pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
 
 
-def _draw(drawing: Drawing, path: Path, id: str) -> dict[str, Any]:
-    """Write a figure in all formats, named ``path`` with an ending; return what its page shows."""
+def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
+    """Write a figure in all formats, PNG for Word only; return the details that its page shows."""
     from dataclasses import asdict
 
     from figures.panels import COLUMNS
     from figures.render import render, render_svg
     from report.core.system.spreadsheet import csv_of
 
-    if path.name == steps.CARD:
+    path, id = task.source / "figures" / name, f"{task.study}/fig-{name}"
+    if name == steps.CARD:
         path.with_suffix(".svg").write_bytes(render_svg(drawing, id))
         return {}
-    rendered = render(drawing, id)
+    rendered = render(drawing, id, word="word" in task.inputs.get("formats", ""))
     path.with_suffix(".pdf").write_bytes(rendered.pdf)
     path.with_suffix(".svg").write_bytes(rendered.svg)
-    path.with_suffix(".png").write_bytes(rendered.png)
+    if rendered.png:
+        path.with_suffix(".png").write_bytes(rendered.png)
     if data := list(drawing.data()):
         path.with_suffix(".csv").write_bytes(visible(csv_of([COLUMNS, *data])).encode())
     opened: dict[str, Any] = {"place": drawing.place}

@@ -170,6 +170,7 @@ class BuildPlan:
         }
         if "docx" in outputs or self._has_format(study, "word"):
             formats.append("word")
+            settings["figures"] = {"formats": "word"}
         settings["document"] = {"formats": " ".join(formats), "style": request.style or ""}
         if request.data != ROOT / "data":
             settings["document"]["data"] = "other"

@@ -121,10 +121,10 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "document": {"study": (ORIGIN, FINDINGS, ATLAS, COVERAGE)},
     "editions": {
         "study": (DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
-        "figures": ("qmd/", OPENED),
+        "figures": (".csv", ".pdf", ".svg", OPENED),
         "document": ("qmd/", PAGE, LATEX),
     },
-    "pdf": {"figures": ("qmd/",), "document": ("qmd/", TYPST), "editions": ("tex/",)},
+    "pdf": {"figures": (".pdf", ".svg"), "document": ("qmd/", TYPST), "editions": ("tex/",)},
     "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
     "quarto_site": {"quarto": ("quarto/",)},

@@ -72,12 +72,17 @@ local function has_longer(text, most)
   return false
 end
 
---- The document with the raw inline `place` wherever a line of text may break within a word.
+--- The document with the raw inline `place` wherever a line of text may break within a word. Only
+--- paragraphs and metadata with a long word are walked, since a visit of every word takes long.
 function words.in_text(doc, place)
-  if not has_longer(pandoc.utils.stringify(doc), in_text) then
-    return doc
+  local breaking = filter(in_text, place)
+  local function broken(element)
+    return has_longer(pandoc.utils.stringify(element), in_text) and element:walk(breaking) or nil
   end
-  return doc:walk(filter(in_text, place))
+  local meta = broken(pandoc.Pandoc({}, doc.meta))
+  doc = doc:walk({ Para = broken, Plain = broken, Header = broken, LineBlock = broken,
+    DefinitionList = broken })
+  return pandoc.Pandoc(doc.blocks, meta and meta.meta or doc.meta)
 end
 
 --- A block of code whose long words may break, at a space of no width.

@@ -35,7 +35,8 @@ needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 def drawn(quantity: str) -> Rendered:
     line = Points("Forward", (16, 256), (3.5, 56.0))
-    return render(Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),)), f"s/fig-{quantity}")
+    drawing = Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),))
+    return render(drawing, f"s/fig-{quantity}", word=True)
 
 
 def page_of(

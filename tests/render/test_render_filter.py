@@ -9,6 +9,8 @@ import pytest
 from PIL import Image
 
 from report.core.errors import RenderError
+from report.paper.manuscript import provenance
+from report.paper.values import Value
 from tests.render.conftest import HEAD, page_of, tex_of, typst_of, typst_pdf
 
 Write = Callable[..., Path]
@@ -150,6 +152,20 @@ def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
         lines = [line.split(":", 2)[1] for line in str(caught.value).split("\n")]
         assert lines == ["9", "11", "11"]
     assert not (folder / "tex").exists()
+
+
+def test_the_list_of_numbers_is_as_pandoc_would_write_it(write: Write) -> None:
+    """Pandoc reads the list where its condition has no quotes, and refuses one of 501 lines."""
+    names = ("Less | <than>", "a_b*c*", "\\ & [x]{#y}", '"CuPy\'s" -- 2^10^ ... |')
+    values = [Value(f"n_{number}", name, 0.5, "s", name) for number, name in enumerate(names)]
+
+    def page(condition: str, values: list[Value]) -> str:
+        fence = f"::: {{.content-visible {condition}}}"
+        return page_of(write(f"{fence}\n\n{provenance(values)}\n\n:::\n"))
+
+    by_pandoc = page("when-format=html", values)
+    assert "Less | &lt;than&gt;<" in page('when-format="html"', values) == by_pandoc
+    assert page('when-format="html"', 126 * values).count('<span id="v-') == 504
 
 
 def test_long_words_of_code_may_break(write: Write) -> None:
