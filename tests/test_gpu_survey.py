@@ -29,12 +29,17 @@ from report.core.records.reported import Devices
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
+from report.quantity.evaluation import point
 from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
+from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.subject import (
+    BATCH,
+    BIT,
     EFFICIENT,
     GROUPED,
     HYBRIDS,
+    LAYER,
     ONE_GROUP,
     family_of,
     is_cnn,
@@ -133,6 +138,22 @@ def test_families_are_told_by_name() -> None:
     ):
         assert family_of(name, None) == family
     assert family_of("resnet50_gn", "native_group_norm") == GROUPED
+
+
+def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
+    """Group norm loses, but not compiled or on the PRO; layer norm lags behind on one card only."""
+    pairs, observed = survey().pairs, CAUSES[-1][1:]
+    steps = [pairs[id] for id in ("second", "compiled", "workstation")]
+    gains = [pair.gain_in(GROUPED) for pair in steps]
+    gains.append(gains[0].named(BIT))
+    slower = [point(gain.below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
+    assert slower == [1, 0, 0, 1]
+    assert [*observed] == ["lose", "gain", "gain", "float32", "lose", "less"]
+    medians = [[pair.gain_in(name).numbers.median() for name in (LAYER, BATCH)] for pair in steps]
+    assert [layer / batch for layer, batch in medians] == approx([0.900, 0.921, 0.984], abs=0.001)
+    for _, *results in CAUSES[:-1]:
+        for result, right in zip(results, observed, strict=True):
+            assert result.endswith("×") == (result not in (right, "any"))
 
 
 def test_an_unknown_card_has_no_growth() -> None:

@@ -11,7 +11,7 @@ from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import PREDICTORS, Survey
-from report.studies.gpu_survey.subject import BATCH, BIT, BY_LAYER, GROUPED, NO_BIT, ONE_GROUP
+from report.studies.gpu_survey.subject import BATCH, BIT, BY_LAYER, GROUPED, ONE_GROUP
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
 #: The largest error of a gain that counts as predicted, and the least one that does not.
@@ -49,7 +49,6 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "grouped": second.gain_in(GROUPED).count,
         "grouped_rows": any_batch.gain_in(GROUPED, all_sizes=True).count,
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
-        "layout_count": p.pairs["layout"].gain.count,
         "bit": second.gain_in(GROUPED).named(BIT).count,
         "hybrids": second.gain_in(subject.HYBRIDS).count,
         "layer": second.precision_error(BY_LAYER, "single").count,
@@ -64,15 +63,15 @@ def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain
     at_sizes = p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)
-    rival, bit = p.pairs["rival"], second.gain_in(GROUPED).named(BIT)
+    bit, to_pro = second.gain_in(GROUPED).named(BIT), (p.pairs["pro_eager"], p.pairs["pro"])
     layouts = [p.pairs[id].gain_in(GROUPED).named(BIT) for id in _LAYOUTS]
     return {
         "bit_least": bit.smallest,
         "bit_most": bit.largest,
-        "rival_usual": rival.gain_in(BATCH).middle,
-        "rival_bit": rival.gain_in(GROUPED).named(BIT).largest,
-        "rival_others_least": rival.gain_in(GROUPED).named(NO_BIT).smallest,
-        "rival_others_most": rival.gain_in(GROUPED).named(NO_BIT).largest,
+        "pro_layer_eager": to_pro[0].gain_in(subject.LAYER).middle,
+        "pro_layer_compiled": to_pro[1].gain_in(subject.LAYER).middle,
+        "pro_others_eager": to_pro[0].gain_in(subject.OTHERS).middle,
+        "pro_others_compiled": to_pro[1].gain_in(subject.OTHERS).middle,
         "bit_layout_least": smallest(*[gain.smallest for gain in layouts]),
         "bit_layout_most": largest(*[gain.largest for gain in layouts]),
         "pro_gain": p.pairs["pro"].known_gain.median,
@@ -85,7 +84,6 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "grouped_most": at_sizes.largest,
         "usual_q5": second.gain_in(BATCH).quantile(5),
         "usual_q95": second.gain_in(BATCH).quantile(95),
-        "layout_gain": p.pairs["layout"].gain.median,
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
         "pro_peak": p.growth("pro", "peak"),
@@ -191,8 +189,6 @@ def layout_spares_bit(p: Survey) -> Iterator[Statement]:
     for id in _LAYOUTS:
         yield p.pairs[id].gain_in(GROUPED).named(BIT).smallest > 1 - PREDICTED
     yield p.pairs["second"].gain_in(GROUPED).named(BIT).largest < 1
-    rival = p.pairs["rival"]
-    yield rival.gain_in(BATCH).middle / rival.gain_in(GROUPED).named(BIT).largest > 6 / 5
 
 
 @survey.claim(
@@ -240,6 +236,23 @@ def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
         for head, number in zip(_MOVED, numbers, strict=True):
             cells[head] = exact(f"{head}, {step}", "B", number)
         yield cells
+
+
+#: Candidate causes of the loss, and the results to expect of each; × marks those not observed.
+CAUSES: Final = (
+    ("Chip", "lose", "any", "lose ×", "any", "lose", "any"),
+    ("Layout", "lose", "gain", "gain", "float32", "gain ×", "less"),
+    ("Kernel", "lose", "gain", "lose ×", "any", "lose", "same ×"),
+    ("Switch", "lose", "gain", "gain", "float32", "lose", "less"),
+    ("Observed", "lose", "gain", "gain", "float32", "lose", "less"),
+)
+_RESULTS: Final = ("Group", "Compiled", "PRO", "Price", "BiT", "Layer")
+
+
+@survey.table()
+def causes(p: Survey) -> Iterator[Mapping[str, Content]]:
+    for cause, *results in () if p.pairs["layout"].gain.absent else CAUSES:
+        yield {"Cause": cause, **dict(zip(_RESULTS, results, strict=True))}
 
 
 @survey.table("cards")

@@ -57,8 +57,6 @@ COMPARISONS: Final = {
     "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", _PRO_29, _NEW_29, any_batch=True),
     "old_layout": SettingChange("3090, channels-last", _OLD_24, CHANNELS_LAST[0], any_batch=True),
     "layout": SettingChange("4090, channels-last", _MID_24, CHANNELS_LAST[1], any_batch=True),
-    # What the newer card gains if its layout slows group normalization as the older card's does.
-    "rival": SettingChange("channels-last 4090 to 5090", CHANNELS_LAST[1], _NEW_29, any_batch=True),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
@@ -71,9 +69,8 @@ BACKBONES: Final = {
 #: A CNN with evonorm, which takes the variance of groups by operators that no switch moves.
 EVONORM: Final = "resnetv2_50d_evos"
 
-#: CNNs with group normalization that the layout does not slow down, and others, by their names.
+#: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
-NO_BIT: Final = "(?<!_bit)$"
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.
