@@ -363,6 +363,11 @@ def test_a_report_of_no_record_says_0_of_0() -> None:
     assert "it is cut off" in printed("conv_scaling", found)
 
 
+def test_a_new_study_whose_paper_has_no_record_has_a_report() -> None:
+    paper = replace(original("conv_scaling"), records={}, machines=[])
+    assert "Replication of" in printed("conv_scaling", report(paper, [xeon()], []))
+
+
 @every_study
 def test_many_machines_have_a_map_that_reads_without_colour(study: str) -> None:
     found = report(original(study), machines(study), [])

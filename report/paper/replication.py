@@ -59,7 +59,8 @@ def report(
         tables, figures, facts = _of_one(original, replicas[0], rows)
     else:
         tables, figures, facts = _of_many(original, replicas, rows)
-    newest = max(original.records.values(), key=attrgetter("started"))
+    own = [replica.stored.record for replica in replicas]  # a new study's paper has no record
+    newest = max(original.records.values() or own, key=attrgetter("started"))
     independent, days = list[str](), list[str]()
     for replica in sorted(replicas, key=attrgetter("stored.record.started")):
         days.append(replica.stored.record.started[:10])
