@@ -6,10 +6,10 @@ Every message is one sentence that names the file, the place in it, the fault an
 
 from typing import Final
 
-#: Longest message in characters; the middle of a longer one is cut out.
+#: Longest message (characters); longer messages lose their middle.
 LONGEST: Final = 300
 
-#: Lines of a ``RenderError``.
+#: Most lines of a ``RenderError``.
 _MOST_REASONS: Final = 20
 
 
@@ -25,7 +25,7 @@ def one_line(text: str) -> str:
     """Make ``text`` safe for a terminal: one line of at most ``LONGEST`` characters.
 
     Unprintable characters become escapes such as ``\\u202e``.  The beginning (the place) and the
-    end (the remedy) are kept.
+    end (the remedy) remain.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
     escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in words)
@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return class and text of an exception; the class alone where ``str(error)`` fails."""
+    """Return class and text of an exception; only the class if ``str(error)`` fails."""
     try:
         text = str(error)
     except BaseException:
@@ -44,7 +44,7 @@ def words_of(error: BaseException) -> str:
 class RidgepointError(Exception):
     """A fault that a user can fix; the message says where and how, in one line."""
 
-    #: Exit status of a command that this error ends.
+    #: Exit status of a command that stops with this error.
     exit_code = 1
 
     def __init__(self, message: str) -> None:
@@ -74,7 +74,7 @@ class StudyCodeError(StudyError):
 
 
 def reason_of(error: Exception) -> str:
-    """Say in a sentence why a record cannot be used, also for an exception of no check."""
+    """Describe in a sentence why a record cannot be used, also for unexpected exceptions."""
     if isinstance(error, RidgepointError):
         return str(error)
     return (
@@ -102,10 +102,10 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError, wanted: str = "written", place: object = "out") -> OutputError:
-    """Turn an ``OSError`` of writing, such as a full disk, into an ``OutputError``.
+    """Convert an ``OSError`` of writing to an ``OutputError``.
 
-    The message names ``place`` where the error names no file (a full disk), and the first file
-    where ``shutil.copytree`` failed on several.
+    The message names ``place`` if the error names no file (as for a full disk).  If
+    ``shutil.copytree`` failed for several files, the message names the first.
     """
     place, why = error.filename or place, error.strerror or error
     if error.args and isinstance(error.args[0], list):
@@ -119,7 +119,7 @@ def unwritable(error: OSError, wanted: str = "written", place: object = "out") -
 
 
 def in_the_way(place: object) -> OutputError:
-    """Refuse to replace a file that no build has written."""
+    """Return the error for a file that a build would replace although no build wrote it."""
     return OutputError(
         f"{place}: no build wrote this file, and this build would replace it; move it elsewhere, "
         "or name another folder with --out."

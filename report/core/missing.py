@@ -1,10 +1,10 @@
-"""Missing numbers: each has a reason and is never represented as zero."""
+"""Missing numbers, which have a reason and are never represented as zero."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A number that does not exist; ``reason`` says why in words."""
+    """A number that does not exist; ``reason`` states why."""
 
     reason: str

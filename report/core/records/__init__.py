@@ -1,4 +1,4 @@
-"""The format of records, which measuring and building share, and its strict reader."""
+"""The format of records, shared by measuring and building, and a strict reader."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from typing import Final
 ENDING: Final = ".json"
 #: Folder of imported records inside the folder of a study.
 IMPORTED: Final = "imported"
-#: File of the data directory with the operators of timm's CNNs.
+#: File with the operators of timm's CNNs, in the data directory.
 OPERATORS: Final = "operators-of-timm.jsonl.gz"
-#: Files of the project's own data that complete a directory with records alone.
+#: Files that are read from the project's data if the user's data directory lacks them.
 SHARED: Final = ("devices.yaml", "references.bib", OPERATORS, "reported/")

@@ -1,10 +1,10 @@
-"""Choose the records that a paper uses of each machine, the machine's role, and why others are not.
+"""Choose the records of each machine that a paper uses, and the role of the machine.
 
-``data/editions.yaml`` or the user names the machines and their roles; without either the roles are
-filled by rank.  The newest full run speaks for a machine.  Older full runs of the same measurement
-are pooled with it, so that the scatter between runs shows; the pooled run with most attachments
-speaks for all, since it has counts that others may lack.  The shards of a run are merged first; a
-run with missing shards is not full.
+``data/editions.yaml`` or the user assigns roles to machines; otherwise roles follow from the rank
+of the runs.  The newest full run of a machine is used.  Older full runs of the same measurement are
+pooled with it, so that papers show the scatter between runs.  The pooled run with most attachments
+is the primary record, since other runs may lack its counts.  Shards are merged first; a run with
+missing shards is not full.
 """
 
 import re
@@ -22,24 +22,24 @@ from report.core.records import pooling
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import read_strictly, refuse_first
 
-#: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all.
+#: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all roles.
 Role: TypeAlias = Literal[
     "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "gpu"
 ]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-#: Roles that a machine of a device may take, in order of preference.
-_FREE: Final[Mapping[str, tuple[Role, ...]]] = {
+#: Device → roles that its machines may have, in order of preference.
+_ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cpu": ("cpu", "second", "third", "fourth"),
     "cuda": ("gpu", "third", "fourth"),
 }
 EDITIONS: Final = "editions.yaml"
-#: Names of the option and of the file that name records.
+#: The option that names records, and below the file that names records, for messages.
 USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
 _REMEDY: Final = (
     "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
 )
-#: The runs of each machine by its key, the best last.
+#: Key of a machine → its runs, best last.
 _Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 
 # ------------------------------------------------------------------------------------- editions
@@ -48,10 +48,10 @@ _Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machines of one paper.
 
-    ``roles`` maps a role to a device key (the newest full run of that device and all runs pooled
-    with it) or to files of records, relative to the data directory.  Tables show the roles in this
-    order.  ``compared`` are the keys of devices that appear only in the comparison of all machines.
-    ``date`` is the day of the edition; a paper with a newer run has the day of that run.
+    ``roles``: role → device key (for the newest full run of the device, with all runs pooled), or
+    files of records relative to the data directory; tables show roles in this order.
+    ``compared``: keys of devices that appear only in the comparison of all machines.
+    ``date``: day of the edition; a paper with a newer run has the day of that run.
     """
 
     roles: dict[Role, str | tuple[str, ...]]
@@ -68,7 +68,7 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[str, Edition]:
     """Read the editions of a data directory by study; empty without a file.
 
-    Raises ``RecordError`` for a file in another form, or for a name outside ``studies``, if given.
+    Raises ``RecordError`` for an invalid file, or for a name outside ``studies`` (if given).
     """
     path = data / EDITIONS
     if not path.exists():
@@ -111,11 +111,11 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
 
 @dataclass(frozen=True)
 class Choice:
-    """The records of one machine, and its roles; none if the machine is only compared.
+    """The records of one machine that a paper uses.
 
-    The first record of ``used`` speaks for the machine; the others are pooled with it.  ``left``
-    are the unused records with the reason, newest first.  ``by`` is the option or file that named
-    the records, empty where the newest run was chosen.
+    ``used``: the primary record, then the records pooled with it.  ``left``: unused records with
+    the reason, newest first.  ``by``: the option or file that named the records; empty if the
+    newest run was chosen.  ``roles``: empty if the machine is only compared.
     """
 
     used: tuple[Stored, ...]
@@ -125,7 +125,7 @@ class Choice:
 
     @property
     def primary(self) -> Stored:
-        """The record that speaks for the machine."""
+        """The record that single numbers of the machine come from."""
         return self.used[0]
 
     @property
@@ -140,13 +140,13 @@ Choices: TypeAlias = tuple[Choice, ...]
 def choices_of(
     records: Iterable[Stored], edition: Edition | None = None, requested: Sequence[str] = ()
 ) -> Choices:
-    """Choose the records that a paper uses of each of its machines, newest machine first.
+    """Choose the records of each machine that a paper uses, newest machine first.
 
-    Per machine the newest run of the full plan wins, and older full runs of the same measurement
-    are pooled with it; a quick or custom run is used only for a machine without a full one.  Files
-    named by the ``edition``, or ``requested`` by the user, are used alone.  The machine of a
-    requested file takes the first role that fits it if it has none.  Without an edition all
-    machines are used.
+    The newest full run of a machine is used, pooled with older full runs of the same measurement.
+    A quick or custom run is used only if the machine has no full run.  If ``edition`` or
+    ``requested`` (by the user) names files of a machine, only these are used.  The machine of a
+    requested file gets the first suitable role if it has none.  Without an edition all machines
+    are used.
 
     Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
     """
@@ -176,36 +176,36 @@ def choices_of(
 def _separate_roles(
     edition: Edition, machines: dict[str, list[Stored]], key_of: dict[str, str]
 ) -> None:
-    """Give a role a machine of its own if an earlier role names other records of its machine.
+    """Enter a machine twice in ``machines`` if two roles name different records of it.
 
-    So a paper may use runs of one machine that measured different cases.
+    A paper can thus use runs of one machine that measured different cases.
     """
     earlier = set[str]()
     for role, files in edition.roles.items():
         keys = set() if isinstance(files, str) else {key_of[file] for file in files}
         for key in keys & earlier:
-            own = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
-            machines[key] = [run for run in machines[key] if run not in own]
-            machines[f"{key} as {role}"] = own
+            of_role = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
+            machines[key] = [run for run in machines[key] if run not in of_role]
+            machines[f"{key} as {role}"] = of_role
             key_of |= dict.fromkeys(files, f"{key} as {role}")
         earlier |= keys
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:
-    """Order runs of one machine from worst to best."""
+    """Return the sort key of a run; the best run of a machine sorts last."""
     return is_full(run), *start_and_file(run)
 
 
 def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
     """Assign roles without an edition: full runs first, then the newest.
 
-    Without a CPU a GPU also plays the role ``cpu``, since sentences need a machine to describe.
+    Without a CPU a GPU also has the role ``cpu``, the machine that sentences describe.
     """
     ranked = sorted(runs, key=_rank, reverse=True)
     roles: dict[Role, Stored] = {}
     for device in ("cpu", "cuda"):
         candidates = (run for run in ranked if run.record.environment.device == device)
-        free = (role for role in _FREE[device] if role not in roles)
+        free = (role for role in _ROLES_OF_DEVICE[device] if role not in roles)
         roles |= dict(zip(free, candidates, strict=False))
     if "gpu" in roles:
         roles.setdefault("cpu", roles["gpu"])
@@ -215,7 +215,7 @@ def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
 def _machine_by_role(
     edition: Edition | None, machines: _Machines, key_of: Mapping[str, str]
 ) -> dict[Role, str]:
-    """Map each role to the key of its machine, which the edition names by key or by files."""
+    """Map each role to the key of its machine; without an edition by the rank of the runs."""
     if edition is None:
         best = default_roles(runs[-1] for runs in machines.values())
         return {role: run.record.environment.key for role, run in best.items()}
@@ -239,22 +239,23 @@ def _machine_by_role(
 def _with_requested(
     original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
-    """Give each requested machine without a role the first role that fits it."""
+    """Assign the first suitable role to each requested machine without a role."""
     machine_by_role, keys = dict(original), dict.fromkeys(requested)
     for key in keys:
         if key in machine_by_role.values():
             continue
         device = machines[key][-1].record.environment.device
-        free = (role for role in _FREE[device] if machine_by_role.get(role) not in keys)
+        free = (role for role in _ROLES_OF_DEVICE[device] if machine_by_role.get(role) not in keys)
         if role := next(free, None):
             machine_by_role[role] = key
     return machine_by_role
 
 
 def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> Choice:
-    """Choose among the runs of one machine, which come in order of preference, best last.
+    """Choose among the ``runs`` of one machine, best last.
 
-    ``named`` maps an option or file to the records that it names; the first that names one wins.
+    ``named`` maps an option or a file to the records that it names.  The first entry with a record
+    of this machine decides.
     """
     newest = sorted(runs, key=start_and_file, reverse=True)
     for by, files in named.items():
@@ -276,7 +277,7 @@ def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> C
 
 
 def _why_unused(best: Stored, run: Stored) -> str:
-    """Say why a run is not pooled with the best one of its machine; empty if it is."""
+    """Return why ``run`` is not pooled with the ``best`` run; empty if it is pooled."""
     if run is best:
         return ""
     if not is_full(best):
@@ -288,7 +289,7 @@ def _why_unused(best: Stored, run: Stored) -> str:
 
 
 def _without_contradictions(choice: Choice) -> Choice:
-    """Move runs and shards that contradict a deterministic value of earlier ones to ``left``."""
+    """Move runs and shards to ``left`` whose deterministic values contradict earlier runs."""
     known: pooling.DeterministicValues = {}
     used: list[Stored] = []
     refused: list[tuple[Stored, str]] = []
@@ -297,7 +298,7 @@ def _without_contradictions(choice: Choice) -> Choice:
         for part in run.shards:
             values = pooling.deterministic_values(part.record)
             if why := pooling.first_contradiction(known, values):
-                reason = f"not the same measurement: {why} as in {_short(choice.primary)}"
+                reason = f"not the same measurement: {why} as in {_file_name(choice.primary)}"
                 refused.append((part, reason))
             else:
                 agreeing.append(part)
@@ -310,12 +311,12 @@ def _without_contradictions(choice: Choice) -> Choice:
 
 
 def is_full(run: Stored) -> bool:
-    """Tell whether a run has the full plan and all its shards."""
+    """Tell whether a run measured the full plan and lacks no shard."""
     return run.record.protocol.plan == "full" and not pooling.missing_shards(run)
 
 
 def plan_text(run: Stored) -> str:
-    """Name the plan of a run, with the number of its shards if some are missing."""
+    """Name the plan of a run, with the number of shards if some are missing."""
     plan = f"{run.record.protocol.plan} plan"
     if missing := pooling.missing_shards(run):
         return f"{len(run.parts):,} of {len(missing) + len(run.parts):,} shards of the {plan}"
@@ -323,14 +324,14 @@ def plan_text(run: Stored) -> str:
 
 
 def describe_incomplete(run: Stored) -> str:
-    """Describe an incomplete run."""
+    """Describe a run that is not full: its plan, or the number of missing shards."""
     if missing := pooling.missing_shards(run):
         return f"a sweep that lacks {len(missing):,} of {len(missing) + len(run.parts):,} shards"
     return f"a {run.record.protocol.plan} run"
 
 
 def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
-    """Tell whether a build uses the record ``file``, and in which role or why not."""
+    """Return whether a build uses the record ``file``, and its role or the reason why not."""
     for choice in choices:
         if choice.primary.file == file:
             return True, _role_of(choice)
@@ -339,16 +340,16 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
                 return False, f"not used, {why}"
         for run in choice.used:
             if run.file == file:
-                return True, f"pooled with {_short(choice.primary)}"
+                return True, f"pooled with {_file_name(choice.primary)}"
             for part in run.parts:
                 if part.file == file and (shard := part.record.shard):
                     of = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {_short(run)}, {of}"
+                    return True, f"merged with {_file_name(run)}, {of}"
     return False, f"not used, {_EDITION} names other machines"
 
 
 def _role_of(choice: Choice) -> str:
-    """Describe the record that speaks for its machine, and its roles."""
+    """Describe why the primary record of a machine was chosen, and its roles."""
     run, *others = choice.used
     if choice.by:
         what = f"as {choice.by} names it"
@@ -364,5 +365,5 @@ def _role_of(choice: Choice) -> str:
     return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{more}"
 
 
-def _short(run: Stored) -> str:
+def _file_name(run: Stored) -> str:
     return run.file.rpartition("/")[2]

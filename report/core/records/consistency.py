@@ -23,18 +23,18 @@ from report.core.records.record import (
 )
 from report.core.records.strict import repeated
 
-#: Start and end are whole seconds, so a run may last this much longer (s).
+#: Samples may last this much longer (s) than the run, since start and end are whole seconds.
 _ROUNDING: Final = 1.0
-#: Forms of a ceiling's size, from which the work of one run follows.
+#: Forms of a ceiling's size, which determines the work of one repetition.
 _PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
 _CONVOLUTION: Final = re.compile(
     r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
 )
 _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
-#: Bytes that one run moves for each element of its size, in float32.
+#: Operation → bytes moved per element, in float32.
 _MOVED: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-#: (part, whole): bytes of one call, of which the part cannot exceed the whole.
+#: (part, whole): quantities in bytes of one call; the part cannot exceed the whole.
 _PART_OF: Final = (
     *((f"{kind}_{moment}", f"{kind}_peak")
       for kind in ("requested", "allocated", "reserved", "resident")
@@ -43,9 +43,9 @@ _PART_OF: Final = (
       for part, whole in (("requested", "allocated"), ("allocated", "reserved"))
       for moment in ("before", "after", "peak")),
 )  # fmt: skip
-#: Factors on which the layers of a network do not depend.
-_SAME_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
-#: Groups of quantities with one sample per call, step, epoch, image or moment: equal counts.
+#: Factors that do not change the layers of a network.
+_NOT_OF_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
+#: Groups of quantities with equal numbers of samples (per call, step, epoch, image or moment).
 _SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
     ("forward_time", "backward_time"),
@@ -60,7 +60,7 @@ _SAME_COUNT: Final = (
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
     *_PART_OF,
 )  # fmt: skip
-#: Quantity → its groups, and quantity → the wholes that it is a part of.
+#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PART_OF``.
 _GROUPS: Final = defaultdict[str, list[tuple[str, ...]]](list)
 _WHOLES: Final = defaultdict[str, list[str]](list)
 for _group in _SAME_COUNT:
@@ -71,7 +71,7 @@ for _part, _whole in _PART_OF:
 
 
 def faults(record: Record | ImportedRecord) -> Iterator[str]:
-    """Yield the faults of a record that its types cannot exclude, as «field: fault»."""
+    """Yield faults that the types of a record cannot exclude, as «field: fault»."""
     yield from _import_faults(record) if isinstance(record, ImportedRecord) else _run_faults(record)
     if twice := repeated(attachment.name for attachment in record.attachments):
         yield f"attachments: found the name {twice} twice"
@@ -84,7 +84,7 @@ def faults(record: Record | ImportedRecord) -> Iterator[str]:
             yield from _outcome_faults(round_, f"{where}.rounds[{number}]")
         if len({(round_.policy, round_.process) for round_ in case.rounds}) < len(case.rounds):
             yield f"{where}.rounds: found the same process twice under one policy"
-        # 1 and 1.0 are the same level, since they look up the same case.
+        # 1 and 1.0 are the same level, since both look up the same case.
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"{where}.factors: found the same combination as in cases[{first}]"
@@ -95,7 +95,7 @@ def faults(record: Record | ImportedRecord) -> Iterator[str]:
 
 
 def _time_faults(**moments: str | None) -> Iterator[str]:
-    """Yield moments that are on no day of the calendar, and an end before the start."""
+    """Yield dates that do not exist, and an end before the start."""
     for name, moment in moments.items():
         try:
             datetime.fromisoformat(moment or "2000-01-01")
@@ -107,6 +107,7 @@ def _time_faults(**moments: str | None) -> Iterator[str]:
 
 
 def _import_faults(record: ImportedRecord) -> Iterator[str]:
+    """Yield faults of times, and null fields without a reason."""
     imported = record.origin.imported
     yield from _time_faults(started=record.started, finished=record.finished, imported=imported)
     for part in (record, record.origin, record.environment):
@@ -116,7 +117,7 @@ def _import_faults(record: ImportedRecord) -> Iterator[str]:
 
 
 def _run_faults(record: Record) -> Iterator[str]:
-    """Yield faults of times, machine, shard, command and ceilings, and nulls without a reason."""
+    """Yield faults of times, machine, shard, command, ceilings, and nulls without a reason."""
     yield from _time_faults(started=record.started, finished=record.finished)
     machine, shard = record.environment, record.shard
     if (machine.gpu is None) != (machine.device == "cpu"):
@@ -141,6 +142,7 @@ def _run_faults(record: Record) -> Iterator[str]:
 
 
 def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
+    """Yield a reason that does not fit the status, and samples outside the allowed range."""
     if outcome.status == "ok" and outcome.reason is not None:
         yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
     if outcome.status != "ok" and outcome.reason is None:
@@ -154,7 +156,7 @@ def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
 
 
 def _sample_faults(record: Record) -> Iterator[str]:
-    """Yield contradictions between series and layers, and samples that last longer than the run."""
+    """Yield contradictory series and layers, and samples that last longer than the run."""
     seconds: defaultdict[str, float] = defaultdict(float)
     first: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
     for index, case in enumerate(record.cases):
@@ -165,7 +167,7 @@ def _sample_faults(record: Record) -> Iterator[str]:
                 if QUANTITIES[name].unit == "s":
                     seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
-            network = frozenset(i for i in case.factors.items() if i[0] not in _SAME_LAYERS)
+            network = frozenset(i for i in case.factors.items() if i[0] not in _NOT_OF_LAYERS)
             names = [layer.name for layer in case.layers]
             other, known = first.setdefault(network, (index, names))
             if names != known:
@@ -184,7 +186,7 @@ def _sample_faults(record: Record) -> Iterator[str]:
 
 
 def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
-    """Yield quantities of the same calls with different counts, and parts above their whole."""
+    """Yield unequal numbers of samples within a group, and parts that exceed the whole."""
     counts: dict[tuple[str, ...], tuple[str, int]] = {}
     for name, samples in series.items():
         for group in _GROUPS.get(name, ()):
@@ -204,25 +206,26 @@ def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
+    """Tell whether the work of a ceiling follows from its size."""
     if match := _PRODUCT.fullmatch(ceiling.size):
         rows, inner, columns = map(int, match.groups())
         return ceiling.work == 2 * rows * inner * columns
     if match := _CONVOLUTION.fullmatch(ceiling.size):
-        batch, inputs, height, width, kernel, other, outputs = map(int, match.groups())
-        results = batch * outputs * (height - kernel + 1) * (width - other + 1)
-        return ceiling.work == 2 * results * inputs * kernel * other
+        batch, inputs, height, width, rows, columns, outputs = map(int, match.groups())
+        results = batch * outputs * (height - rows + 1) * (width - columns + 1)
+        return ceiling.work == 2 * results * inputs * rows * columns
     if match := _PAGES.fullmatch(ceiling.size):
         pages, size = map(int, match.groups())
         return (ceiling.work, ceiling.working_set) == (pages, pages * size)
     if match := _ELEMENTS.fullmatch(ceiling.size):
         moved = int(match[1]) * (threads if match[2] else 1) * _MOVED.get(ceiling.operation, 0)
-        # A small working set is moved several times in one run.
+        # A small working set is moved several times in one repetition.
         return moved > 0 and ceiling.work % moved == 0 and ceiling.working_set in (None, moved)
     return False
 
 
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of null required fields in a part of a record and its nested parts."""
+    """Yield the paths of required fields that are null, in a part of a record and its parts."""
     for name in part.__struct_fields__:
         value, kind = getattr(part, name), part.__class__
         if value is None and name in _required(kind):
@@ -233,5 +236,5 @@ def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
 
 @cache
 def _required(kind: type) -> frozenset[str]:
-    """Return the names of fields without default; cached, since msgspec is slow to answer."""
+    """Return the names of fields without default; cached, since msgspec computes them slowly."""
     return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)

@@ -1,7 +1,6 @@
-"""The cases that own records of a study hold, whatever the edition, for sentences that deny them.
+"""Cases in all own records of a study, to check sentences such as "not measured on a GPU".
 
-A paper reads the records of its edition.  A sentence such as "not measured on a GPU" is about all
-records, so it asks here.
+A paper computes from the records of its edition only; such sentences are about all records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ DEVICES: Final = {"cpu": "cpu", "gpu": "cuda"}
 
 
 class CoveredCase(msgspec.Struct, frozen=True, gc=False):
-    """A case that is ok, with its device, the quantities that it has, and its record."""
+    """A case with status ok: device, factors, measured quantities, and file of the record."""
 
     device: str
     factors: Factors
@@ -30,14 +29,15 @@ class CoveredCase(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class Measured:
-    """The cases of own records, those of the newest record first."""
+    """The cases of all own records, newest record first."""
 
     cases: tuple[CoveredCase, ...] = ()
 
     def record_with(self, selectors: Iterable[str], factors: Mapping[str, Level]) -> str:
-        """Name the newest record with such a case; empty if no record has one.
+        """Return the newest record with a case that matches; empty if no record matches.
 
-        Raises ``ValueError`` for a factor that no case has.
+        ``selectors`` are devices and quantities, ``factors`` required levels.  Raises
+        ``ValueError`` for a factor that no case has.
         """
         known = sorted({name for case in self.cases for name in case.factors})
         for name in factors:
@@ -55,7 +55,7 @@ class Measured:
 
 
 def covered_cases(usable: Iterable[Stored]) -> Measured:
-    """List the cases of full and custom runs that are ok."""
+    """List the cases with status ok of full and custom runs."""
     cases: list[CoveredCase] = []
     for run in sorted(usable, key=start_and_file, reverse=True):
         if run.record.protocol.plan == "quick":

@@ -1,13 +1,13 @@
 """The file format of records: JSON with one line per round.
 
-Each distinct layer is stored once, for a batch of one image, or as it ran if the layers of a
-network differ in their batch.  Networks refer to layers by number, and cases to networks.
-``units`` is the unit of each quantity in the file; durations in whole nanoseconds are converted to
-seconds.
+Each distinct layer is stored once, with a batch of one image; if the layers of a network differ in
+their batch, each is stored with the batch that ran.  Networks refer to layers by number, and cases
+refer to networks by number.  ``units`` maps quantities to units; durations in whole nanoseconds are
+converted to seconds.
 
-Events of PyTorch's allocator are in an attachment of their own: they would be most of a record's
-text, and no person reads them.  In memory they are series of their cases; records of runs until
-November 2026 store them that way in the file, too.
+Events of PyTorch's allocator are in an attachment, since no person reads them and they would be
+most of a record's text.  In memory the events are series of the cases.  Records of runs until
+November 2026 contain the events in the file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,19 +38,19 @@ from report.core.records.record import (
 Kind = TypeVar("Kind", Record, ImportedRecord)
 LayerIndex: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
-#: The layers of a network in order: name, and index in ``layers``.
+#: The layers of a network in order, as (name, index in ``layers``).
 NetworkReference: TypeAlias = Annotated[
     tuple[tuple[LayerName, LayerIndex], ...], msgspec.Meta(min_length=1)
 ]
-#: The layers of a case: index of their network, and their batch.
+#: The layers of a case, as (index in ``networks``, batch).
 Ref: TypeAlias = tuple[LayerIndex, Extent]
-#: A case that is ok: its levels, and a sample per column, null if there is none.
+#: A case with status ok: the levels of its factors, and a sample or null per column.
 CaseRow: TypeAlias = tuple[tuple[Level, ...], tuple[Sample | None, ...]]
 
-#: Longest line whose changes code forges still show; longer lists are wrapped at ``_WRAPPED``.
+#: Longest line (characters) whose changes code forges show; longer lists get ``_WRAPPED`` a line.
 _LONGEST_LINE: Final = 9_000
 _WRAPPED: Final = 1_000
-#: Default kind to read; ``Any``, so that a type checker accepts it as default of ``type[Kind]``.
+#: Default kind to read; typed ``Any``, so that it can be the default of a ``type[Kind]``.
 OWN: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
@@ -62,10 +62,10 @@ class _Case(Case, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _file_of(kind: type[msgspec.Struct]) -> Any:
-    """Define the type of a file: the fields of its record, and the tables that cases refer to.
+    """Define the type of a file: the fields of a record, and the tables that cases refer to.
 
-    ``rows`` are cases that precede ``cases``; they share ``factors`` and have at most one sample of
-    each quantity in ``columns``.  Imports of published tables until November 2026 wrote them.
+    ``rows`` are cases before ``cases``, with the factors ``factors`` and at most one sample per
+    quantity in ``columns``.  Only imports until November 2026 wrote rows.
     """
     tables: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("units", dict[str, Text]),
@@ -79,7 +79,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
     return msgspec.defstruct(f"{kind.__name__}File", tables, bases=(kind,), kw_only=True)
 
 
-#: Kind to read → type of its file, and its only version.
+#: Kind of record → type of its file, and the only version that is read.
 _FORMS: Final[dict[type, tuple[Any, int]]] = {
     Record: (_file_of(Record), SCHEMA_VERSION),
     ImportedRecord: (_file_of(ImportedRecord), IMPORT_SCHEMA),
@@ -90,7 +90,7 @@ _FORMS: Final[dict[type, tuple[Any, int]]] = {
 
 
 def encode(record: Record | ImportedRecord) -> bytes:
-    """Encode a record as JSON, one line for each part that a person reads as a unit."""
+    """Encode a record as JSON, with one line per round, layer, network and similar part."""
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
     refs: dict[tuple[Layer, ...], Ref] = {}
@@ -120,7 +120,7 @@ def _ref(
     layers: dict[Layer, int],
     networks: dict[tuple[tuple[str, int], ...], int],
 ) -> Ref:
-    """Return the reference of a case to its layers, and add new layers to the tables."""
+    """Return the reference of a case to the layers that ran; add new layers to the tables."""
     batch = _batch(ran)
     network = []
     for layer in ran if batch is None else at_batch(ran, 1):
@@ -130,13 +130,13 @@ def _ref(
 
 
 def _batch(layers: Iterable[Layer]) -> int | None:
-    """Return the batch that all shapes of the layers share; None if they differ."""
+    """Return the common batch of all layer shapes; None if the batches differ."""
     batches = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
     return batches.pop() if len(batches) == 1 else None
 
 
 def _laid_out(part: Any, depth: int = 0) -> str:
-    """Encode JSON with one line per object of a list and per member of the top level."""
+    """Encode JSON with one line per object in a list and per field of the top level."""
     line = "\n" + " " * depth
     if isinstance(part, list | tuple) and part and isinstance(part[0], dict):
         objects = f",{line} ".join(_laid_out(value, depth + 1) for value in part)
@@ -154,7 +154,7 @@ def _laid_out(part: Any, depth: int = 0) -> str:
 
 
 def _in_lines(part: Sequence[Any], depth: int) -> str:
-    """Encode a list as JSON, with as many elements per line as fit."""
+    """Encode a list as JSON, with as many elements per line as ``_WRAPPED`` characters hold."""
     lines: list[str] = []
     row = ""
     for element in part:
@@ -168,9 +168,9 @@ def _in_lines(part: Sequence[Any], depth: int) -> str:
 
 
 def json_schema() -> bytes:
-    """Return the content of ``docs/record.schema.json``: own and imported records.
+    """Return the content of ``docs/record.schema.json``, for own and imported records.
 
-    Each definition is one line.
+    Each definition is on a line of its own.
     """
     forms = [form for form, _ in _FORMS.values()]
     files, definitions = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
@@ -185,12 +185,14 @@ def json_schema() -> bytes:
 # -------------------------------------------------------------------------------------- reading
 
 
-class _Stated(msgspec.Struct):
+class _StatedVersion(msgspec.Struct):
+    """The version of a file that cannot be parsed."""
+
     schema: int
 
 
 def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY) -> Kind:
-    """Parse the JSON of an own record or of an imported one.
+    """Parse the JSON of an own or an imported record.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the
     fault and the ``remedy``.
@@ -200,7 +202,7 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
         file = strict.parse_json(text, form, place, remedy)
     except RecordError:
         with suppress(*strict.NO_JSON):
-            stated = msgspec.json.decode(text, type=_Stated).schema
+            stated = msgspec.json.decode(text, type=_StatedVersion).schema
             if stated != version:
                 remedy = "run the experiment or the import again"
                 if stated > version:
@@ -218,7 +220,7 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
 
 
 def _file_faults(file: Any) -> Iterator[str]:
-    """Yield references to nothing and wrong units, which prevent making a record."""
+    """Yield references to missing layers or networks, and wrong or missing units."""
     for index, row in enumerate(file.rows):
         if tuple(map(len, row)) != (len(file.factors), len(file.columns)):
             yield f"rows[{index}]: found another number of cells than of columns"
@@ -249,7 +251,7 @@ def _file_faults(file: Any) -> Iterator[str]:
 
 
 def _cases(file: Any) -> Iterator[Case]:
-    """Yield all cases in seconds, with their layers; equal references share one tuple."""
+    """Yield all cases with durations in seconds, and with layers (one tuple per reference)."""
     nano = {name for name, unit in file.units.items() if unit == "ns"}
     layers: dict[Ref | None, tuple[Layer, ...]] = {None: ()}
     for case in (*_of_rows(file), *file.cases):
@@ -267,6 +269,7 @@ def _cases(file: Any) -> Iterator[Case]:
 
 
 def _of_rows(file: Any) -> Iterator[_Case]:
+    """Yield the cases in ``rows``."""
     for levels, samples in file.rows:
         columns = zip(file.columns, samples, strict=True)
         yield _Case(
@@ -295,7 +298,7 @@ _EVENT_QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
-    """Move the events out of ``cases``; return the cases and the attachment, or b""."""
+    """Move the events out of ``cases``; return the cases, and the attachment (b"" if none)."""
     lines: list[bytes] = []
     rest: list[Case] = []
     for case in cases:
@@ -316,14 +319,14 @@ def join_events(record: Record, content: bytes, place: str) -> Record:
         count = f"{len(events)} cases, but the record has {len(record.cases)}"
         raise RecordError(f"{place}: found the events of {count}; {REMEDY}.")
     cases: list[Case] = []
-    for case, own in zip(record.cases, events, strict=True):
-        known = {name: s for name, s in msgspec.structs.asdict(own).items() if s}
-        cases.append(msgspec.structs.replace(case, series={**known, **case.series}))
+    for case, of_case in zip(record.cases, events, strict=True):
+        series = {name: s for name, s in msgspec.structs.asdict(of_case).items() if s}
+        cases.append(msgspec.structs.replace(case, series={**series, **case.series}))
     return msgspec.structs.replace(record, cases=tuple(cases))
 
 
 def without_events(record: Record, reason: str) -> Record:
-    """Return the record with the reason why its events are missing."""
+    """Return the record, with ``reason`` stating why the events are missing."""
     missing = {**record.environment.missing, **dict.fromkeys(_EVENT_QUANTITIES, reason)}
     environment = msgspec.structs.replace(record.environment, missing=missing)
     return msgspec.structs.replace(record, environment=environment)

@@ -1,4 +1,7 @@
-"""Open and unpack files of the data directory, and read CSV tables; no other code opens them."""
+"""Open and unpack files of the data directory, and read CSV tables.
+
+All other code opens files of the data directory through this module.
+"""
 
 import csv
 import gzip
@@ -14,9 +17,9 @@ import msgspec
 from report.core.errors import RecordError
 
 PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
-#: Limit on an unpacked file (B), since a small packed file may hold any number of bytes.
+#: Limit on an unpacked file (B), since a small packed file may unpack to any size.
 LARGEST_UNPACKED: Final = 2**28
-#: The highest level takes three times as long and makes files 5 % smaller.
+#: Level of compression; the highest level makes files 5 % smaller in three times the time.
 _COMPRESSION: Final = 6
 _GZIP: Final = b"\x1f\x8b"
 #: Suffix of the file names of tables.
@@ -27,9 +30,10 @@ Row = TypeVar("Row")
 
 
 def shared(name: str, data: Path) -> Path:
-    """Return the path of the file ``name`` in ``data``, or in the project's data if missing.
+    """Return the path of the file ``name`` in ``data``; if missing, in the project's data.
 
-    A directory of records alone thus has published values, data sheets and literature too.
+    A data directory may thus contain records only; published values, data sheets and literature
+    then come from the project.
     """
     return data / name if os.path.lexists(data / name) else PROJECT / name
 
@@ -37,9 +41,9 @@ def shared(name: str, data: Path) -> Path:
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
     """Read the regular file ``path``, which messages call ``place``.
 
-    After all links are followed the file must be inside ``data``: a paper must not depend on a file
-    that is committed elsewhere or nowhere.  Raises ``RecordError`` that ends with ``remedy``, also
-    for a pipe or a device, where reading could wait forever.
+    The file, with links followed, must be inside ``data``: a paper must not depend on a file
+    outside the committed data.  Raises ``RecordError`` that ends with ``remedy``, also for a pipe
+    or a device, where reading could wait forever.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -58,9 +62,9 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
 
 
 def gzipped(text: bytes) -> bytes:
-    """Compress ``text`` to the same bytes at any time and on any Python.
+    """Compress ``text`` to bytes that depend on neither the time nor the Python version.
 
-    ``gzip.compress`` writes different system marks on Python 3.11 and 3.12.
+    ``gzip.compress`` writes a different header on Python 3.11 and 3.12.
     """
     buffer = io.BytesIO()
     with gzip_writer(buffer) as stream:
@@ -69,12 +73,12 @@ def gzipped(text: bytes) -> bytes:
 
 
 def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
-    """Open a stream that compresses into ``target`` as ``gzipped`` does."""
+    """Open a stream that compresses into ``target``, reproducibly like ``gzipped``."""
     return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
 def unpacked(content: bytes, place: str, remedy: str) -> bytes:
-    """Unpack the content of a file, if it is gzipped; messages call the file ``place``.
+    """Unpack gzipped ``content``; return other content unchanged.  Messages name ``place``.
 
     Raises ``RecordError`` that ends with ``remedy``.
     """
@@ -92,9 +96,9 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
 
 
 def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:
-    """Read the rows of a table, typed by the fields of ``row``; empty without a file.
+    """Read a CSV table into structs of type ``row``; return () if the file is missing.
 
-    An empty cell has the default of its field.  Raises ``RecordError`` with the file and the line.
+    An empty cell becomes the default of the field.  Raises ``RecordError`` with file and line.
     """
     if not os.path.lexists(path):
         return ()

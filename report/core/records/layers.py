@@ -1,9 +1,9 @@
 """The geometry of a network's layers.
 
-A layer holds the shapes that ran, from which its work, parameters and bytes are computed when a
-paper is built (see ``theory.work``).
+A layer records the tensor shapes that ran.  Work, parameters and bytes are computed from the shapes
+when a paper is built (see ``theory.work``).
 
-Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features)``.
+Shapes begin with the batch: ``(N, C, H, W)`` or ``(N, features)``.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ import msgspec
 
 from report.core.records.operations import ITEM_BYTES
 
-#: An extent, bounded so that the product of a shape's extents can be computed with.
+#: Extent of an axis, bounded so that the product of a shape's extents does not overflow.
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
-#: Taps of a kernel along an axis, bounded since theory loops over them.
+#: Taps of a kernel along an axis, bounded since theory loops over the taps.
 Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 NonNegativeInt: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1, max_length=8)]
@@ -39,8 +39,8 @@ class _Layer(
 ):
     """Name, tensor shapes and element type of any layer.
 
-    In the table of a record's layers the name is empty, since networks name layers.  ``gc=False``:
-    layers cannot be part of a reference cycle, and a record holds so many that the search for
+    ``name`` is empty in the table of a record's layers, since networks name layers.  ``gc=False``:
+    layers cannot be part of a reference cycle, and with thousands of layers Python's search for
     cycles would take noticeable time.
     """
 
@@ -78,7 +78,7 @@ class Pooling(_Layer, frozen=True, kw_only=True, tag="pool2d"):
 
 
 class BatchNorm(_Layer, frozen=True, kw_only=True, tag="batch_norm"):
-    """Batch normalisation over the channel axis; ``affine`` adds a scale and a shift a channel."""
+    """Batch normalisation over the channels; ``affine`` adds a scale and a shift per channel."""
 
     affine: bool
 
@@ -100,10 +100,10 @@ class Addition(_Layer, frozen=True, kw_only=True, tag="add"):
 
 
 class PaddedShortcut(_Layer, frozen=True, kw_only=True, tag="padded_shortcut"):
-    """Every stride-th row and column, and channels of zeros up to those of the output.
+    """Residual connection without parameters into a stage with more channels.
 
-    The residual connection without parameters into a stage with more channels (option A of He et
-    al., CVPR 2016, section 4.2).
+    The result has every stride-th row and column of the input, and zeros in the added channels
+    (option A of He et al., CVPR 2016, section 4.2).
     """
 
     stride: ExtentPair
@@ -134,7 +134,7 @@ Layer: TypeAlias = (
 
 
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
-    """Replace the batch, the first axis of every tensor, of all layers."""
+    """Replace the batch, the first axis of every tensor, in all layers."""
     return tuple(
         msgspec.structs.replace(
             layer,

@@ -1,7 +1,7 @@
-"""The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line a network.
+"""The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line per network.
 
-``python -m benchmarks.timm_networks`` writes it from networks captured on tensors without memory.
-All numbers follow from shapes; none is measured.
+``python -m benchmarks.timm_networks`` writes the file from networks captured on tensors without
+memory.  All numbers follow from shapes; none is measured.
 """
 
 import gzip
@@ -22,10 +22,10 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A tensor that an operator reads: its elements, and its reuse distance.
+    """A tensor that an operator reads: number of elements, and reuse distance.
 
-    ``distance`` is the number of elements, for one image, of all tensors touched since its last
-    use, itself included; -1 for the first use.
+    ``distance`` is the number of elements, for one image, of all tensors touched since the last use
+    of this tensor (this tensor included); -1 for the first use.
     """
 
     elements: Count
@@ -35,7 +35,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SurveyOperator(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of an operator on one image, counted in elements.
 
-    ``name`` is ATen's; ``weights`` are parameters that it reads, ``writes`` its results.
+    ``name``: ATen's name.  ``weights``: parameters read.  ``writes``: elements of the results.
     """
 
     name: str
@@ -50,8 +50,8 @@ class NetworkOperators(
 ):
     """A network on square images of ``side`` pixels, with its number of parameters.
 
-    ``half_bytes`` and ``single_bytes`` are what a GPU moves for an image under autocast to float16
-    with timm's switchable normalizations in float16 and in float32; 0 if they were not counted.
+    ``half_bytes``, ``single_bytes``: bytes that a GPU moves per image under autocast to float16,
+    with timm's switchable normalizations in float16 or in float32; 0 if not counted.
     """
 
     network: str
@@ -63,14 +63,14 @@ class NetworkOperators(
 
 
 def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:
-    """Write one line per network, sorted by name, with the same bytes every time."""
+    """Write one line per network, sorted by name; equal networks give equal bytes."""
     ordered = sorted(networks, key=attrgetter("network"))
     lines = b"".join(msgspec.json.encode(network) + b"\n" for network in ordered)
     path.write_bytes(gzip.compress(lines, mtime=0))
 
 
 def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
-    """Read the file of ``write_operators``; empty without a file.  Raises ``RecordError``."""
+    """Read the file of ``write_operators``; () if it is missing.  Raises ``RecordError``."""
     if not path.exists() and not path.is_symlink():
         return ()
     place = f"data/{path.name}"

@@ -1,9 +1,9 @@
 """A network as the sequence of its operators: tensors read and written, settings, storages freed.
 
-Operators are ATen's, below automatic differentiation, as PyTorch's dispatcher calls them; they
-contain all computation, however a module is written (``F.relu``, ``+``, an own parameter).  A
-tensor refers to its storage by number, which identifies views, in-place results and shared
-parameters.  A storage that Python frees is listed with the next operator.
+The operators are ATen's, as PyTorch's dispatcher calls them below automatic differentiation.  They
+contain all computation, also outside modules (``F.relu``, ``+``, a parameter used directly).  A
+tensor refers to its storage by number; views, in-place results and shared parameters have the same
+storage.  A storage that Python frees is listed with the next operator.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-#: Phase of a training step; a call without gradients is all forward.
+#: Phase of a training step; a call without gradients has only the phase ``forward``.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
-#: Argument of an operator other than a tensor: numbers, names, switches, and lists of them.
+#: Argument of an operator that is no tensor: a number, name or switch, or a list of these.
 OperatorSetting: TypeAlias = (
     int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
 )
 
-#: Bytes of one element by the name of its type.
+#: Name of an element type → bytes of one element.
 ITEM_BYTES: Final[dict[str, int]] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "complex64": 8, "complex128": 16, "complex32": 4,
@@ -28,13 +28,13 @@ ITEM_BYTES: Final[dict[str, int]] = {
 }  # fmt: skip
 
 
-#: Module names of operators outside all modules.
+#: Values of ``Operator.module`` for operators outside all modules.
 LOSS: Final = "(the loss)"
 OPTIMISER: Final = "(the optimiser)"
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """One tensor; ``strides`` and ``offset``, the first element in the storage, are in elements."""
+    """A tensor; ``strides``, and ``offset`` of the first element in the storage, in elements."""
 
     storage: int
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def distinct(self) -> int:
-        """The number of distinct elements in memory: an expanded extent repeats them."""
+        """The number of distinct elements in memory; an expanded axis repeats elements."""
         return prod(n for n, s in zip(self.shape, self.strides, strict=True) if s or n == 0)
 
     @property
@@ -61,8 +61,8 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 def places(tensors: Iterable[Tensor]) -> int:
     """Count the bytes in memory that tensors occupy.
 
-    Equal views of a storage count once.  Different views are added, which counts shared elements
-    twice, but at most up to the bytes from the first element to the last.
+    Equal views of a storage count once.  Different views are added; shared elements then count
+    twice, but the sum is limited to the bytes from the first element to the last.
     """
     views: dict[int, set[Tensor]] = {}
     for tensor in tensors:
@@ -86,12 +86,12 @@ def _end(tensor: Tensor) -> int:
 class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One call of an operator.
 
-    ``name`` is ATen's with its overload (``convolution.default``).  ``module`` is the innermost
-    module that called it, in a backward pass the module of the forward call, or ``LOSS`` or
-    ``OPTIMISER``.  ``reads`` are the tensor arguments by name (several for a list of tensors),
-    ``settings`` the other arguments, ``writes`` the results (in-place ones included), ``updates``
-    the names of the arguments that it writes to.  ``freed`` are the storages freed since the
-    previous operator, ``allocated`` those that it allocated (``made`` in files).
+    ``name``: ATen's name with the overload (``convolution.default``).  ``module``: the innermost
+    calling module (in a backward pass of the forward call), ``LOSS`` or ``OPTIMISER``.  ``reads``:
+    tensor arguments by name (several for a list of tensors).  ``settings``: other arguments.
+    ``writes``: results, also in-place results.  ``updates``: names of the arguments written to.
+    ``allocated``: storages that this call allocated (``made`` in files).  ``freed``: storages freed
+    since the previous operator.
     """
 
     name: str
@@ -123,9 +123,9 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The operators of a call or of a training step, in order.
 
-    ``storages`` are sizes (B) by number.  Parameters and buffers are listed by name; those that
-    share a storage are one tensor (tied weights).  ``inputs`` are the caller's tensors, ``state``
-    those of the optimiser and the gradients of the previous step.
+    ``storages``: sizes (B) by number.  ``parameters``, ``buffers``: tensors by name; tied weights
+    share a storage.  ``inputs``: tensors of the caller.  ``state``: tensors of the optimiser, and
+    gradients of the previous step.
     """
 
     storages: tuple[int, ...]
@@ -137,7 +137,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def parameter_count(self) -> int:
-        """The number of elements of all parameters; shared ones count once."""
+        """The number of elements of all parameters; tied weights count once."""
         return sum({t.storage: t.elements for t in self.parameters.values()}.values())
 
     @property

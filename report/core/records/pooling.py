@@ -1,11 +1,10 @@
 """Find records of one measurement: shards that form one run, and runs that are pooled.
 
-Shard i of n measures the bytes, counts and files of every n-th case, beginning with the i-th, and
-times all cases in every n-th process.  Each shard is thus a block: cases are compared within a
-process, never between machines.  If a shard was measured twice, the newest record counts.
+Shard i of n measures bytes, counts and files of the cases i, i + n, i + 2n and so on.  Of the
+processes that time all cases it starts those with the same numbers.  Cases are thus compared within
+a process, never between machines.  If a shard was measured twice, the newest record counts.
 
-Two records may be pooled if their heads agree in code, protocol and environment, and their cases in
-every deterministic value.
+Two records may be pooled if code, protocol, environment and all deterministic values are equal.
 """
 
 from collections import defaultdict
@@ -31,15 +30,14 @@ from report.core.records.record import (
 )
 from report.core.records.store import Stored
 
-#: Layers and deterministic quantities, by the factors of a case and name: equal in every run of one
-#: measurement.
+#: (factors of a case, quantity or ``layers``) → value, equal in every run of one measurement.
 DeterministicValues: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], str], Any]
-#: The option that makes a run a shard, as it stands in a record's command.
+#: Option that makes a run a shard; part of the command in its record.
 OPTION: Final = "--shard"
-#: Fields of a host that identify a kind of machine, of which there may be several machines.
-_KIND: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
-#: Fields of an environment that change measurements; loads and names do not.
-_CONDITIONS: Final = (
+#: Fields of a host that are equal on all machines of one kind.
+_HOST_FIELDS: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
+#: Fields of an environment that affect measurements, unlike loads and names.
+_ENVIRONMENT_FIELDS: Final = (
     "device", "key", "cpu", "gpu", "threads", "torch", "precision", "variables",
 )  # fmt: skip
 
@@ -48,10 +46,10 @@ _CONDITIONS: Final = (
 
 
 def why_not_pooled(one: Head, other: Head) -> str | None:
-    """Say why two heads are not runs of one measurement; None if they are.
+    """Return why two runs must not be pooled; None if they may be.
 
-    Records without processes per memory policy are never pooled, since their format does not say
-    enough about how they were measured.
+    Records that do not state the number of processes are never pooled, since the rest of their
+    protocol is unknown too.
     """
     if not (one.protocol.processes and other.protocol.processes):
         return "of a format that is not pooled"
@@ -59,20 +57,21 @@ def why_not_pooled(one: Head, other: Head) -> str | None:
         return "measured by other code"
     if changed := _differing(one.protocol, other.protocol, one.protocol.__struct_fields__):
         return f"measured by another protocol ({', '.join(changed)})"
-    changed = _differing(one.environment, other.environment, _CONDITIONS)
-    if _differing(one.environment.host, other.environment.host, _KIND):
+    changed = _differing(one.environment, other.environment, _ENVIRONMENT_FIELDS)
+    if _differing(one.environment.host, other.environment.host, _HOST_FIELDS):
         changed.append("host")
     return f"measured with another {', '.join(changed)}" if changed else None
 
 
 def _differing(one: object, other: object, fields: Iterable[str]) -> list[str]:
+    """Return the names of the ``fields`` that differ between two structures."""
     return [name for name in fields if getattr(one, name, ()) != getattr(other, name, ())]
 
 
 def deterministic_values(record: Record) -> DeterministicValues:
-    """Collect the layers and deterministic quantities of each case that is ok.
+    """Collect the layers and deterministic quantities of all cases with status ok.
 
-    A quantity that varies within the run is left out, since it cannot contradict another run.
+    A quantity that varies within the run is left out: a varying value contradicts no other run.
     """
     values: DeterministicValues = {}
     for case in record.cases:
@@ -92,10 +91,10 @@ def deterministic_values(record: Record) -> DeterministicValues:
 
 
 def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) -> str | None:
-    """Describe the first value that differs between runs of one measurement; None if none does.
+    """Describe the first value that differs between two runs of one measurement, or return None.
 
-    Layers, counts and byte sizes do not vary between runs; if one does, the runs must not be
-    pooled.
+    Layers, counts and byte sizes never vary between such runs; runs in which they differ must not
+    be pooled.
     """
     for (factors, quantity), value in new.items():
         earlier_value = earlier.get((factors, quantity), value)
@@ -117,14 +116,14 @@ def measures_case(shard: Shard | None, index: int) -> bool:
 
 
 def measures_process(shard: Shard | None, process: int) -> bool:
-    """Tell whether a shard starts the process of this number (from 1), under any policy."""
+    """Tell whether a shard starts process number ``process`` (from 1) of every memory policy."""
     return measures_case(shard, process - 1)
 
 
 def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Merge the shards of each run into one record, at the place of its first shard.
+    """Merge the shards of each run into one record, in the position of the run's first shard.
 
-    A repeated shard starts another run, which repeats of the other shards join.
+    A shard that was measured again begins a second run; repeats of other shards complete it.
     """
     records = tuple(records)
     runs: list[list[Stored]] = []
@@ -136,15 +135,15 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
         else:
             runs.append([stored])
     runs.sort(key=lambda run: min(map(records.index, run)))
-    whole: list[Stored] = []
+    merged_runs: list[Stored] = []
     for run in runs:
-        parts = tuple(sorted(run, key=_number))
+        parts = tuple(sorted(run, key=_shard_number))
         if parts[0].record.shard:
             record = merged([part.record for part in parts])
-            whole.append(replace(parts[0], record=record, parts=parts))
+            merged_runs.append(replace(parts[0], record=record, parts=parts))
         else:
-            whole.append(parts[0])
-    return tuple(whole)
+            merged_runs.append(parts[0])
+    return tuple(merged_runs)
 
 
 def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
@@ -153,18 +152,19 @@ def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
     if one.shard is None or other.shard is None or why_not_pooled(one, other):
         return False
     same_sweep = (one.shard.sweep, one.shard.of) == (other.shard.sweep, other.shard.of)
-    is_new = all(other.shard.number != _number(part) for part in run)
-    alike = [case.factors for case in one.cases] == [case.factors for case in other.cases]
-    return same_sweep and is_new and alike
+    is_new = all(other.shard.number != _shard_number(part) for part in run)
+    same_cases = [case.factors for case in one.cases] == [case.factors for case in other.cases]
+    return same_sweep and is_new and same_cases
 
 
-def _number(part: Stored) -> int:
+def _shard_number(part: Stored) -> int:
+    """Return the number of a shard (from 1); 0 for a run without shards."""
     return part.record.shard.number if part.record.shard else 0
 
 
 def missing_shards(run: Stored) -> tuple[int, ...]:
     """Return the numbers of the shards that a run lacks; empty for a run without shards."""
-    present = {_number(part) for part in run.parts}
+    present = {_shard_number(part) for part in run.parts}
     shard = run.parts[0].record.shard if run.parts else None
     return tuple(n for n in range(1, shard.of + 1) if n not in present) if shard else ()
 
@@ -173,7 +173,7 @@ def missing_shards(run: Stored) -> tuple[int, ...]:
 
 
 def merged(parts: Sequence[Record]) -> Record:
-    """Merge shards with the same cases into one run, whose samples are in the shards' order."""
+    """Merge shards with the same cases into one run; samples follow the order of ``parts``."""
     first = parts[0]
     missing: dict[str, str] = {}
     attachments: dict[str, Attachment] = {}
@@ -187,7 +187,7 @@ def merged(parts: Sequence[Record]) -> Record:
         command=without_option(first.command),
         environment=msgspec.structs.replace(first.environment, missing=missing),
         ceilings=merged_ceilings(ceiling for part in parts for ceiling in part.ceilings),
-        cases=tuple(_case(parts, index) for index in range(len(first.cases))),
+        cases=tuple(_merged_case(parts, index) for index in range(len(first.cases))),
         attachments=tuple(attachments.values()),
         shard=None,
     )
@@ -201,29 +201,29 @@ def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
     return (*command[:at], *command[at + 2 :])
 
 
-def _case(parts: Sequence[Record], index: int) -> Case:
-    """Merge one case: the series of the shard that measured it, with the rounds of all shards."""
-    own = parts[0].cases[index]
+def _merged_case(parts: Sequence[Record], index: int) -> Case:
+    """Merge case ``index``: series from the shard that measured them, rounds from all shards."""
+    measured = parts[0].cases[index]
     rounds: list[Round] = []
     layers: tuple[Layer, ...] = ()
     for part in parts:
         case = part.cases[index]
         if measures_case(part.shard, index):
             if case.status != "ok" and not case.rounds:
-                return case  # one run would not have timed it either
-            own = case
+                return case  # a run without shards would not have timed this case either
+            measured = case
         layers = layers or case.layers
         rounds += [_renumbered(part, round_) for round_ in case.rounds]
     rounds.sort(key=attrgetter("process"))
-    plain = msgspec.structs.replace(own, layers=layers, rounds=tuple(rounds))
+    with_rounds = msgspec.structs.replace(measured, layers=layers, rounds=tuple(rounds))
     if not rounds:
-        return plain
+        return with_rounds
     status, reason = outcome(rounds)
-    return msgspec.structs.replace(plain, status=status, reason=reason)
+    return msgspec.structs.replace(with_rounds, status=status, reason=reason)
 
 
 def _renumbered(part: Record, round_: Round) -> Round:
-    """Number a process within the whole run; repeats of disturbed ones follow those planned."""
+    """Number a process within the whole run; repeats of disturbed processes follow planned ones."""
     planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
     repeat = round_.process - planned
     if repeat <= 0 or shard is None:
@@ -233,14 +233,14 @@ def _renumbered(part: Record, round_: Round) -> Round:
 
 
 def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
-    """Status and reason of a timed case: ok if any round is ok, else the first round's."""
+    """Return status and reason of a timed case: ok if any round is ok, else the first round's."""
     if any(round_.status == "ok" for round_ in rounds):
         return "ok", None
     return rounds[0].status, rounds[0].reason
 
 
 def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """Merge equal ceilings, with all their samples."""
+    """Merge ceilings that differ only in their samples, and join the samples."""
     samples: defaultdict[Ceiling, list[float]] = defaultdict(list)
     for ceiling in ceilings:
         samples[msgspec.structs.replace(ceiling, samples=())] += ceiling.samples

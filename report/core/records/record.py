@@ -17,7 +17,7 @@ import msgspec
 from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST, SHORTEST_S
 
-#: Records of versions 1 to 3 were converted to this one; they keep their old digests.
+#: Version of the format.  Records of versions 1 to 3 were converted; ``converted_from`` says so.
 SCHEMA_VERSION: Final = 4
 
 #: Longest name (characters) that a table can print.
@@ -34,8 +34,10 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
-#: Number of processes of a case or shards of a run; bounded, since code loops over them.
+#: Number of processes of a case or shards of a run; bounded, since code loops over both.
 Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+#: Number of one process or shard, from 1.
+Position: TypeAlias = Repeats
 ByteCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -56,18 +58,18 @@ Sample: TypeAlias = StoredNumber
 Duration: TypeAlias = PositiveCount | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 PlanName: TypeAlias = Literal["full", "quick", "custom"]
-#: Handling of freed memory: the C library returns it to the system (``default``), keeps it, or is
-#: replaced by jemalloc, which keeps it.
+#: Allocator settings: ``default`` returns freed memory to the system, ``retained`` and ``jemalloc``
+#: keep it, ``*_threshold(s)`` fix glibc's thresholds, ``traced`` is ``default`` with block tracing.
 Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "during", "after"]
-#: Fewest processes whose extremes bound a median at 95 % (96.9 %).
+#: Fewest processes whose smallest and largest value bound the median with 95 % confidence (96.9 %).
 FEWEST_PROCESSES: Final = 6
-#: The passes of one layer that studies measure.
+#: Passes of a layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
-#: Operation whose best rate is a ceiling, and the unit of its work.
+#: Operations whose best rate is a ceiling, and the units of their work.
 PeakOperation: TypeAlias = Literal[
     "matrix_product", "convolution", "copy", "read", "triad", "page_mapping"
 ]
@@ -75,9 +77,9 @@ WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
 class RecordPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A part of a record: immutable, unknown fields refused.
+    """A part of a record: immutable, without unknown fields.
 
-    ``gc=False``: a record has no reference cycles, and the search for them would make reading
+    ``gc=False``: a record has no reference cycles.  Python's search for cycles would make reading
     slower than linear in the number of cases.
     """
 
@@ -91,7 +93,7 @@ class Code(RecordPart, frozen=True):
 
 
 class Cpu(RecordPart, frozen=True):
-    """The processor of the machine, also of a machine with a GPU."""
+    """The processor of the machine, recorded for machines with a GPU too."""
 
     model: Name
     architecture: Text
@@ -112,7 +114,7 @@ class Gpu(RecordPart, frozen=True):
 
 
 class Torch(RecordPart, frozen=True):
-    """The framework, with the flags it was built with."""
+    """The version of PyTorch and its build flags."""
 
     version: Name
     build: Text
@@ -120,7 +122,7 @@ class Torch(RecordPart, frozen=True):
 
 
 class PrecisionSwitches(RecordPart, frozen=True):
-    """The switches that decide which arithmetic a float32 operation uses."""
+    """PyTorch's switches that select the arithmetic of float32 operations."""
 
     default_dtype: Text
     float32_matmul: Text
@@ -132,7 +134,7 @@ class PrecisionSwitches(RecordPart, frozen=True):
 
 
 class Cache(RecordPart, frozen=True):
-    """One cache as a core sees it; ``cores`` share it."""
+    """A cache of the processor; ``cores`` is the number of cores that share the cache."""
 
     level: PositiveCount
     kind: Literal["data", "instruction", "unified"]
@@ -143,8 +145,8 @@ class Cache(RecordPart, frozen=True):
 def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
     """Return the data bytes that ``cores`` cores have in each cache level, by ascending level.
 
-    Cores that may share a cache are assumed to share it: the system does not say on which cores a
-    thread will run, and counting a cache twice would raise the roof of the roofline.
+    Cores that may share a cache are assumed to share it, since the system may run the threads on
+    any cores.  The other assumption could overstate the peak in the roofline.
     """
     return {
         cache.level: cache.size_bytes * -(-cores // cache.cores)
@@ -162,8 +164,8 @@ def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
 class Host(RecordPart, frozen=True):
     """Details that distinguish this machine from others of the same name; null if unknown.
 
-    ``flags`` are all features that the processor reports; ``machine`` is a random number of the
-    machine, which only runs of November 2026 recorded.
+    ``flags``: all features that the processor reports.  ``machine``: a random identifier, recorded
+    only by runs of November 2026.
     """
 
     vendor: Text | None
@@ -182,11 +184,11 @@ class Host(RecordPart, frozen=True):
 class Environment(RecordPart, frozen=True, kw_only=True):
     """The machine and the software during the run.
 
-    ``missing`` maps each field that is null to the reason.  ``name`` is the name that users gave
-    the machine.  ``variables`` are environment variables that change times or results.
-    ``load_before`` and ``load_after`` are one-minute load averages, which runs until November 2026
-    recorded; later runs watch for disturbances during each measurement.  ``conditions`` describe
-    the state of the processors: affinity, kinds of core, governor, turbo, throttling.
+    ``missing``: null field → reason.  ``name``: the user's name for the machine.  ``variables``:
+    environment variables that change times or results.  ``load_before``, ``load_after``: one-minute
+    load averages, recorded until November 2026; later runs detect disturbances during each
+    measurement.  ``conditions``: state of the processor (affinity, kinds of core, governor, turbo,
+    throttling).
     """
 
     device: Literal["cpu", "cuda"]
@@ -209,7 +211,7 @@ class Environment(RecordPart, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The name of the device for readers; a GPU without its memory size."""
+        """The name of the device for readers; for a GPU without the memory size."""
         if self.gpu is not None:
             gpu = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
             return self.name or gpu
@@ -219,11 +221,11 @@ class Environment(RecordPart, frozen=True, kw_only=True):
 
     @property
     def threads_text(self) -> str:
-        """The end of a label that states the number of threads."""
+        """The number of threads, as the end of ``label``."""
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
-#: Families and models of AMD's processors by microarchitecture, as Linux tells them
+#: AMD's microarchitecture → processor family and model ranges, copied from Linux
 #: (arch/x86/kernel/cpu/amd.c, ``bsp_init_amd``, https://git.kernel.org).
 _ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
     "Zen": (0x17, (range(0x30), range(0x50, 0x60))),
@@ -235,9 +237,9 @@ _ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
 
 
 def _with_microarchitecture(name: str, family: int | None, model: int | None) -> str:
-    """Add the microarchitecture to the ``name`` of an AMD processor without a model number.
+    """Add the microarchitecture to an AMD ``name`` without digits; return other names unchanged.
 
-    A name with a number, such as AMD EPYC 7763, identifies the microarchitecture by itself.
+    A name with a model number, such as AMD EPYC 7763, already identifies the microarchitecture.
     """
     if name.startswith("AMD ") and not any(map(str.isdigit, name)):
         for kind, (zen_family, model_ranges) in _ZEN.items():
@@ -258,12 +260,11 @@ SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
-    ``work`` of one run is in ``work_unit``: floating-point operations of a product or convolution,
-    bytes moved (read and written), or pages mapped.  ``samples`` are durations in s; files of
-    earlier runs have whole nanoseconds (``unit``).  ``instrument`` is the measuring program;
-    ``working_set`` (B) is the memory that it touches repeatedly, over all arrays and threads.
-    Ceilings ``during`` the run were measured again because a case was faster; ``disturbance``
-    describes other activity of the machine.
+    ``work``: floating-point operations, bytes read and written, or pages mapped in one repetition
+    (see ``work_unit``).  ``samples``: durations in s; ``unit`` is ns in files of earlier runs.
+    ``instrument``: the measuring program.  ``working_set``: memory (B) that is touched repeatedly,
+    over all arrays and threads.  ``moment``: ``during`` means measured again, because a case
+    exceeded the ceiling from before the run.  ``disturbance``: other activity on the machine.
     """
 
     operation: PeakOperation
@@ -287,13 +288,13 @@ class Ceiling(RecordPart, frozen=True, omit_defaults=True):
 class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
     """One process's measurement of a case, under one memory policy.
 
-    Processes are counted from 1; each measures the cases one after the other, in its own order.
-    ``policy`` is null if the record does not state it.  ``disturbance`` describes other activity of
-    the machine; a disturbed round is repeated in a further process if time allows.  ``reason`` is
-    null exactly when the status is ok.
+    ``process``: number of the process; every process measures all cases, in an order of its own.
+    ``policy``: null if the record does not state the policy.  ``disturbance``: other activity on
+    the machine; a disturbed round is repeated in a further process if time allows.  ``reason``:
+    null exactly if the status is ok.
     """
 
-    process: Repeats
+    process: Position
     policy: Policy | None
     status: Status = "ok"
     reason: Reason | None = None
@@ -301,12 +302,12 @@ class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
     series: SeriesByQuantity
 
     def samples(self, quantity: str) -> tuple[Sample, ...]:
-        """Return the raw samples of ``quantity``, empty if the round has none."""
+        """Return the raw samples of ``quantity``; empty if the round has none."""
         return self.series.get(quantity, ())
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Status of one combination of factors; ``reason`` is null exactly when it is ok."""
+    """Status of one combination of factors; ``reason`` is null exactly if the status is ok."""
 
     factors: Factors
     status: Status = "ok"
@@ -316,8 +317,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One combination of factors with its layers and samples.
 
-    ``series`` are equal in every process, or were measured by the run's own process; ``rounds``
-    were measured by separate processes, in this order.
+    ``series``: samples that are equal in every process, or that the main process measured.
+    ``rounds``: samples of separate processes, in the order of measurement.
     """
 
     series: SeriesByQuantity = {}
@@ -326,21 +327,21 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def all_series(self) -> Iterator[SeriesByQuantity]:
-        """The case's own series by quantity, then the series of each round."""
+        """``series``, then the series of each round."""
         yield self.series
         yield from (round_.series for round_ in self.rounds)
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
-        """Return the raw samples of ``quantity``, process after process; empty if none exist."""
+        """Return the raw samples of ``quantity``, process after process; empty if not measured."""
         return self.series.get(quantity) or tuple(
             sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
         )
 
     def rounds_under(self, policy: Policy) -> list[Round]:
-        """Return the rounds under ``policy`` that are ok, or under the only policy measured.
+        """Return the ok rounds under ``policy``; if there are none, under the only other policy.
 
-        Disturbed rounds are left out unless too few others remain: none, or fewer than bound a
-        median where all together are enough.  Intervals are then as wide as the noise was.
+        Disturbed rounds are left out if enough others remain: ``FEWEST_PROCESSES``, or at least one
+        if even all rounds are fewer.  Otherwise they are included, and noise widens the intervals.
         """
         ok = [round_ for round_ in self.rounds if round_.status == "ok"]
         rounds = [round_ for round_ in ok if round_.policy == policy]
@@ -353,10 +354,10 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Protocol(RecordPart, frozen=True):
     """Plan, repetitions and time budget of a run.
 
-    ``processes`` is the planned number per case under each memory policy, ``variables`` the
-    environment that sets the policy.  A case has ``case_budget_s`` in each process and ``budget_s``
-    in all of them, so that slow cases are measured by fewer processes.  ``seed`` determines the
-    order of the cases in each process.
+    ``processes``: memory policy → planned number of processes per case.  ``variables``: memory
+    policy → environment variables that set the policy.  ``case_budget_s``: time limit of a case in
+    one process.  ``budget_s``: time limit of a case in all processes, so that fewer processes
+    measure slow cases.  ``seed``: determines the order of the cases in each process.
     """
 
     plan: PlanName
@@ -374,8 +375,8 @@ class Protocol(RecordPart, frozen=True):
 class Attachment(RecordPart, frozen=True):
     """A file that belongs to the record, such as the unchanged output of a counter.
 
-    The file is stored beside the record, in a folder of the record's name; ``sha256`` is its
-    digest.
+    The file is stored beside the record, in a folder named after the record.  ``sha256`` is the
+    digest of the file.
     """
 
     name: FileName
@@ -384,12 +385,12 @@ class Attachment(RecordPart, frozen=True):
 
 
 class Shard(RecordPart, frozen=True):
-    """Shard ``number`` (from 1) of ``of``, the part of a sweep that a run measured.
+    """The part of a sweep that a run measured: shard ``number`` (from 1) of ``of`` shards.
 
-    ``sweep`` is the digest of the sweep's cases and counters, equal in all its shards.
+    ``sweep`` is the digest of the sweep's cases and counters, which all shards share.
     """
 
-    number: Repeats
+    number: Position
     of: Repeats
     sweep: Digest
 
@@ -397,8 +398,8 @@ class Shard(RecordPart, frozen=True):
 class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A record without its samples: identity of the run, and status of its cases.
 
-    ``shard`` is null for a run of the whole plan; ``converted_from`` is the digest of the file of
-    an older version that was converted to this one, else null.
+    ``shard``: null for a run of the whole plan.  ``converted_from``: null, or the digest of the
+    older-format file from which this one was converted.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
@@ -416,13 +417,13 @@ class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
     @property
     def minutes(self) -> int:
-        """The minutes that the run took, rounded up."""
+        """The duration of the run in minutes, rounded up."""
         began, ended = map(datetime.fromisoformat, (self.started, self.finished))
         return math.ceil((ended - began).total_seconds() / 60)
 
 
 class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One invocation of one experiment on one machine."""
+    """The result of one run of an experiment on one machine."""
 
     ceilings: tuple[Ceiling, ...]
     cases: tuple[Case, ...]
@@ -430,7 +431,7 @@ class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # ------------------------------------------------------------------------ measurements by others
 
-#: Version of imported records; those of version 1 were converted.
+#: Version of the format of imported records; files of version 1 were converted.
 IMPORT_SCHEMA: Final = 2
 
 #: An SPDX licence expression, such as ``MIT`` or ``Apache-2.0 WITH LLVM-exception``.
@@ -445,8 +446,9 @@ Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
 class Origin(RecordPart, frozen=True):
     """Author, address, licence and file of a published measurement.
 
-    ``instrument`` is the program that measured; ``file`` and ``sha256`` describe the published
-    file, ``format`` is the importer that read it, ``imported`` the time of the import.
+    ``instrument``: the measuring program.  ``file``, ``sha256``: name and digest of the published
+    file.  ``format``: the importer that read the file.  ``imported``: time of the import.
+    ``given``: facts that the user stated at the import.
     """
 
     author: Name
@@ -465,8 +467,8 @@ class Origin(RecordPart, frozen=True):
 class ImportedEnvironment(RecordPart, frozen=True):
     """The machine and its software, as far as the published file states them.
 
-    ``model`` is the device that ran the cases, ``clock`` its frequency (Hz), ``power_limit`` its
-    limit (W), ``framework`` the measured library with its version.
+    ``model``: device that ran the cases.  ``clock``: frequency of the device (Hz).
+    ``power_limit``: limit of the device (W).  ``framework``: measured library with its version.
     """
 
     device: Literal["cpu", "cuda"]
@@ -488,10 +490,10 @@ class ImportedEnvironment(RecordPart, frozen=True):
 class ImportedRecord(RecordPart, frozen=True, kw_only=True):
     """One published file of measurements.
 
-    ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the
-    file rounds a quantity, a power of ten in its unit; ``missing`` is the reason why a field is
-    null, or why a fact is unknown that has no field.  ``converted_from`` is the digest of the file
-    of an older version that was converted to this one.
+    ``conditions``: factors of all cases, such as the precision.  ``rounding``: quantity → step to
+    which the file rounds it, a power of ten in the unit of the quantity.  ``missing``: null field,
+    or fact without a field of its own → reason.  ``converted_from``: null, or the digest of the
+    older-format file from which this one was converted.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=IMPORT_SCHEMA, le=IMPORT_SCHEMA)]

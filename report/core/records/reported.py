@@ -1,12 +1,12 @@
-"""Published numbers: those that a source study printed, and the data sheets of devices.
+"""Published numbers: numbers printed by source studies, and data sheets of devices.
 
 Each study has one file, ``data/reported/<study>.json``, written by hand from the source and read
-strictly.  Numbers are raw (no separators, no prefixes beyond the printed unit); a cell that the
-source leaves empty, or that is illegible, is ``{"missing": "<reason>"}``.
+strictly.  Numbers have no separators, and are in the printed unit.  A cell that is empty or
+illegible in the source is ``{"missing": "<reason>"}``.
 
-``data/devices.yaml`` holds peaks of devices, looked up by the name that the driver reports.  A peak
-is dense (never with sparsity) and at the boost clock.  It is printed beside the measured ceiling of
-a run and never replaces it.
+``data/devices.yaml`` lists peaks of devices, which are looked up by the name that the driver
+reports.  A peak is dense (never with sparsity) and at the boost clock.  Papers print such a peak
+beside the measured ceiling, never instead of the ceiling.
 """
 
 import re
@@ -28,7 +28,7 @@ _REMEDY: Final = "fix the file by the source, or restore it with git"
 
 
 class ReportedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a file: immutable, every field required, no other field allowed."""
+    """A part of a file: immutable, with all fields and no others."""
 
 
 class Unreported(ReportedPart, frozen=True):
@@ -41,7 +41,7 @@ Cell: TypeAlias = StoredNumber | str | Unreported
 
 
 class ReportedColumn(ReportedPart, frozen=True):
-    """A column of numbers with the printed unit and decimals, or of text (both null)."""
+    """A column of numbers (printed unit and decimals), or of text (both null)."""
 
     key: Slug
     name: Text
@@ -50,7 +50,7 @@ class ReportedColumn(ReportedPart, frozen=True):
 
 
 class ReportedTable(ReportedPart, frozen=True):
-    """A table of the source, row by row; ``place`` is its name there (``Table I``)."""
+    """A table of the source, row by row; ``place`` is the name in the source (``Table I``)."""
 
     id: Identifier
     place: Text
@@ -86,7 +86,7 @@ _Named = TypeVar("_Named", ReportedTable, ReportedValue)
 
 
 class Reported(ReportedPart, frozen=True):
-    """All values of one source; ``source`` is its key in ``data/references.bib``."""
+    """All values of one source; ``source`` is the key in ``data/references.bib``."""
 
     study: Slug
     source: CitationKey
@@ -96,18 +96,18 @@ class Reported(ReportedPart, frozen=True):
     values: tuple[ReportedValue, ...]
 
     def table(self, id: str, rows: int | None = None) -> ReportedTable:
-        """Return the table with this id; raises ``StudyError`` if none has it with ``rows``."""
+        """Return the table ``id``; raises ``StudyError`` if missing, or without ``rows`` rows."""
         table = self._named("table", self.tables, id)
         if rows is not None and len(table.rows) != rows:
             raise self.fault(f"{table.place}: expected {rows} rows, found {len(table.rows)}")
         return table
 
     def value(self, id: str) -> ReportedValue:
-        """Return the single value with this id; raises ``StudyError`` if none has it."""
+        """Return the single value ``id``; raises ``StudyError`` if it is missing."""
         return self._named("value", self.values, id)
 
     def count(self, id: str) -> int:
-        """Return the whole number with this id; raises ``StudyError`` for another value."""
+        """Return the value ``id``; raises ``StudyError`` unless it is a whole number."""
         return self.whole(self.value(id).number, id)
 
     def whole(self, cell: Cell, place: str) -> int:
@@ -117,7 +117,7 @@ class Reported(ReportedPart, frozen=True):
         raise self.fault(f"{place}: expected a whole number, found {cell!r}")
 
     def fault(self, what: str) -> StudyError:
-        """Make the error of a file that lacks something the study needs."""
+        """Return an error about data that the study needs and the file lacks."""
         return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
 
     def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
@@ -131,7 +131,7 @@ class Reported(ReportedPart, frozen=True):
 def read_reported(path: Path) -> Reported:
     """Read and check one file of reported values; raises ``RecordError``.
 
-    Without a file the result is empty: the study repeats no other.
+    Without a file the result is empty, since not every study repeats a published study.
     """
     if not path.exists() and not path.is_symlink():
         return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
@@ -200,12 +200,12 @@ _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
 class RatedPeak(ReportedPart, frozen=True):
-    """One line of a data sheet, in its printed unit.
+    """One line of a data sheet, in the printed unit.
 
-    ``operation`` is ``memory`` (its bandwidth), ``capacity`` (of the memory), ``cache`` (size of
-    the last level) or the element type of arithmetic: float32 on the ordinary cores, shorter types
-    on the matrix units.  ``verified`` is false for a value that was not compared with a document;
-    no paper prints it.  ``sparse`` is the peak with structured sparsity, where it is printed too.
+    ``operation``: ``memory`` (bandwidth), ``capacity`` (of the memory), ``cache`` (size of the last
+    level), or the element type of arithmetic: float32 on ordinary cores, shorter types on matrix
+    units.  ``verified``: false for a value that was not compared with a document; no paper prints
+    such a value.  ``sparse``: the peak with structured sparsity, if printed too.
     """
 
     operation: RatedQuantity
@@ -217,12 +217,12 @@ class RatedPeak(ReportedPart, frozen=True):
 
     @property
     def rate(self) -> float:
-        """The peak in FLOP/s or B/s, the size in B."""
+        """The peak in FLOP/s or B/s, or the size in B."""
         return self.value * _FACTORS[self.unit]
 
 
 class DataSheet(ReportedPart, frozen=True):
-    """A device, matched by names that contain one of ``matches`` and none of ``excludes``."""
+    """A device; its names contain a word of ``matches`` and no word of ``excludes``."""
 
     key: DeviceKey
     name: Text
@@ -237,7 +237,7 @@ class DataSheet(ReportedPart, frozen=True):
         )
 
     def peak(self, operation: RatedQuantity) -> RatedPeak | None:
-        """Return the verified peak of an operation, or None."""
+        """Return the verified peak of an operation; None if not verified or missing."""
         for peak in self.peaks:
             if peak.operation == operation and peak.verified:
                 return peak

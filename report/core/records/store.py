@@ -1,7 +1,7 @@
 """Record files: their paths, writing them once, and reading them.
 
-A record is one JSON file, which ``filed`` parses; its attachments, such as the output of counters
-and profilers, are beside it in a folder of the same name.  Imported records are in
+A record is one JSON file, which ``filed`` parses.  Attachments, such as the output of counters and
+profilers, are in a folder of the same name beside the record.  Imported records are in
 ``data/<study>/imported``.
 """
 
@@ -37,11 +37,11 @@ Kind_co = TypeVar("Kind_co", covariant=True)
 
 @dataclass(frozen=True)
 class Filed(Generic[Kind_co]):
-    """A record with its file, relative to the data directory.
+    """A record and its file, relative to the data directory.
 
-    ``edited``: the content is not what the experiment wrote.  ``others`` are further runs of the
-    same measurement, which are pooled with the record.  ``parts`` are all shards of the run as read
-    from their files; empty for a run without shards.
+    ``edited``: the content changed after the experiment wrote the file.  ``others``: further runs
+    of the same measurement, pooled with the record.  ``parts``: all shards of the run, as read from
+    their files; empty for a run without shards.
     """
 
     record: Kind_co
@@ -52,7 +52,7 @@ class Filed(Generic[Kind_co]):
 
     @property
     def shards(self) -> tuple["Filed[Kind_co]", ...]:
-        """The shards of this run, or the run itself if it has none."""
+        """The shards of this run; for a run without shards the run itself."""
         return self.parts or (self,)
 
     @property
@@ -71,7 +71,7 @@ StoredImport: TypeAlias = Filed[ImportedRecord]
 
 
 def start_and_file(stored: Stored) -> tuple[str, str]:
-    """Return the key by which own records are sorted, oldest first."""
+    """Return the sort key of own records; the oldest record sorts first."""
     return stored.record.started, stored.file
 
 
@@ -97,7 +97,7 @@ def digest(content: bytes) -> str:
 def write_record(
     record: Record | ImportedRecord, data: Path, attachments: Mapping[str, bytes] = {}
 ) -> Path:
-    """Write ``record`` into the folder of its study, whole or not at all; return its path.
+    """Write ``record`` completely or not at all; return the path of the file.
 
     ``attachments`` are the contents of ``record.attachments`` by name.  Raises ``RecordError`` if
     the file exists, since records are never replaced, or if the folder cannot be written.
@@ -108,9 +108,9 @@ def write_record(
 
 
 def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> Path:
-    """Write the attachments and then the text of a record, as ``write_record`` does.
+    """Write the attachments of a record, then its text, like ``write_record``.
 
-    Only a process that is killed can leave attachments without a record.
+    Attachments without a record can remain only if the process is killed.
     """
     if target.exists():
         raise RecordError(
@@ -119,7 +119,7 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
         )
     try:
         write_attachments(target, attachments)
-        # A process that wrote this name meanwhile wrote the same: the name hashes the content.
+        # If another process has just written this name, the content is equal, since names hash it.
         _write(target, text)
     except OSError as error:
         raise RecordError(
@@ -141,7 +141,7 @@ def write_attachments(target: Path, attachments: Mapping[str, bytes]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; raises ``OSError``."""
+    """Write a file completely or not at all; raises ``OSError``."""
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with scratch.open("xb") as stream:
@@ -167,10 +167,10 @@ def read_attachments(
 ) -> dict[str, bytes | Missing]:
     """Read the attachments of a record whose names match one of ``patterns``, by name.
 
-    An absent file is ``Missing``.  Raises ``RecordError`` for a file that cannot be read or does
-    not have the recorded SHA-256, and for more than ``LARGEST_ATTACHED`` bytes in all.
+    A file that does not exist is ``Missing``.  Raises ``RecordError`` for an unreadable file, for a
+    SHA-256 that differs from the record, and for more than ``LARGEST_ATTACHED`` bytes in all.
     """
-    wanted, most = tuple(patterns), LARGEST_ATTACHED
+    wanted, remaining = tuple(patterns), LARGEST_ATTACHED
     contents: dict[str, bytes | Missing] = {}
     for item in stored.record.attachments:
         if not any(fnmatchcase(item.name, pattern) for pattern in wanted):
@@ -180,8 +180,8 @@ def read_attachments(
         if not os.path.lexists(path):
             contents[item.name] = Missing(f"{item.name} is not beside the record")
             continue
-        most -= path.stat().st_size if path.is_file() else 0
-        if most < 0:
+        remaining -= path.stat().st_size if path.is_file() else 0
+        if remaining < 0:
             why = f"have more than the {LARGEST_ATTACHED:,} B that are read per record"
             raise RecordError(f"{place}: it and the attachments before {why}; remove it.")
         content = read_file(path, place, REMEDY, data)
@@ -238,9 +238,9 @@ def _place(path: Path, data: Path) -> str:
 
 
 def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
-    """Read all records of a study in the order of their names, which is by time.
+    """Read all records of a study, sorted by file name and thus by time.
 
-    Raises ``RecordError`` for the first file that cannot be used.
+    Raises ``RecordError`` for the first unusable file.
     """
     records, refused = survey(study, data, kind)
     for why in refused.values():
@@ -251,7 +251,7 @@ def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[
 def survey(
     study: str, data: Path, kind: type[Kind] = OWN
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
-    """Read the usable records of a study; return them, and by file why others are not."""
+    """Read the records of a study; return usable records, and file → reason for the others."""
     folder = data / _folder(study, kind)
     records: list[Filed[Kind]] = []
     refused: dict[str, str] = {}
@@ -270,7 +270,7 @@ def survey(
 
 
 def strays(study: str, data: Path) -> tuple[str, ...]:
-    """Return a sentence for each file and folder that belongs to no record of the study."""
+    """Return one sentence per file or folder that belongs to no record of the study."""
     sentences: list[str] = []
     for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
         if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:

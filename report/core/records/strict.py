@@ -1,11 +1,11 @@
 """Strict reading of JSON and YAML, with errors that name the file, the field and the remedy.
 
-msgspec converts a text to the requested type; this module turns each of its errors into one
+msgspec converts a text to the requested type; this module rewrites an error of msgspec as one
 sentence with the file, the field and the value.  A repeated field is an error.
 
 Only plain YAML is accepted: mappings, lists, text, and null, true, false and numbers as in JSON.
-``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that a field of numbers refuses
-them.  Keys are always text.
+``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that numeric fields refuse such
+values.  Keys are always text.
 """
 
 import json
@@ -27,24 +27,24 @@ Kind = TypeVar("Kind")
 #: The path to a value: names of fields, and indexes such as ``[3]``.
 Steps: TypeAlias = tuple[str, ...]
 
-#: Exceptions of decoding a text that is not JSON of the requested type.
+#: Exceptions that decoding raises for a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
 #: Limits on YAML: characters, and lists within lists.
 _LARGEST_YAML: Final = 2**18
 _DEEPEST_YAML: Final = 50
-#: Values of YAML that are not text: JSON's, with numbers of at most 64 bits.
+#: YAML values that are not text: the literals of JSON, with numbers of at most 64 bits.
 _LITERAL: Final = re.compile(
     r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
 )
 
-#: A list of numbers, which has no fields; most of a record consists of such lists.
+#: A list of numbers; most of a record consists of such lists, and they contain no fields.
 _NUMBERS: Final = re.compile(rb"\[[-+0-9.eE, ]{9,}\]")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 _FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
 class SyntaxFaultError(Exception):
-    """Invalid JSON or YAML: the fault, and its line (from 1; 0 if unknown)."""
+    """Invalid JSON or YAML: the fault, and the line (from 1; 0 if unknown)."""
 
     def __init__(self, what: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {what}" if line else what)
@@ -54,7 +54,7 @@ class SyntaxFaultError(Exception):
 def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind:
     """Read ``path``, a file of the directory ``data``, as a ``kind``.
 
-    A name in ``.json`` means JSON, any other YAML.  Raises ``RecordError`` with the file, the
+    Files that end in ``.json`` are JSON, others YAML.  Raises ``RecordError`` with the file, the
     field, the fault and the ``remedy``.
     """
     place = place_of(path)
@@ -71,7 +71,7 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
     """Decode JSON as a ``kind``; a repeated field is an error.
 
-    Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
+    Raises ``RecordError``, which begins with ``place`` and ends with ``remedy``.
     """
     with suppress(*NO_JSON):
         if not may_repeat_a_field(text):
@@ -80,11 +80,11 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 
 
 def may_repeat_a_field(text: bytes) -> bool:
-    """Tell whether an object of valid JSON may repeat a field, of which decoders keep the last.
+    """Tell whether an object of valid JSON may repeat a field; decoders would use the last value.
 
-    Lists of numbers are replaced first, which is three times as fast and may give a false alarm for
-    field names that contain a list.  With a backslash, which could hide a name, nothing is
-    replaced.
+    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  Field
+    names that contain such a list may cause a false alarm.  In a text with backslashes, which could
+    hide a repeated name, nothing is replaced.
     """
     short = text if b"\\" in text else _NUMBERS.sub(b"0", text)
     try:
@@ -108,7 +108,7 @@ def _plain_json(text: bytes, place: str, remedy: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Say why a text could not be decoded."""
+    """Describe in words why a text could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
         return str(SyntaxFaultError(f"found {byte_at(error)}", line))
@@ -138,7 +138,7 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 def place_of(path: Path) -> str:
-    """Return the path for messages: the file with the two folders above it."""
+    """Return a path for messages: the file and its two innermost folders."""
     return Path(*path.parts[-3:]).as_posix()
 
 
@@ -188,7 +188,8 @@ def _line(event: Any) -> int:
 def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, int]) -> Any:
     """Convert the value that begins with ``event`` to plain Python objects.
 
-    Refuses aliases and tags, which could expand without limit or run code, and repeated keys.
+    Refuses aliases (which could expand without limit), tags (which could run code), and repeated
+    keys.
     """
     line = _line(event)
     lines[path] = line + 1
@@ -250,10 +251,10 @@ def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[lis
 
 
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
-    """Return the path to the faulty value, with the keys for which msgspec writes ``[...]``.
+    """Return the path to the faulty value; replace each ``[...]`` of msgspec by the actual key.
 
-    For each such step the keys are tried one at a time, until the error is the same.  This removes
-    the other keys from ``content``.
+    The keys are tried one at a time until the error has the same path.  This removes the other keys
+    from ``content``.
     """
     path = _path_of(error)
     steps = list(path)
