@@ -4,7 +4,7 @@ import signal
 
 _ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
-    # During imports there is nothing to clean up, so that Ctrl-C may end the process at once.
+    # During imports nothing needs cleaning up, so that Ctrl-C may end the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import sys
@@ -23,7 +23,7 @@ from report.commands.console import announcer, clear_line, summary_lines
 from report.core.errors import RidgepointError, UsageError
 from report.engine.plan import build, plan
 
-#: Command → its module in report.commands, imported only then, and its function.
+#: Command → module in report.commands (imported when needed) and function.
 _COMMANDS: Final = {
     "list": "console.list_studies",
     "check": "check.check",
@@ -37,24 +37,24 @@ _COMMANDS: Final = {
     "serve": "serve.serve",
     "watch": "serve.watch",
 }
-#: Commands whose result is their output, so that they fail if it cannot be written.
+#: Commands that fail if their output cannot be printed, since the output is their result.
 _PRINTING: Final = ("list", "dry_run", "check", "diff", "verify", "verify_against")
 
 
 def make(options: Namespace) -> int:
     """Build the papers, and print a summary and the failures; return the exit code."""
     request, start = request_of(options), time.monotonic()
-    done = build(request, announcer(quiet=options.quiet, explain=options.explain))
+    summary = build(request, announcer(quiet=options.quiet, explain=options.explain))
     clear_line()
-    for failure in done.failed:
+    for failure in summary.failed:
         print("error:", failure.sentence, file=sys.stderr)
         if options.debug:
             print(failure.trace, end="", file=sys.stderr)
     if not options.quiet:
         seconds = time.monotonic() - start
-        for line in summary_lines(done, seconds, explain=options.explain):
+        for line in summary_lines(summary, seconds, explain=options.explain):
             print(line)
-    return 1 if done.failed else 0
+    return 1 if summary.failed else 0
 
 
 def dry_run(options: Namespace) -> int:
@@ -76,7 +76,7 @@ def run_command(options: Namespace) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Read the command line and run it; return the exit code."""
+    """Parse and run the command line; return the exit code."""
     try:
         options = parse(arguments)
         code = run_command(options)
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         print("error:", error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return 130  # a shell's exit code of an interrupted command
+        return 130  # the exit code that shells use for an interrupted command
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line of ``build.py``: read it, and turn it into a request for a build."""
+"""Parse the command line of ``build.py`` and convert it to a request for a build."""
 
 import os
 from argparse import Namespace
@@ -15,18 +15,18 @@ from report.studies import STUDIES
 
 PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
-#: The formats of a build for which none is named.
+#: Formats of a build if the command line names no format.
 _DEFAULT_OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
 #: Folders of the project that must not receive outputs.
 PROJECT: Final = (
     *(".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments"),
     *("figures", "report", "templates", "tests"),
 )
-#: The ending of papers' templates.
+#: Suffix of the file names of papers' templates.
 TEMPLATE: Final = ".qmd.j2"
-#: More processes are no faster, and open more files than some systems allow.
+#: Default and limit of parallel steps: more are no faster, and may open too many files.
 _JOBS: Final = min(os.cpu_count() or 1, 16)
-#: In --use, the newest record of each study.
+#: Value of --use that means the newest record of each study.
 LATEST: Final = "latest"
 _EXAMPLES: Final = """\
 examples:
@@ -72,19 +72,19 @@ commands, each in place of the build
 --serve  PORT? [{PORT}]  Serve the pages on 127.0.0.1; 0 is any free port.
 --new  SLUG,TITLE  Write the files of a new study that measures, builds and passes its tests.
 """
-#: Commands instead of a build.  --serve can accompany --watch, where it sets the port.
+#: Options that replace the build by another command.  --serve with --watch sets the port.
 _ACTIONS: Final = (
     *("list", "dry_run", "check", "accept", "verify", "verify_against", "artifact"),
     *("diff", "comparison", "new", "watch", "serve"),
 )
-#: Commands that --use applies to.
-_USING: Final = ("build", "dry_run", "watch", "accept")
-#: Commands that --replicate applies to.
-_REPLICATING: Final = ("build", "dry_run", "accept", "check", "list", "verify")
+#: Commands that accept --use.
+_ACCEPT_USE: Final = ("build", "dry_run", "watch", "accept")
+#: Commands that accept --replicate.
+_ACCEPT_REPLICATE: Final = ("build", "dry_run", "accept", "check", "list", "verify")
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
-    """Read the command line; ``action`` names the command.  Raises ``UsageError``."""
+    """Parse the command line; ``action`` is the command.  Raises ``UsageError``."""
     options = _parser().parse_args(arguments)
     options.study = [_study(text) for text in options.study]
     actions = [name for name in _ACTIONS if getattr(options, name) is not None]
@@ -92,9 +92,9 @@ def parse(arguments: Sequence[str]) -> Namespace:
     words = [f"--{name.replace('_', '-')}" for name in actions]
     if actions[1:] and actions != ["watch", "serve"]:
         raise UsageError(f"{words[0]} and {words[1]} cannot be combined; use one of them.")
-    if options.use and options.action not in _USING:
+    if options.use and options.action not in _ACCEPT_USE:
         raise UsageError(f"--use chooses records for a build; leave it out with {words[0]}.")
-    if options.replicate is not None and options.action not in _REPLICATING:
+    if options.replicate is not None and options.action not in _ACCEPT_REPLICATE:
         raise UsageError(f"--replicate builds a report; leave it out with {words[0]}.")
     if options.replicate is not None and options.use:
         raise UsageError("--use changes a paper, and --replicate does not; use one of them.")
@@ -115,7 +115,7 @@ def _parser() -> Parser:
 
 
 def _study(text: str) -> str:
-    """Return the study that ``text`` names or whose template it is; raises ``UsageError``."""
+    """Return the study for its name or the path of its template; raises ``UsageError``."""
     study = Path(text).name.removesuffix(TEMPLATE) if text.endswith(TEMPLATE) else text
     if study in STUDIES:
         return study
@@ -127,7 +127,7 @@ def _study(text: str) -> str:
 
 
 def request_of(options: Namespace) -> BuildRequest:
-    """Turn the command line into a request: of all studies with records unless some are named.
+    """Convert the command line to a request, by default for all studies with records.
 
     Raises ``RecordError`` for missing data or records, and ``UsageError`` for a folder that must
     not receive outputs.
@@ -145,7 +145,7 @@ def request_of(options: Namespace) -> BuildRequest:
             )
     use = named_records(options.use, studies or STUDIES, data, Path.cwd()) if options.use else {}
     if options.replicate is not None:
-        use = _reports(options.replicate, studies or STUDIES, data)
+        use = _requested_reports(options.replicate, studies or STUDIES, data)
         studies = tuple(use)
     outputs = tuple(output for output in OUTPUTS if getattr(options, output))
     return BuildRequest(
@@ -161,7 +161,7 @@ def request_of(options: Namespace) -> BuildRequest:
 
 
 def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
-    """Return the ``studies``, by default all that have records in ``data``.
+    """Return ``studies``; if empty, all studies with records in ``data``.
 
     Raises ``RecordError`` for a study without records: an empty paper must not replace a full one.
     """
@@ -181,12 +181,12 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
     return studies or tuple(measured)
 
 
-def _reports(
+def _requested_reports(
     texts: Sequence[str], studies: Sequence[str], data: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Look up the reports of --replicate: room → records, none for one of each machine.
+    """Map each report of --replicate to its records; no records mean one of each machine.
 
-    Raises ``RecordError`` for a name of no record.
+    Raises ``RecordError`` if a text names no record.
     """
     if not texts and data != ROOT / "data":
         return {f"{study}{REPORT}": () for study in studies}
@@ -200,11 +200,11 @@ def _reports(
 def named_records(
     texts: Iterable[str], studies: Sequence[str], data: Path, folder: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Look up the records of --use: study → files relative to ``data``.
+    """Map studies to the records that ``texts`` name, as files relative to ``data``.
 
     A text is a path relative to ``folder`` or to ``data``, a part of the file name of one record,
-    or ``latest``: the newest record of each of the ``studies``.  Raises ``RecordError`` for a text
-    that fits no record, several, or a record of another study.
+    or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError`` if a text
+    fits no record, several records, or a record of another study.
     """
     records: dict[str, dict[str, None]] = {}
     for text in texts:
@@ -223,7 +223,7 @@ def named_records(
 
 
 def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:
-    """Find the record that ``text`` names, preferring records of ``studies``."""
+    """Return the record that ``text`` names; records of ``studies`` take precedence."""
     # The folder may be reached through links; a record may itself be a link.
     paths = (path.parent.resolve() / path.name for path in (folder / text, data / text))
     path = next((path for path in paths if path.is_file()), None)

@@ -31,16 +31,17 @@ from report.studies import STUDIES
 
 #: Folder of artifacts in ``out/``.
 _FOLDER: Final = "artifact"
-#: Given name of a person, and family name with words such as "van" before it; no group matches.
+#: Given name and family name of a person ("van" belongs to the latter); no group matches.
 _GROUP: Final = r"(?!.*\b(?i:the|project|team|group|university|course)\b)"
 _PERSON: Final = re.compile(_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
-#: Escapes that titles and intervals do not need.
+#: Backslashes that titles and intervals do not need.
 _NEEDLESS: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
+#: Time limit of git and of pandoc.
 _LIMIT_S: Final = 60.0
 
 
 def artifact(options: Namespace) -> int:
-    """Write the artifact of each requested study, and print the fields that its citation lacks."""
+    """Write the artifact of each requested study; print the missing fields of the citation."""
     request = request_of(options)
     if request.data != ROOT / "data":
         raise UsageError("--artifact packs the records of the commit; leave out --data.")
@@ -54,10 +55,10 @@ def artifact(options: Namespace) -> int:
         built = request._replace(data=code / "data", outputs=("html", "pdf"), engine=engine)
         for number, study in enumerate(request.studies):
             announce(f"the artifact of {study}", number / len(request.studies), "")
-            one = built._replace(studies=(study,), out=stage / f"out-{study}")
-            if failure := run_build(one, code):
+            single = built._replace(studies=(study,), out=stage / f"out-{study}")
+            if failure := run_build(single, code):
                 raise RenderError(f"--artifact {study}: the build of HEAD failed: {failure}")
-            contents, missing = _contents(study, one)
+            contents, missing = _contents(study, single)
             names = [f"{_FOLDER}/{study}/{name}" for name in contents]
             try:
                 (stage / _FOLDER / study).mkdir(parents=True)
@@ -72,7 +73,7 @@ def artifact(options: Namespace) -> int:
 
 
 def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
-    """Return the files of an artifact by name, and a line for each field that they lack."""
+    """Return the files of an artifact by name, and one line per missing field."""
     files, others = dict[str, bytes](), {*STUDIES} - {study}
     for top, place in ((built.data.parent, ""), (built.out / "html", "published/")):
         for path in filter(Path.is_file, top.rglob("*")):
@@ -95,7 +96,7 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
 
 
 def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Collect what the templates print about a paper, its records and its archive."""
+    """Collect the facts about paper, records and archive that the templates print."""
     paper, place = read_source(built.out / "qmd" / study, study), f"data/reported/{study}.json"
     values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
     repeated = json.loads(files[place])["source"] if place in files else ""
@@ -125,7 +126,7 @@ def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[
 
 
 def places_of(document: str) -> dict[str, str]:
-    """Map the id of each claim to the figure or the section of the paper that states it."""
+    """Map the id of each claim to the figure or section of the paper that states the claim."""
     places, section, figures = dict[str, str](), "abstract", 0
     for line in document.splitlines():
         if heading := re.match(r"#+ (.+?) *(?:\{|$)", line):
@@ -143,7 +144,7 @@ def split_name(name: str) -> dict[str, str]:
 
 
 def _in_latex(appendix: str) -> str:
-    """Turn the appendix into LaTeX to ``\\input``; raises ``RenderError``."""
+    """Convert the appendix to LaTeX for ``\\input``; raises ``RenderError``."""
     options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
     command = (pandoc_path(), *options, "--syntax-highlighting=none")
     finished = run(command, TEMPLATES, _LIMIT_S, "appendix", latex_source(appendix))

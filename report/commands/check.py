@@ -1,8 +1,8 @@
-"""Compare what was built with the present data, and its numbers with the pinned ones.
+"""Compare the outputs with the present data, and the numbers of papers with pinned numbers.
 
 ``data/expected/<study>.json`` pins the numbers of a paper and the names of its records.  With the
-same records no number may change; with other records numbers may, but no verdict.  ``--check``
-reports differences, ``--accept`` writes the file, and ``--diff`` lists every number that changed.
+same records no number may change; with other records numbers may change, but no verdict.
+``--check`` reports differences, ``--accept`` writes the file, ``--diff`` lists all changed numbers.
 """
 
 from argparse import Namespace
@@ -24,19 +24,19 @@ from report.paper.pins import Move, Pins, moves, pins_of
 #: The folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
 _REMEDY: Final = "restore it with git, or let 'python build.py --accept' write it"
-#: The most changed numbers that --check names for a study.
+#: Limit on the changed numbers that --check lists for a study.
 _MOST_NAMED: Final = 10
 
 
 class Review(NamedTuple):
-    """The outcome of a check, in sentences: ``faults`` let it fail, ``notes`` do not."""
+    """The result of a check, in sentences; with ``faults`` the check fails."""
 
     faults: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def check(options: Namespace) -> int:
-    """Print stale outputs and changed numbers; return 1 if there is a fault."""
+    """Print stale outputs and changed numbers; return 1 if the check fails."""
     faults, notes = review(request_of(options))
     for line in (*(f"note: {note}" for note in notes), *faults):
         print(line)
@@ -46,8 +46,8 @@ def check(options: Namespace) -> int:
 def accept(options: Namespace) -> int:
     """Add the records of --use to the edition, and pin the present numbers.
 
-    Other studies than the requested ones stay as they are.  Raises ``RidgepointError`` for a study
-    that cannot be computed, or a folder without permission.
+    Only requested studies change.  Raises ``RidgepointError`` for a study that cannot be computed,
+    or a folder without write permission.
     """
     request = request_of(options)
     reports = {}
@@ -73,7 +73,7 @@ def accept(options: Namespace) -> int:
 
 
 def list_moves(options: Namespace) -> int:
-    """Print every number and text that differs from the pinned one."""
+    """Print every number and text that differs from its pinned value."""
     request = request_of(options)
     stale = plan(request).stale()
     for study in request.studies:
@@ -110,7 +110,7 @@ def review(request: BuildRequest) -> Review:
         else:
             present = _pins_of(results)
             faults += verdict_changes(study, pinned, present)
-            # The record of another machine changes a report, which counts it.
+            # A report counts records, so a new record of any machine changes it.
             certain = pinned.records == present.records or is_report(study)
             (faults if certain else notes).extend(moved_numbers(study, pinned, present))
         for record in results.records:
@@ -122,13 +122,13 @@ def review(request: BuildRequest) -> Review:
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
-    """Read the pinned numbers of a study, None if there are none; raises ``RecordError``."""
+    """Read the pinned numbers of a study; None without a file.  Raises ``RecordError``."""
     path = data / EXPECTED / f"{study}.json"
     return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 
 
 def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
-    """Describe claims whose verdict changed, and audits that passed when they were pinned."""
+    """Describe changed verdicts, and audits that have failed only since the numbers were pinned."""
     for claim, item in pinned.claims.items():
         old, new = item.get("verdict"), present.claims.get(claim, {}).get("verdict")
         if new is None:
@@ -141,13 +141,13 @@ def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
 
 
 def moved_numbers(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
-    """Count the numbers that differ from the pinned ones, and describe the first of them."""
+    """Count the numbers that differ from the pinned numbers, and describe the first ones."""
     moved = moves(pinned, present)
     if moved:
         outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
         yield (
             f"{study}: {_differ(moved, pinned, present)}"
-            f"{outside if pinned.records != present.records else ''}; '{_accepting(study)}' pins "
+            f"{outside if pinned.records != present.records else ''}; '{_pin_command(study)}' pins "
             "the new numbers, --diff lists all."
         )
     for move in moved[:_MOST_NAMED]:
@@ -162,13 +162,13 @@ def _differ(moved: Sequence[Move], pinned: Pins, present: Pins) -> str:
 
 
 def _unpinned(study: str) -> str:
-    return f"no numbers are pinned yet; '{_accepting(study)}' pins them."
+    return f"no numbers are pinned yet; '{_pin_command(study)}' pins them."
 
 
-def _accepting(room: str) -> str:
-    """The command that pins the numbers of a paper or of a report."""
-    report = " --replicate" if is_report(room) else ""
-    return f"python build.py {study_of(room)}{report} --accept"
+def _pin_command(paper: str) -> str:
+    """Return the command that pins the numbers of a paper or of a report."""
+    report = " --replicate" if is_report(paper) else ""
+    return f"python build.py {study_of(paper)}{report} --accept"
 
 
 def _pins_of(results: PaperResults) -> Pins:
@@ -176,7 +176,7 @@ def _pins_of(results: PaperResults) -> Pins:
 
 
 def record_names(content: Mapping[str, Any]) -> list[str]:
-    """Name the records of a paper by time, device and hash, and mark those that were edited."""
+    """Return the names of a paper's records (time, device, hash); mark edited records."""
     edited = {file for file, _ in content["altered"]}
     names = []
     for file in content["records"]:

@@ -1,4 +1,4 @@
-"""Write a page and a report of compared functions: ``python build.py --comparison RECORD``."""
+"""Write a page and a report about compared functions: ``python build.py --comparison RECORD``."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -16,18 +16,18 @@ from report.render.shell import read_settings, render_template, write_assets
 def comparison(options: Namespace) -> int:
     """Write ``compare/index.html`` and ``compare/report.md`` below the output folder.
 
-    Raises ``RecordError`` if the file is no record of a comparison.
+    Raises ``RecordError`` if the file is not the record of a comparison.
     """
     path: Path = options.comparison.resolve()
     stored: Stored = read_record(path, path.parents[1])
     if stored.record.study != NAME:
         raise RecordError(f"{path.name}: is a record of {stored.record.study}; name one of {NAME}.")
     files = read_attachments(stored, (case_operators.PATTERN,), path.parents[1])
-    *candidates, itself = verdicts(stored.record)
+    *candidates, self_comparison = verdicts(stored.record)
     content = {
         "record": stored.record,
         "file": path.name,
-        "itself": itself,
+        "itself": self_comparison,
         "groups": groups(stored.record),
         "wrong": [result for result in candidates if result.reason],
         "reasons": tuple(reasons(stored.record, files)),
@@ -40,7 +40,7 @@ def comparison(options: Namespace) -> int:
     with stage_for(request.out, announcer(quiet=True)) as stage:
         write_assets(stage / NAME)
         (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
-        report = f"# Functions beside {itself.function}\n\n{text}"
+        report = f"# Functions beside {self_comparison.function}\n\n{text}"
         (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
         put_folder(NAME, request.out, stage)
     say(f"Wrote {shown(request.out / NAME / 'index.html')} and report.md")

@@ -1,4 +1,4 @@
-"""Output to a terminal or a log: the progress of a build, its summary, and the list of studies."""
+"""Print progress and summary of a build, and the list of studies, to a terminal or a log."""
 
 import json
 import re
@@ -18,9 +18,9 @@ from report.studies import STUDIES
 
 @contextmanager
 def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
-    """Provide an empty folder for new outputs, as the only build that writes to ``out``.
+    """Provide an empty folder for new outputs; lock ``out`` against other builds.
 
-    Raises ``OutputError`` where a file cannot be written.
+    Raises ``OutputError`` if a file cannot be written.
     """
     from report.engine.place import only_build, stage_in  # slow to import
 
@@ -34,7 +34,7 @@ def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
 def announcer(*, quiet: bool, explain: bool = False) -> Announce:
     """Return a function that shows the running step and the remaining time on a terminal.
 
-    With ``explain`` it also prints why each step runs.
+    With ``explain`` the function also prints why each step runs.
     """
     live, start = sys.stderr.isatty() and not quiet, time.monotonic()
 
@@ -53,19 +53,19 @@ def announcer(*, quiet: bool, explain: bool = False) -> Announce:
 
 
 def clear_line() -> None:
-    """Erase the line of progress."""
+    """Erase the progress line on the terminal."""
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
 
 
 def say(text: str) -> None:
-    """Print a line instead of the progress, at once even into a pipe."""
+    """Replace the progress line by ``text``; write immediately, even into a pipe."""
     clear_line()
     print(text, flush=True)
 
 
 def shown(path: Path) -> str:
-    """Return a path relative to the current folder where it lies in it."""
+    """Return a path inside the current folder as a relative path, others unchanged."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
@@ -77,16 +77,16 @@ def counted(number: int, noun: str) -> str:
 def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
     """Summarise a build: outputs, records, notes, counts, and the engine of the PDFs.
 
-    With ``explain`` every record has a line.
+    With ``explain`` the summary lists every record.
     """
     request = summary.request
-    # A note that begins with the name of a study is counted in the line of the study.
+    # Notes that begin with the name of a study are counted in the line of the study.
     prefixes = tuple(f"{study}: " for study in request.studies)
     notes = [notice for notice in summary.notices if not notice.startswith(prefixes)]
-    for room in filter(is_report, request.studies):
-        path = request.out / "values" / f"{room}.json"
+    for report in filter(is_report, request.studies):
+        path = request.out / "values" / f"{report}.json"
         if path.is_file():
-            name = f"{study_of(room)}: " if request.studies[1:] else ""
+            name = f"{study_of(report)}: " if request.studies[1:] else ""
             yield f"{name}{json.loads(path.read_text('utf-8'))['summary']}"
     yield from _outputs(summary)
     if summary.stale or explain:
@@ -107,7 +107,7 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
 
 
 def _outputs(summary: Summary) -> Iterator[str]:
-    """Name the folder that was written and the page to open, if anything was written."""
+    """Name the output folder and the page to open, if the build wrote anything."""
     request, written = summary.request, set()
     for paths in summary.replaced.values():
         written |= {path.relative_to(request.out).parts[0] for path in paths}
@@ -121,7 +121,7 @@ def _outputs(summary: Summary) -> Iterator[str]:
 
 
 def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
-    """Count the used records and the notes of each study; explain each record if requested."""
+    """Count used records and notes per study; with ``explain`` describe each record."""
     request, failed = summary.request, {failure.study for failure in summary.failed}
     for study in request.studies:
         path = request.out / ARTIFACTS / study / RECORDS
@@ -134,7 +134,7 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
             line += f", {counted(notes, 'note')}"
         yield line if explain or not records else f"{line} (see --explain)"
         for record in records if explain else ():
-            if not record.get("left_out"):  # a record that was left out has a note
+            if not record.get("left_out"):  # notes describe records that were left out
                 yield f"  data/{record['file']}: {record['why']}."
 
 
@@ -144,8 +144,8 @@ def list_studies(options: Namespace) -> int:
         from report.engine.replicate import compute_report  # imports NumPy
 
         request = request_of(options)
-        for room in request.studies:
-            _, findings = compute_report(room, request.data, request.use[room])
+        for report in request.studies:
+            _, findings = compute_report(report, request.data, request.use[report])
             print(findings.facts["summary"])
         return 0
     width = max(map(len, STUDIES))

@@ -1,6 +1,6 @@
-"""Compare the papers with those from other data: ``python build.py --diff REV``.
+"""Compare the papers from today's data with papers from other data: ``build.py --diff REV``.
 
-Both versions of a study are built, and their values, manuscripts and figures are compared.
+Both versions of a study are built.  Values, manuscripts and figures of the versions are compared.
 """
 
 import os
@@ -30,17 +30,17 @@ from report.paper.pins import KINDS, moves, pins_of
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 
-#: A number of the prose with the link to its line in the list of provenance.
-_LINKED: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
+#: A number in the prose that links to its line in the list of provenance.
+_LINKED_NUMBER: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
-#: The most changes of each kind that are printed for a study.
+#: Limit on the printed changes of one kind per study.
 LIMIT: Final = 12
 
 
 class ListedChange(NamedTuple):
-    """A difference: its old and new text as printed, empty where one does not exist.
+    """A difference: the old and the new text as printed, empty for a text that does not exist.
 
-    Of files and figures ``old`` and ``new`` are digests.
+    For files and figures ``old`` and ``new`` are digests.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ListedChange(NamedTuple):
 
 
 class StudyDifference(NamedTuple):
-    """The changes of a study by kind, and the failures of the builds from old and new data."""
+    """The changes of a study by kind, and the failed builds by ``old`` or ``new`` data."""
 
     study: str
     parts: Mapping[str, Sequence[ListedChange]]
@@ -58,7 +58,7 @@ class StudyDifference(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The outcome in a sentence."""
+        """The difference, summarised in a sentence."""
         if self.failures:
             return f"it cannot be built from the {' and the '.join(self.failures)} data."
         counts = [f"{len(changes):,} {kind}" for kind, changes in self.parts.items() if changes]
@@ -66,9 +66,9 @@ class StudyDifference(NamedTuple):
 
 
 def diff(options: Namespace) -> int:
-    """Print how the papers differ from those from other data, and write a page that shows it.
+    """Print the differences between papers from today's and from other data; write a page.
 
-    Without other data it lists numbers that differ from the pinned ones, and writes nothing.
+    Without other data, print the numbers that differ from the pinned numbers; write nothing.
     Returns 1 if a study cannot be built from today's data.
     """
     if options.diff == EXPECTED:
@@ -87,11 +87,11 @@ def diff(options: Namespace) -> int:
 def difference(
     request: BuildRequest, against: str, announce: Announce
 ) -> tuple[dict[str, str], tuple[StudyDifference, ...]]:
-    """Compare the papers from ``against``, a git revision or a directory, with today's.
+    """Compare papers from the data ``against`` (git revision or directory) with today's papers.
 
-    Returns the names of the old and the new data, and the outcome of each study.  Writes ``diff/``
-    below ``request.out`` at once.  Raises ``RidgepointError`` if there are no data to compare with,
-    or the page cannot be written.
+    Returns the names of the old and the new data, and the difference of each study.  Writes
+    ``diff/`` below ``request.out``.  Raises ``RidgepointError`` if ``against`` names no data, or if
+    the page cannot be written.
     """
     with stage_for(request.out, announce) as scratch:
         data, name = find_data(against, request.data, scratch)
@@ -105,7 +105,7 @@ def difference(
 def _compare_studies(
     request: BuildRequest, old_data: Path, scratch: Path, announce: Announce
 ) -> Iterator[StudyDifference]:
-    """Build the studies whose data differ in the folders ``old`` and ``new``; compare both."""
+    """Build the studies whose data differ, in the folders ``old`` and ``new``; compare both."""
     today = request._replace(outputs=(), engine="typst")
     requests = {"old": today._replace(data=old_data), "new": today}
     files: dict[str, list[ListedChange]] = {}
@@ -125,7 +125,7 @@ def _compare_studies(
 
 
 def _data_files(study: str, request: BuildRequest) -> dict[str, str]:
-    """Map the data files that ``study`` is computed from to their digests."""
+    """Map the data files that ``study`` reads to their digests."""
     plan = BuildPlan(request)
     names = {name for step in plan.study_steps(study) for name in step.files}
     digests: dict[str, str] = {}
@@ -138,7 +138,7 @@ def _data_files(study: str, request: BuildRequest) -> dict[str, str]:
 def _write_page(
     origins: Mapping[str, str], studies: Sequence[StudyDifference], scratch: Path
 ) -> None:
-    """Write ``diff/`` below ``scratch``: the page, its style, and the old and new figures."""
+    """Write ``diff/`` below ``scratch``: page, style sheet, old and new figures."""
     folder = scratch / "diff"
     write_assets(folder)
     vectors_only = shutil.ignore_patterns("*.pdf", "*.csv")
@@ -176,7 +176,7 @@ def lines(
 
 
 def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChange]:
-    """List the names whose texts differ, in today's order, then those that are gone."""
+    """List the names whose texts differ, in today's order; removed names are last."""
     differences = []
     for name in {**new, **old}:
         before, now = old.get(name, ""), new.get(name, "")
@@ -186,7 +186,7 @@ def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChan
 
 
 def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
-    """List the changes of ``study`` between two folders with its outputs, by kind."""
+    """List the changes of ``study`` between two output folders, by kind."""
     pins, texts, figures = [], [], []
     for out in (old, new):
         findings: Findings = load(out / ARTIFACTS / study / FINDINGS)
@@ -208,7 +208,7 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
 
 
 def text_changes(old: str, new: str) -> list[ListedChange]:
-    """List the sentences that differ between two manuscripts; cells of tables are pinned."""
+    """List the sentences that differ between two manuscripts; skip tables, which are pinned."""
     before, now = _sentences(old), _sentences(new)
     places = []
     for tag, i, j, k, m in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
@@ -218,18 +218,19 @@ def text_changes(old: str, new: str) -> list[ListedChange]:
 
 
 def _sentences(manuscript: str) -> list[str]:
+    """Split a manuscript into sentences, without tables and without links of numbers."""
     sentences: list[str] = []
-    for line in filter(None, map(str.strip, _LINKED.sub(r"\1", manuscript).splitlines())):
+    for line in filter(None, map(str.strip, _LINKED_NUMBER.sub(r"\1", manuscript).splitlines())):
         if not line.startswith("|"):
             sentences += _SENTENCE.split(line.replace("\\", ""))
     return sentences
 
 
 def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
-    """Find the data directory that ``against`` names; return it and its name for readers.
+    """Return the data directory that ``against`` names, and a description for readers.
 
-    A git revision of the repository that holds ``data`` is unpacked below ``scratch``; otherwise
-    ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
+    ``against`` is a git revision of the repository with ``data``, which is unpacked below
+    ``scratch``, or a directory of data.  Raises ``RecordError`` for anything else.
     """
     commit, reason = unpack_revision(against, data, scratch / "revision")
     if commit:
@@ -243,17 +244,17 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
 
 
 def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
-    """Unpack ``data`` of a git revision; return the commit, or an empty text and git's reason."""
-    # A hook's variables would lead git elsewhere, and a name with a dash is an option.
+    """Unpack ``data`` of a git revision; return the commit, or ``''`` and git's error message."""
+    # Variables of a git hook would redirect git, and git would read a leading dash as an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     archive, names = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
-    # git packs the folder that it is run in, and not the whole repository.
+    # git packs only the current folder, not the whole repository.
     command = ["git", "archive", "--format=zip", f"--output={archive}", *names, "--", "."]
     try:
         subprocess.run(command, cwd=data, env=environment, capture_output=True, check=True)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         reason = getattr(error, "stderr", None) or str(error).encode()
         return "", " ".join(reason.decode("utf-8", "replace").split())
-    with zipfile.ZipFile(archive) as files:  # extracts nothing outside, and makes no link
+    with zipfile.ZipFile(archive) as files:  # extracts nothing outside of target, and no links
         files.extractall(target)
         return files.comment.decode(), ""

@@ -1,4 +1,4 @@
-"""Write a new study that measures, builds and passes its tests: ``--new SLUG "TITLE"``."""
+"""Write the files of a new study with passing tests: ``--new SLUG "TITLE"``."""
 
 import re
 from argparse import Namespace
@@ -18,17 +18,17 @@ _FILES: Final = {
     "templates/papers/SLUG.qmd.j2": "paper.qmd.j2.txt",
     "tests/test_SLUG.py": "test.py.txt",
 }
-#: The next commands for the author of a study.
+#: Commands that the author of a new study runs next.
 NEXT: Final = (
     "python -m experiments run SLUG --quick",
     "python build.py SLUG",
     "python -m pytest tests/test_SLUG.py",
 )
-#: A valid name for Python, the file system and LaTeX.
+#: A name that is valid in Python, the file system and LaTeX.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-#: Names of other folders of the data or of the site.
+#: Names that other folders of the data or the site have.
 _TAKEN: Final = (SITE, "assets", "expected", "reported")
-#: A title of one line of code, without numbers and without the characters of markup.
+#: A title on one line, without digits and without characters of markup.
 _TITLE: Final = re.compile(r"[^\W\d_][^\\\"{}<@`$^~\[\]\d]{0,71}")
 
 
@@ -42,9 +42,9 @@ def new(options: Namespace) -> int:
 
 
 def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
-    """Write the files of a study and return them.
+    """Write the files of a study and return their paths.
 
-    Raises ``StudyError`` for a name that is invalid or taken, and ``OutputError``.
+    Raises ``StudyError`` for an invalid or existing name, and ``OutputError`` for a failed write.
     """
     if not _SLUG.fullmatch(slug) or len(slug) > 40:
         raise StudyError(

@@ -1,7 +1,7 @@
-"""Serve the pages to browsers on this machine: ``--serve``, and ``--watch``, which also rebuilds.
+"""Serve the pages to browsers on this machine (``--serve``), and rebuild on changes (``--watch``).
 
-``--watch`` adds a script to the pages that it sends, which reloads them after a build.  The files
-in ``out/`` stay as they are.
+``--watch`` adds a script to each page it sends; the script reloads the page after a build.  The
+files in ``out/`` do not change.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
-#: Addresses that no page has.
+#: Addresses of the last build's state and of the script; no page has these addresses.
 NEWS: Final = "/-/news"
 SCRIPT: Final = "/-/reload.js"
 
 _RELOAD: Final = ROOT / "templates" / "serve" / "reload.js"
 _LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
-#: Files and folders that papers are built from, beside the data.
+#: Files and folders that determine the papers, besides the data.
 _SOURCES: Final = ("build.py", "report", "figures", "templates")
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Answers one request per connection (HTTP/1.0), so that no body is read as a request."""
+    """Answers one request per connection (HTTP/1.0), so that no body is parsed as a request."""
 
     server_version, sys_version, timeout = "ridgepoint", "", 60
     server: Server
 
     def send_head(self) -> Any:
-        """Send the head of an answer; return the stream of its body, None if none follows."""
-        # Otherwise a foreign page could read the site by DNS rebinding.
+        """Send the head of the response; return a stream with the body, or None."""
+        # Refuse other host names, since foreign pages could read the site by DNS rebinding.
         if not all(map(_LOCAL.fullmatch, self.headers.get_all("Host", []))):
             return self.send_error(403, f"This server answers to {HOST} and localhost only")
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Send news of the last build, its script, or a page with the script; None for others."""
-        # The digest is read before the page, so that the page is at least as new.
+        """Send the last build's state, the script, or a page with the script; else return None."""
+        # Read the digest before the page, so that the page is never older than the digest.
         build, page = self.server.build(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
             page /= "index.html"
@@ -75,41 +75,41 @@ class Handler(SimpleHTTPRequestHandler):
         return BytesIO(body)
 
     def guess_type(self, path: Any) -> str:
-        """Return the media type of a file; all texts of the site are UTF-8."""
+        """Return the media type of a file, with UTF-8 for texts."""
         kind = super().guess_type(path)
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
     def translate_path(self, path: str) -> str:
-        """Return the file or folder of an address.
+        """Return the path for an address.
 
-        The name of a missing file stands for hidden files, and for files outside the site, also
-        those that links lead to.
+        For hidden files, and for files outside the site (also through links), return the path of a
+        missing file.
         """
         site, target = Path(self.directory).resolve(), super().translate_path(path)
         page = Path(target, "index.html") if target.endswith("/") else Path(target)
-        with suppress(OSError, RuntimeError, ValueError):  # RuntimeError: links in a ring
+        with suppress(OSError, RuntimeError, ValueError):  # RuntimeError: circular links
             parts = page.resolve(strict=True).relative_to(site).parts
             if not any(part.startswith(".") for part in parts):
                 return target
         return str(site / ".nothing")
 
     def list_directory(self, path: Any) -> None:
-        """Refuse a folder without a page."""
+        """Send error 404 for a folder without a page."""
         self.send_error(404)
 
     def end_headers(self) -> None:
-        """Keep browsers from showing pages of an earlier build."""
+        """End the headers; forbid caching, so that browsers never show an earlier build."""
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Print nothing, since the terminal shows the builds."""
+        """Print nothing, since the terminal shows builds."""
 
 
 class Server(ThreadingTCPServer):
-    """Serves the site in ``out``; pages of a ``live`` server reload themselves.
+    """Serves the site in ``out``; pages of a ``live`` server reload after a build.
 
-    ``failure`` is the reason why the last build failed.  Port 0 is any free one.  Raises
+    ``failure``: the reason why the last build failed.  ``port``: 0 means any free port.  Raises
     ``RidgepointError`` for a port that cannot be used.
     """
 
@@ -132,7 +132,7 @@ class Server(ThreadingTCPServer):
         return file_digest(str(self.out / MANIFEST)) or "none"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore browsers that disconnect, and files that a build has just replaced."""
+        """Ignore disconnecting browsers, and files that a build has just replaced."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -157,13 +157,13 @@ def serve(options: Namespace) -> int:
 def watch(options: Namespace) -> int:
     """Build, serve the pages, and build again whenever a file changes, until Ctrl-C.
 
-    The terminal and the pages show errors of a build; serving goes on.  Raises ``RidgepointError``
-    if the port cannot be used.
+    Terminal and pages show the errors of a failed build, and the server continues.  Raises
+    ``RidgepointError`` if the port cannot be used.
     """
     request = request_of(options)
     out, port = request.out, PORT if options.serve is None else options.serve
-    leaving = leave_on_signals(partial(out.glob, f"{SCRATCH}*"))
-    with leaving, Server(out, port, live=True) as server:
+    exit_on_signals = leave_on_signals(partial(out.glob, f"{SCRATCH}*"))
+    with exit_on_signals, Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
         watched = file_changes(*(ROOT / name for name in _SOURCES), request.data)
@@ -176,10 +176,10 @@ def watch(options: Namespace) -> int:
 
 
 def file_changes(*paths: Path) -> Iterator[object]:
-    """Yield the changes below ``paths`` once they pause, and nothing at regular times.
+    """Yield the changes below ``paths`` when changes pause; without changes, yield an empty set.
 
-    Changes during a build are yielded after it.  Raises ``RidgepointError`` where the system cannot
-    watch that many files.
+    Changes during a build are yielded after the build.  Raises ``RidgepointError`` if the system
+    cannot watch that many files.
     """
     from watchfiles import watch as watch_files
 

@@ -1,7 +1,7 @@
 """Compare every byte of two builds (``--verify``), or of a build and a published site.
 
-``--verify`` builds twice from nothing in different environments; ``--verify-against`` rebuilds what
-the manifest of a site lists, and says of each file that differs why.
+``--verify`` builds twice from nothing in different environments.  ``--verify-against`` rebuilds the
+files in a site's manifest, and prints why each differing file differs.
 """
 
 import json
@@ -27,21 +27,22 @@ from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_o
 from report.paper.claims import first_few
 from report.studies import STUDIES
 
-#: The folder that keeps both builds if they differ.
+#: Folder for both builds if the builds differ.
 BUILDS_FOLDER: Final = "verify"
 #: Files and folders of the project that a build needs.
 _PROJECT_FILES: Final = ("build.py", "report", "figures", "templates", "data")
-#: Bytes that are printed around the first difference.
-_BYTES: Final = 60
+#: Length (B) of the excerpt around the first difference.
+_EXCERPT_BYTES: Final = 60
 #: A line of a manifest: digest and file.
-_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_MANIFEST_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 _VALUES: Final = "values.json"
-#: Reason of a file that differs, though numbers and records of its paper do not.
+#: Reason for a differing file of a paper with equal numbers and records.
 ONLY_BYTES: Final = "only its bytes (text, fonts or versions of programs)"
-#: Shares below this are the last digits of another processor or C library, as in the pins.
-_SAME: Final = 2e-8
-#: Two environments that differ in everything that papers must not depend on: the folder, the umask,
-#: and variables.  The first turns off UTF-8, which Python would use in the locale C.
+#: Relative difference up to which two numbers count as equal: processors and C libraries differ in
+#: the last digits.
+_RELATIVE_TOLERANCE: Final = 2e-8
+#: Name → folder, umask and variables of two environments; papers must not depend on these.  The
+#: first environment turns off UTF-8, which Python would use in the locale C.
 ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
     "first": ("first", 0o022, {
         "TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONUTF8": "0",
@@ -54,7 +55,7 @@ ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
 
 
 def verify(options: Namespace) -> int:
-    """Build twice from nothing, and print the files that differ; return 1 if any does."""
+    """Build twice from nothing, and print the files that differ; return 1 if a file differs."""
     request = request_of(options)
     files, differences = build_twice(request, ROOT, announcer(quiet=options.quiet))
     if differences:
@@ -75,8 +76,8 @@ def build_twice(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Build ``request`` twice from nothing, in two copies of ``project``, and compare the bytes.
 
-    Writes ``DIGESTS`` to ``request.out`` if all are equal, else keeps both builds there.
-    Returns the digest of each file, and the first difference of each file that differs.
+    Writes ``DIGESTS`` to ``request.out`` if all files are equal, else both builds.  Returns the
+    digest of each file, and the first difference of each file that differs.
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
@@ -98,7 +99,7 @@ def build_twice(
 
 
 def _build(name: str, request: BuildRequest, project: Path) -> None:
-    """Copy the project and the data next to ``request.out`` and build there."""
+    """Copy the project and the data beside ``request.out``, and build in the copy."""
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
     copies = {folder / name: project / name for name in _PROJECT_FILES} | {data: request.data}
@@ -121,7 +122,7 @@ def _build(name: str, request: BuildRequest, project: Path) -> None:
 
 
 def digests_of(out: Path) -> dict[str, str]:
-    """Map the outputs below ``out``, sorted, to their SHA-256."""
+    """Map the outputs below ``out``, sorted by name, to their SHA-256."""
     paths = (path for path in sorted(out.rglob("*")) if path.name not in (INDEX, ".lock"))
     return {
         path.relative_to(out).as_posix(): file_digest(str(path)) or ""
@@ -131,14 +132,16 @@ def digests_of(out: Path) -> dict[str, str]:
 
 
 def first_difference(first: Path, second: Path) -> str:
-    """Describe the first difference of two files: its byte, and the text around it in both."""
+    """Describe the first difference of two files: position, and excerpts of both files."""
     for path, name in ((second, "first"), (first, "second")):
         if not path.is_file():
             return f"only the {name} build has it"
     contents = [first.read_bytes(), second.read_bytes()]
     position = len(os.path.commonprefix(contents))  # noqa: RUF071 - of bytes, not of paths
-    begin = max(0, position - _BYTES // 2)
-    texts = [content[begin : begin + _BYTES].decode("utf-8", "replace") for content in contents]
+    begin = max(0, position - _EXCERPT_BYTES // 2)
+    texts = [
+        content[begin : begin + _EXCERPT_BYTES].decode("utf-8", "replace") for content in contents
+    ]
     return f"byte {position + 1}: {texts[0]!r} and {texts[1]!r}"
 
 
@@ -146,7 +149,7 @@ def first_difference(first: Path, second: Path) -> str:
 
 
 def verify_against(options: Namespace) -> int:
-    """Build what a manifest lists, and compare; return 1 if numbers or records differ."""
+    """Build the papers of a manifest, and compare; return 1 if numbers or records differ."""
     manifest: Path = options.verify_against
     published = read_digests(manifest)
     papers = papers_of(published)
@@ -162,20 +165,20 @@ def verify_against(options: Namespace) -> int:
         site = stage / "out" / "html"
         reasons = compare(published, read_digests(site / DIGESTS), manifest.parent, site)
     differing = {name: reason for name, reason in reasons.items() if reason}
-    bad = sum(reason != ONLY_BYTES for reason in differing.values())
-    say(f"{len(reasons)} files: {len(differing)} differ, {bad} of them in numbers or records")
+    serious = sum(reason != ONLY_BYTES for reason in differing.values())
+    say(f"{len(reasons)} files: {len(differing)} differ, {serious} of them in numbers or records")
     for name, reason in differing.items():
         print(f"  {name}: {reason}")
-    return int(bad > 0)
+    return int(serious > 0)
 
 
 def read_digests(manifest: Path) -> dict[str, str]:
-    """Read file → SHA-256 from a manifest; raises ``RecordError``."""
+    """Read a manifest as file → SHA-256; raises ``RecordError``."""
     remedy = f"name the {DIGESTS} of a site"
     digests: dict[str, str] = {}
     text = read_file(manifest, str(manifest), remedy).decode("utf-8", "replace")
     for number, line in enumerate(text.splitlines(), 1):
-        match = _LINE.fullmatch(line)
+        match = _MANIFEST_LINE.fullmatch(line)
         if match is None:
             raise RecordError(f"{manifest}:{number}: found no digest and file; {remedy}.")
         digests[match[2]] = match[1]
@@ -183,31 +186,33 @@ def read_digests(manifest: Path) -> dict[str, str]:
 
 
 def papers_of(digests: Mapping[str, str]) -> set[str]:
-    """Name the papers of a site."""
+    """Return the names of the papers of a site, from the files in its manifest."""
     return {name.partition("/")[0] for name in digests if name.endswith(f"/{_VALUES}")}
 
 
 def compare(
     published: Mapping[str, str], own: Mapping[str, str], folder: Path, site: Path
 ) -> dict[str, str]:
-    """Map each file of the papers in ``own`` to the reason why it differs, empty if it does not.
+    """Map each file of the papers in ``own`` to the reason for a difference; empty if equal.
 
-    ``folder`` may hold the published files, whose numbers are then compared one by one.  Pages on
-    all papers are compared if both sites have the same papers.
+    If ``folder`` contains the published files, their numbers are compared one by one.  Pages about
+    all papers are compared only if both sites have the same papers.
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
-    whys = {paper: _why(paper, differing, folder, site) for paper in sorted(papers)}
-    worst = next((why for why in whys.values() if why != ONLY_BYTES), ONLY_BYTES)
+    reason_by_paper = {
+        paper: _difference_of_paper(paper, differing, folder, site) for paper in sorted(papers)
+    }
+    worst = next((why for why in reason_by_paper.values() if why != ONLY_BYTES), ONLY_BYTES)
     reasons: dict[str, str] = {}
     for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]
         if paper in papers or papers_of(published) == papers:
-            reasons[name] = whys.get(paper, worst) if name in differing else ""
+            reasons[name] = reason_by_paper.get(paper, worst) if name in differing else ""
     return reasons
 
 
-def _why(paper: str, differing: Collection[str], folder: Path, site: Path) -> str:
-    """Say why files of one paper differ: its records, its numbers, or only its bytes."""
+def _difference_of_paper(paper: str, differing: Collection[str], folder: Path, site: Path) -> str:
+    """Describe why files of one paper differ: records, numbers, or only bytes."""
     if any(name.startswith(f"{paper}/records/") for name in differing):
         return "its records"
     name, moved = f"{paper}/{_VALUES}", list[str]()
@@ -217,13 +222,15 @@ def _why(paper: str, differing: Collection[str], folder: Path, site: Path) -> st
         except (OSError, ValueError):
             return f"its numbers or its text; put the published {name} beside the manifest to tell"
         for place in sorted(old.keys() | new.keys()):
-            if not math.isclose(old.get(place, math.nan), new.get(place, math.nan), rel_tol=_SAME):
+            if not math.isclose(
+                old.get(place, math.nan), new.get(place, math.nan), rel_tol=_RELATIVE_TOLERANCE
+            ):
                 moved.append(f"{place} {old.get(place)} → {new.get(place)}")
     return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
 
 
 def _numbers(content: Any, place: str = "") -> dict[str, float]:
-    """Map the place of each number in JSON to the number."""
+    """Map the path of each number in a JSON value to the number."""
     if not isinstance(content, dict | list):
         return {place: content} if isinstance(content, int | float) else {}
     numbers: dict[str, float] = {}
@@ -241,9 +248,9 @@ def run_build(
     environment: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str | None:
-    """Run a build with the code of ``project``; return its errors, a line each, or None.
+    """Run a build with the code of ``project``; return one line per error, or None.
 
-    The process leaves the terminal's group, so that Ctrl-C reaches only its parent.
+    The build runs in a process group of its own, so that Ctrl-C reaches only this process.
     """
     with managed_process(
         [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
@@ -264,7 +271,7 @@ def run_build(
 
 
 def _arguments(request: BuildRequest) -> list[str]:
-    """Turn a request back into the arguments of ``build.py``."""
+    """Convert a request to the arguments of ``build.py``."""
     arguments = [
         *map(study_of, request.studies),
         f"--out={request.out}",
