@@ -1,7 +1,7 @@
-"""Check of the bibliography: complete entries with unique keys, and no TeX but accents and type.
+"""Check the bibliography: complete entries, unique keys, no TeX but accents, signs and fonts.
 
-pandoc and BibTeX read the file and refuse most faults themselves.  Here are those that they would
-not see: TeX would follow ``\\input`` in a field, and a damaged entry would swallow the next one.
+pandoc and BibTeX report most faults themselves.  This module finds faults that they overlook: TeX
+would obey ``\\input`` in a field, and a damaged entry would swallow the next entry.
 """
 
 import re
@@ -13,17 +13,17 @@ from report.core.errors import RecordError
 from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
-#: Fields may nest this many braces.
-_DEEPEST: Final = 6
-#: TeX's notations for a hidden backslash, and commands other than accents, signs, letters and type.
-_FOREIGN: Final = re.compile(
+#: Deepest allowed nesting of braces in a field.
+_MAXIMUM_DEPTH: Final = 6
+#: Forbidden TeX: commands other than accents, signs, letters and fonts; notations of a backslash.
+_FORBIDDEN_TEX: Final = re.compile(
     r"\^\^|\$\$|\\(?!(?:AA|AE|H|L|OE?|aa|ae|b|c|d|dh|dj|emph|i|j|k|l|mathrm|mu|ng|oe?|pi|r|sim|ss|"
     r"t|th|times|text(?:bf|it|sc|tt|superscript|subscript|endash|backslash|trademark)|u|url|v)"
     r"(?![A-Za-z]))[A-Za-z]+"
 )
-#: A backslash at the end of a text; signs with which TeX drops what follows, or which it refuses.
+#: Signs that TeX prints only behind a backslash, and a backslash at the end of a text.
 _UNPRINTABLE: Final = re.compile(r"(?<!\\)[%&#]|\\\s*\Z")
-#: Unprinted fields, in which programs keep names of files and notes.
+#: Fields that no style prints; programs store file names and notes in them.
 _UNPRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
 
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
@@ -34,8 +34,8 @@ _HEAD: Final = re.compile(
 )
 _END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}", re.ASCII)
 
-_LINKED: Final = re.compile(r"\\url(?![A-Za-z])\s*(?:\{([^{}]*)\})?")
-#: The form of an address and an example, by the name of its field.
+_URL_COMMAND: Final = re.compile(r"\\url(?![A-Za-z])\s*(?:\{([^{}]*)\})?")
+#: Field with an address → pattern of the address, and an example.
 _ADDRESSES: Final = {
     "url": (re.compile(r"https?://[^\s\\{}]+", re.IGNORECASE), "https://example.org"),
     "doi": (re.compile(r"10\.\d[\d.]*/[^\s\\{}]+"), "10.1000/182"),
@@ -43,9 +43,9 @@ _ADDRESSES: Final = {
 
 
 def _nested(depth: int) -> str:
-    """Write the pattern of a text whose braces are closed.
+    """Return the pattern of a text with balanced braces, nested up to ``depth`` times.
 
-    Braces with a backslash are closed like others, since BibTeX counts them and pandoc does not.
+    Escaped braces must balance too, since BibTeX counts them although pandoc does not.
     """
     pattern = r"[^{}\\]++|\\[^{}]"
     for _ in range(depth):
@@ -54,14 +54,14 @@ def _nested(depth: int) -> str:
 
 
 _FIELD: Final = re.compile(
-    rf"\s*,\s*([A-Za-z-]+)\s*=\s*(\{{(?:{_nested(_DEEPEST)})*+\}}|[0-9]+"
+    rf"\s*,\s*([A-Za-z-]+)\s*=\s*(\{{(?:{_nested(_MAXIMUM_DEPTH)})*+\}}|[0-9]+"
     rf'|"(?:[^{{}}"\\]++|\\[^{{}}]|\{{(?:{_nested(1)})*+\}})*+")',
     re.ASCII,
 )
 
 
 class Field(NamedTuple):
-    """A field of an entry: name in small letters, value, and the positions of both."""
+    """A field of an entry: lower-case name at ``begin``, and value from ``start`` to ``end``."""
 
     name: str
     value: str
@@ -76,7 +76,7 @@ def entries_of(bibliography: str) -> list[str]:
 
 
 def fields_of(entry: str) -> tuple[list[Field], int]:
-    """List the fields of an entry, in linear time, and the position behind the last field."""
+    """Return the fields of an entry, and the position behind the last field, in linear time."""
     head, fields = _HEAD.match(entry), list[Field]()
     position = head.end() if head else 0
     while match := _FIELD.match(entry, position):
@@ -87,9 +87,9 @@ def fields_of(entry: str) -> tuple[list[Field], int]:
 
 
 def check_bibliography(content: bytes, place: str) -> None:
-    """Raise ``RecordError`` for the first fault; ``place`` names the file.
+    """Raise ``RecordError`` for the first fault of a bibliography; ``place`` names its file.
 
-    An entry begins with an @ at the beginning of a line.
+    Every entry must begin with an @ at the beginning of a line.
     """
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -98,8 +98,8 @@ def check_bibliography(content: bytes, place: str) -> None:
         raise RecordError(f"{place}: line {line}: found {byte_at(error)}; {_REMEDY}.") from error
     before, *entries = entries_of(text)
     if not re.fullmatch(_BLANK, before):
-        what = "between entries: found text that is neither an entry nor a comment after %"
-        raise RecordError(f"{place}: line 1, {what}; {_REMEDY}.")
+        fault = "between entries: found text that is neither an entry nor a comment after %"
+        raise RecordError(f"{place}: line 1, {fault}; {_REMEDY}.")
     line, keys = 1 + before.count("\n"), set[str]()
     for entry in entries:
         head = _HEAD.match(entry)
@@ -126,30 +126,32 @@ def _fault_of(entry: str) -> str:
 
 def _field_fault(field: Field) -> str:
     """Describe the first fault in the value of a field; empty if there is none."""
-    if foreign := _FOREIGN.search(field.value):
-        return f"{field.name}: found {foreign[0]}, where only accents and signs may be TeX"
-    addresses = [("url", link[1] or "") for link in _LINKED.finditer(field.value)]
+    if forbidden := _FORBIDDEN_TEX.search(field.value):
+        return f"{field.name}: found {forbidden[0]}, where only accents and signs may be TeX"
+    addresses = [("url", link[1] or "") for link in _URL_COMMAND.finditer(field.value)]
     if field.name in _ADDRESSES:
         addresses.append((field.name, field.value))
     for name, address in addresses:
         form, example = _ADDRESSES[name]
         if not form.fullmatch(address):
-            what = f"{field.name}: found {address[:60]}, which is no address such as {example}"
-            return f"{what}, without TeX's backslashes and braces"
+            fault = f"{field.name}: found {address[:60]}, which is no address such as {example}"
+            return f"{fault}, without TeX's backslashes and braces"
     if field.name in _ADDRESSES or field.name in _UNPRINTED:
         return ""
-    sign = _UNPRINTABLE.search(_LINKED.sub("", field.value))
+    sign = _UNPRINTABLE.search(_URL_COMMAND.sub("", field.value))
     if sign is None:
         return ""
     return f"{field.name}: found {sign[0]}, which TeX does not print; write \\{sign[0]}"
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
-    """Keep the entries that a paper ``cites`` by key, and the parents in their ``crossref``."""
+    """Drop entries, except those whose key the paper ``cites`` and those that they ``crossref``."""
     before, *entries = entries_of(bibliography)
-    keyed = [(head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries]
-    wanted = {key for key, _ in keyed if cites(key)}
-    for key, entry in keyed:
+    entries_with_keys = [
+        (head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries
+    ]
+    wanted = {key for key, _ in entries_with_keys if cites(key)}
+    for key, entry in entries_with_keys:
         if key in wanted:
             wanted |= {field.value for field in fields_of(entry)[0] if field.name == "crossref"}
-    return before + "".join(entry for key, entry in keyed if key in wanted)
+    return before + "".join(entry for key, entry in entries_with_keys if key in wanted)

@@ -1,7 +1,7 @@
 """Verdicts on the claims of a study, with the numbers that decide them.
 
-A paper prints the verdict of a claim.  A report on other machines also prints which comparison
-fails and by how much, and how many processes would decide one that is undecided.
+A paper prints the verdict of a claim.  A replication report also prints which comparisons fail, by
+how much, and how many processes would decide an undecided comparison.
 """
 
 import math
@@ -22,25 +22,26 @@ from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
 from report.quantity.verdicts import Verdict, is_disturbed, joint_verdict, verdict_of
 
-#: Up to this many comparisons of a claim are printed; more are counted.
+#: Most comparisons of a claim that are printed one by one; more are only counted.
 _FEW: Final = 3
-#: Shares below this are printed in parts per million, to save leading zeros.
+#: Smaller shares are printed in parts per million, to avoid leading zeros; the factor of ppm.
 _TINY, _MILLION = 1e-4, 1e6
 #: Significant digits of a bound that is not a whole number, such as 1/0.9.
-_DIGITS: Final = 4
-#: Characters of a formula that names a comparison.
-_FORMULA: Final = 70
-#: More processes than this decide nothing in practice.
+_BOUND_DIGITS: Final = 4
+#: Most characters of a formula that names a comparison.
+_NAME_LENGTH: Final = 70
+#: Most processes that a report suggests to run.
 _MOST_PROCESSES: Final = 1000
+#: Tolerance for rounding errors in numbers of processes and in probabilities.
 _ROUNDING: Final = 1e-6
-#: Begins the verdict of a comparison without a number, before its reason.
+#: Beginning of the verdict on a comparison without a number; the reason follows.
 _NOT_MEASURED: Final = "not measured: "
 #: Separators of the operands and the factors in a formula.
 _BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
 def judge(id: str, statements: Sequence[Statement]) -> Claim:
-    """Judge the claim ``id`` that all ``statements`` hold, with their numbers and reasons."""
+    """Judge the claim ``id``, that all ``statements`` hold; add their numbers and reasons."""
     quantities = [statement.quantity for statement in statements]
     one = quantities[0] if len(quantities) == 1 else None
     verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
@@ -69,7 +70,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
 
 
 def _with_range(statement: Statement) -> str:
-    """The number of a comparison, and the range in which the comparison holds."""
+    """Print the number of a comparison, and the range in which the comparison holds."""
     range, unit = statement.range, str(statement.quantity.unit)
     result = number(statement.quantity)
     if range == Range():
@@ -82,7 +83,7 @@ def _with_range(statement: Statement) -> str:
 
 
 def _undecided_or_missing(statement: Statement) -> str:
-    """Say in a few words why a comparison is not decided; empty if it is."""
+    """Say in a few words why a comparison is not decided; return "" for a decided comparison."""
     verdict = verdict_of(statement)
     if verdict == "undecided":
         return undecided_reason(statement)[0]
@@ -90,7 +91,7 @@ def _undecided_or_missing(statement: Statement) -> str:
 
 
 def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> str:
-    """The numbers of a few comparisons; of more how many hold, or why none is decided."""
+    """Print up to three numbers; for more comparisons, how many hold or why none is decided."""
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
     count = len(statements)
@@ -106,14 +107,14 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
 
 
 def _number(quantity: Quantity) -> str:
-    """The number with its interval; a missing one in two words, since its reason is long."""
+    """Print a number with its interval, or "not measured" without the reason, which is long."""
     result = number(quantity)
     missing = isinstance(result, Missing)
     return "not measured" if missing else with_interval(result, str(quantity.unit))
 
 
 def _expected(statements: Sequence[Statement]) -> str:
-    """The range of a claim; of several comparisons all of their ranges, or that all must hold."""
+    """Print the ranges of up to three comparisons; for more, print that all must hold."""
     ranges = dict.fromkeys(s.range for s in statements if s.range != Range())
     texts = [_expected_text(range) for range in ranges]
     if len(statements) <= _FEW:
@@ -136,7 +137,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
 
 
 def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]]:
-    """Describe each comparison of a claim that is not supported, in the cells of a table."""
+    """Yield a table row for each comparison that is not supported."""
     names = comparison_names([statement.quantity.formula for statement in statements])
     for name, comparison in zip(names, statements, strict=True):
         verdict, range, value = verdict_of(comparison), comparison.range, point(comparison.quantity)
@@ -149,7 +150,7 @@ def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]
             reason = f": {value.reason}"
         else:
             inside = range.low <= value <= range.high
-        if comparison.alone:  # an interval would be taken for one over processes
+        if comparison.alone:  # readers would take the interval for an interval over processes
             text = text.partition(f"{NO_BREAK}[")[0]
         yield {
             "Comparison": name,
@@ -161,13 +162,13 @@ def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]
 
 
 def cases_of(claim: Claim) -> str:
-    """Name the cases of the means that a claim compares; empty without means."""
+    """Name the cases over which a claim's means are taken; return "" for a claim without means."""
     texts = dict.fromkeys(range_of_terms(statement.quantity) for statement in claim.statements)
     return "; ".join(filter(None, texts))
 
 
 def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
-    """Judge one claim about several runs by means over the cases that all runs have."""
+    """Judge one claim about several runs again, with means over the cases that all runs have."""
     counts = {len(claim.statements) for claim in claims}
     if len(counts) > 1 or not all(map(cases_of, claims)):
         return [*claims]
@@ -177,36 +178,38 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
     judged = []
     for claim, quantities in zip(claims, zip(*means, strict=True), strict=True):
         pairs = zip(claim.statements, quantities, strict=True)
-        again = judge(claim.id, [replace(statement, quantity=mean) for statement, mean in pairs])
-        judged.append(replace(again, title=claim.title, about=claim.about, numbers=claim.numbers))
+        means_only = [replace(statement, quantity=mean) for statement, mean in pairs]
+        new = judge(claim.id, means_only)
+        judged.append(replace(new, title=claim.title, about=claim.about, numbers=claim.numbers))
     return judged
 
 
 def comparison_names(formulas: Sequence[str]) -> list[str]:
-    """Name the comparisons of a claim by the parts of their formulas that the others lack."""
+    """Name each comparison of a claim by the parts of its formula that are not in all formulas."""
     parts = [formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
     names = []
     for formula, own in zip(formulas, parts, strict=True):
         different = [part for part in own if part not in shared]
-        names.append(textwrap.shorten(", ".join(different) or formula, _FORMULA, placeholder=" …"))
+        name = ", ".join(different) or formula
+        names.append(textwrap.shorten(name, _NAME_LENGTH, placeholder=" …"))
     return names
 
 
 def formula_parts(formula: str) -> list[str]:
-    """Split a formula into its operands and their factors, without numbers."""
+    """Split a formula into its operands and their factors; drop parts without letters."""
     parts = dict.fromkeys(map(str.strip, _BETWEEN_PARTS.split(formula)))
     return [part for part in parts if re.search("[^\\W\\d_]", part)]
 
 
 def first_few(texts: Sequence[str]) -> list[str]:
-    """The first three texts, and the number of the others."""
+    """Return the first three texts, and a text that counts the others."""
     more = [f"and {len(texts) - _FEW} more"] if len(texts) > _FEW else []
     return [*texts[:_FEW], *more]
 
 
 def undecided_reason(statement: Statement) -> tuple[str, str]:
-    """Explain an undecided comparison: briefly, and with a measurement that would decide it."""
+    """Explain an undecided comparison, first briefly, then with the measurement that it needs."""
     if is_disturbed(statement):
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:
@@ -222,8 +225,8 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     count = min((len(leaf.processes) for leaf in series), default=1)
     units = f"{count} {'pairs of processes' if series[1:] else 'processes'}"
     needed = processes_to_decide(result, statement.range, count)
-    many = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
-    deciding = f"at this scatter {many} would decide"
+    processes_needed = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
+    deciding = f"at this scatter {processes_needed} would decide"
     ends = (statement.range.low, statement.range.high)
     inside = [_bound_text(end) for end in ends if result.low <= end <= result.high]
     if not inside:
@@ -233,15 +236,15 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     text = with_interval(result, str(statement.quantity.unit))
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
     bounds = f"{'bounds' if inside[1:] else 'bound'} {' and '.join(inside)}"
-    long = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
-    return f"interval spans {inside[0]}", long
+    explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
+    return f"interval spans {inside[0]}", explanation
 
 
 def processes_to_decide(result: Estimate, range: Range, count: int) -> int | None:
-    """Processes after which an interval of today's scatter would no longer contain a bound.
+    """Estimate how many processes would give an interval that contains no end of ``range``.
 
-    An interval shrinks with the root of their number, around the value of today.  None for more
-    than ``_MOST_PROCESSES``.
+    ``result`` comes from ``count`` processes.  Assumes that the value stays, and that the interval
+    shrinks with the root of the number of processes.  None means more than ``_MOST_PROCESSES``.
     """
     needed = float(_processes_for_level(count, result.confidence))
     for end in (range.low, range.high):
@@ -253,7 +256,7 @@ def processes_to_decide(result: Estimate, range: Range, count: int) -> int | Non
 
 
 def _processes_for_level(count: int, reached: float) -> int:
-    """Return the number of processes for papers' confidence, if ``count`` reach ``reached``.
+    """Return how many processes reach the level ``CONFIDENCE``, if ``count`` reach ``reached``.
 
     The error probability halves with each further process (see ``median_interval``).
     """
@@ -264,7 +267,7 @@ def _processes_for_level(count: int, reached: float) -> int:
 
 
 def with_interval(result: Evaluated, unit: str) -> str:
-    """Print a number with its interval, and its level if that is lower than usual."""
+    """Print a number with its interval, and with a confidence level below the usual one."""
     if isinstance(result, Missing):
         return result.reason
     parts = printed(result, scale_for(result, unit))
@@ -282,5 +285,5 @@ def _expected_text(range: Range) -> str:
 
 
 def _bound_text(bound: float) -> str:
-    digits = 10 if float(bound).is_integer() else _DIGITS
+    digits = 10 if float(bound).is_integer() else _BOUND_DIGITS
     return f"{bound:.{digits}g}".replace("-", MINUS)

@@ -18,14 +18,14 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 
-#: Largest number of drawn series of one value, and of drawn samples of one process.
+#: Most series drawn for one value, and most samples drawn for one process.
 _MOST_SERIES: Final = 6
 _MOST_SAMPLES: Final = 24
-#: Number of claims that an artifact lists first.
-_MOST_SHOWN: Final = 3
-#: Positions of samples are whole numbers up to this one.
+#: Most claims of the headline that lists of papers show.
+_MOST_CLAIMS: Final = 3
+#: Steps between the positions of the smallest and the largest sample of a series.
 _STEPS: Final = 1000
-#: Default content of the fields of a record in ``listing``.
+#: Fields of a record in ``listing``, with their defaults.
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "ok": 0, "others": {}, "used": False, "altered": [],
@@ -33,10 +33,10 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
-    """Collect the details of ``values``: by anchor, with the series and records behind them.
+    """Collect the details of ``values`` by anchor, and the series and records that they come from.
 
-    Each series is listed once.  All numbers that a reader sees are text; positions of samples are
-    whole numbers from 0 (the smallest sample of the series) to 1000 (the largest).
+    Each series is listed once.  Numbers that a reader sees are text.  Positions of samples are
+    whole numbers from 0 (smallest sample) to ``_STEPS`` (largest sample).
     """
     series: dict[Sampled, int] = {}
     shown: dict[Quantity, str] = {}
@@ -57,13 +57,13 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
 def _value_details(
     value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
 ) -> dict[str, Any]:
-    """Collect the details of a value; add its series to ``series`` (series → index)."""
-    quantity, result, whole = value.quantity, value.number, value.as_json()
+    """Collect the details of a value; give its new series an index in ``series``."""
+    quantity, result, as_json = value.quantity, value.number, value.as_json()
     leaves = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
     drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
     numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
     fields = {
-        **{key: whole[key] for key in ("name", "printed", "reason", "formula", "sources")},
+        **{key: as_json[key] for key in ("name", "printed", "reason", "formula", "sources")},
         "numbers": numbers if numbers != value.formula else "",
         "series": drawn,
         "more": len(leaves) - len(drawn),
@@ -76,7 +76,7 @@ def _value_details(
 
 
 def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
-    """Write the formula of ``quantity`` with numbers for its named parts; ``shown`` caches them."""
+    """Write a formula with numbers in place of its named parts; ``shown`` caches the numbers."""
 
     def show(part: Quantity) -> str:
         if isinstance(part, Derived) and not part.name:
@@ -107,7 +107,7 @@ def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
 
 
 def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
-    """Return positions of samples; if they are many, of both extremes and ranks at equal steps."""
+    """Return the positions of samples; of many samples, only extremes and equally spaced ranks."""
     ordered = sorted(process.samples)
     last = len(ordered) - 1
     if last >= _MOST_SAMPLES:
@@ -120,12 +120,11 @@ def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
 def summary_of(
     study: str, findings: Findings, front: Mapping[str, Any], text: str
 ) -> dict[str, Any]:
-    """Summarize a paper for lists: its ``question``, the first claims of its ``headline``, and its
-    key figure, if the ``text`` of the paper prints it.
+    """Summarize a paper for lists: ``question``, first claims of the ``headline``, key ``figure``.
 
-    A claim of the headline shows the first number that it decides; a claim without one is left out.
-    The first figure is used if the study names no key figure, or these data do not draw that one.
-    Raises ``TemplateError`` for a headline that names no claim.
+    A claim is shown with the first number that it decides, and left out without a number.
+    The figure is ``findings.shown_figure``, or None if the ``text`` of the paper lacks that figure.
+    ``front`` is the front matter.  Raises ``TemplateError`` for a headline that names no claim.
     """
     headline = []
     for id in front.get("headline") or ():
@@ -136,18 +135,18 @@ def summary_of(
         value = next((findings.values[number] for number in claim.numbers), None)
         if value and not isinstance(value.number, Missing):
             printed = value.in_two_digits()
-            # Where the abstract rounds the value, an interval with more digits would not match it.
+            # An interval with more digits than the rounded value would not match it.
             bounds = value.parts.bounds if printed == value.plain else ""
             shown = {"printed": printed, "interval": bounds, "anchor": value.anchor}
             shown["id"] = value.id
-            holds = "" if claim.verdict == "supported" else f" ({claim.verdict})"
-            headline.append({"label": claim.title + holds, **shown})
+            verdict_note = "" if claim.verdict == "supported" else f" ({claim.verdict})"
+            headline.append({"label": claim.title + verdict_note, **shown})
     figure = findings.shown_figure
     if figure and f"{{#{figure.id}" not in text:
-        figure = None  # its data are there, but the template dropped it
+        figure = None  # the template does not print this figure
     return {
         "question": " ".join(str(front.get("question", "")).split()),
-        "headline": headline[:_MOST_SHOWN],
+        "headline": headline[:_MOST_CLAIMS],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
 
@@ -158,14 +157,14 @@ def summary_of(
 def listing(
     listed: Iterable[Stored], choices: Choices, imported: Iterable[StoredImport] = ()
 ) -> list[dict[str, Any]]:
-    """List own records, newest first, with their use in this build; then records of others."""
+    """List own records with their use in this build, newest first; then records of others."""
     newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
     own = [_own(item, *use_in_build(choices, item.file)) for item in newest]
     return [*own, *map(_imported, imported)]
 
 
 def unusable(file: str, why: str) -> dict[str, Any]:
-    """Describe a file that cannot be used as a record, in the form of ``listing``."""
+    """Describe a file that cannot be used as a record, with the fields of ``listing``."""
     return {**_DEFAULTS, "file": file, "why": why, "left_out": True}
 
 
@@ -201,7 +200,7 @@ def _imported(item: StoredImport) -> dict[str, Any]:
 def _listed(
     item: Stored | StoredImport, cases: Sequence[Outcome], fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Describe a record: its file, the number of cases by status, and further ``fields``."""
+    """Describe a record by its file, the number of its cases per status, and ``fields``."""
     counts = Counter(case.status.replace("_", " ") for case in cases)
     outcomes = {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
     return {
@@ -214,20 +213,20 @@ def _listed(
 
 
 def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
-    """Credit each origin of imported records, in the order of their files.
+    """List the origins of imported records, in the order of their files.
 
-    ``line`` names the devices and who measured on them, for lists of machines.
+    ``line`` names the devices of an origin and its author, for lists of machines.
     """
     names = ("author", "licence", "address", "commit", "instrument")
-    models: dict[tuple[str | None, ...], list[str]] = {}
+    models_by_origin: dict[tuple[str | None, ...], list[str]] = {}
     for item in stored:
         origin = attrgetter(*names)(item.record.origin)
-        models.setdefault(origin, []).append(item.record.environment.model)
+        models_by_origin.setdefault(origin, []).append(item.record.environment.model)
     credits = []
-    for origin, measured in models.items():
+    for origin, device_models in models_by_origin.items():
         fields: dict[str, Any] = dict(zip(names, origin, strict=True))
-        devices = fields["devices"] = list(dict.fromkeys(measured))
-        fields["files"] = len(measured)
+        devices = fields["devices"] = list(dict.fromkeys(device_models))
+        fields["files"] = len(device_models)
         fields["line"] = f"{', '.join(devices)}: measured by {origin[0]}, licence {origin[1]}"
         credits.append(fields)
     return tuple(credits)

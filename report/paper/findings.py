@@ -33,13 +33,14 @@ def _no_table(name: str, row: type[Any]) -> tuple[()]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Data that a study may read: its records, one per device and newest first, and more.
+    """Data that a study may read.
 
-    ``reported`` are published numbers, and ``imported`` are records that others measured.
-    ``attachments`` maps the file of each record to the attached files that the study asks for:
-    name → content, or why it is missing.  ``networks`` reads the operators of timm's CNNs, which
-    theory captured.  ``table`` reads a table beside the records, by its file name and row type.
-    ``roles`` maps each role of the edition to the file of its record.
+    ``records``: own records, one per device, newest first.  ``reported``: published numbers, read
+    from ``reported_file``.  ``devices``: properties of known devices.  ``attachments``: record file
+    → name of an attached file → its content, or the reason why it is missing.  ``imported``:
+    records that others measured.  ``networks``: reads the captured operators of timm's CNNs.
+    ``table``: reads a table beside the records by file name and row type.  ``roles``: role in the
+    paper → record file.
     """
 
     records: tuple[Stored, ...]
@@ -54,44 +55,44 @@ class Inputs:
 
     @cached_property
     def record_by_role(self) -> dict[Role, Stored]:
-        """Record in each role, in the order in which tables list roles.
+        """Record by role, in the order in which tables list roles.
 
-        If the record of the role ``cpu`` is gone, all roles are filled from the other records.
+        Without a record in the role ``cpu``, all roles get default records.
         """
         records = {stored.file: stored for stored in self.records}
         named = {role: records[file] for role, file in self.roles.items() if file in records}
         return named if "cpu" in named else default_roles(self.records)
 
     def runs(self, read: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
-        """Read the record in each role by ``read``, under its main memory policy."""
+        """Return the run by role: the record as ``read``, under its main memory policy."""
         labelled = zip(self.records, labels(self.records), strict=True)
         runs = {stored.file: read(stored, label).under_main_policy() for stored, label in labelled}
         return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 
     def in_roles(self) -> Inputs:
-        """Keep only the records that have a role, in the order of the roles."""
+        """Return these data with only the records that have a role, in the order of roles."""
         records = {stored.file: stored for stored in self.record_by_role.values()}
         return replace(self, records=tuple(records.values()))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of all records, each followed by the files of the runs pooled with it."""
+        """Files of all own records with their pooled runs and shards, then of imported records."""
         return (
             *self.shards(run.file for stored in self.records for run in stored.runs),
             *(item.file for item in self.imported),
         )
 
     def shards(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Replace the file of each run that was measured in shards by the files of all shards."""
+        """Replace the file of a run by the files of its shards; drop repeated files."""
         shards = {run.file: run.files for stored in self.records for run in stored.runs}
         return tuple(dict.fromkeys(part for file in files for part in shards.get(file, (file,))))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix.
+    """A numbered figure; its ``id`` is ``fig-`` and its file name without extension.
 
-    Caption and alternative text are plain text, from the template.
+    Caption and alternative text are plain text from the template.
     """
 
     id: str
@@ -118,16 +119,15 @@ class Figure:
 class Claim:
     """A claim about the data, with its verdict and the numbers that decide it.
 
-    ``compared`` has these numbers, each with both ends of the range in which the claim holds.
-    ``title`` can be read alone, ``sentence`` is the claim in the paper's words, and ``about`` names
-    the kind of machine or publication that it is about.  ``numbers`` are the ids of the values that
-    it decides.
+    ``because``: numbers and ranges, in words.  ``sentence``: the claim in the paper's words.
+    ``compared``: a number per comparison, with both ends of the range in which the claim holds.
+    ``title``: a sentence that can be read alone.  ``about``: kind of machine or publication.
+    ``numbers``: ids of the values that the claim decides.
 
-    Reports on other machines print more.  ``files`` are those that the numbers come from, and
-    ``effect`` in ``unit`` is the number of a claim of one comparison.  ``measured`` and
-    ``expected`` are short texts for tables, and ``reasons`` say of each comparison that does not
-    hold why.  ``formulas`` are those of all comparisons, of which ``known`` were measured.
-    ``statements`` are the comparisons; they are not pickled, since operations have no names.
+    Replication reports also print the other fields.  ``files``: sources of the numbers.
+    ``effect``: number of a single comparison, in ``unit``.  ``measured``, ``expected``: short
+    texts for tables.  ``reasons``: why comparisons do not hold.  ``formulas``: one per comparison;
+    ``known`` counts the measured ones.  ``statements``: the comparisons, which cannot be pickled.
     """
 
     id: str
@@ -165,7 +165,7 @@ class Claim:
 
 
 def _compared(result: Evaluated, above: float, below: float) -> dict[str, Any]:
-    """Describe a comparison: the number with its interval, and the bounds; None if unknown."""
+    """Return the number of a comparison with its interval and bounds; None for a missing part."""
     value = result.value if isinstance(result, Estimate) else result
     return {
         "number": None if isinstance(value, Missing) else float(value),
@@ -179,9 +179,8 @@ def _compared(result: Evaluated, above: float, below: float) -> dict[str, Any]:
 class Findings:
     """Everything that a paper's template may print.
 
-    ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of the source's printed numbers.
-    ``key_figure`` is the id of the figure that lists of papers show.
+    ``facts``: plain texts and switches, such as device names, but no numbers.  ``audits``: checks
+    of the numbers that the source printed.  ``key_figure``: id of the figure in lists of papers.
     """
 
     values: Mapping[str, Value]

@@ -1,7 +1,7 @@
 """Tables as LaTeX ``tabular``, built by PyLaTeX.
 
-PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and misses some signs, so ``_text`` escapes
-text instead.  Notes are part of the document, since every format prints them below the table.
+``_text`` escapes text, since PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and misses some
+signs.  The notes below a table are part of the document, so they are not written here.
 """
 
 import math
@@ -16,12 +16,12 @@ from pylatex.utils import dumps_list
 from report.core.text.escape import latex
 from report.paper.tables import Column, Table
 
-#: Characters of a table's type that fit into one column of a page, into both, and into the line of
-#: a page with one column.
+#: Characters that fit into a table: in a column of a two-column page, across both columns, and
+#: across a one-column page.
 _NARROW: Final = 62
 _WIDE: Final = 128
 _ONE_COLUMN: Final = 99
-#: Names and texts up to this many characters are never broken.
+#: Longest headings and texts, in characters, that are never broken into lines.
 _SHORT_NAME: Final = 12
 _SHORT_TEXT: Final = 22
 
@@ -29,16 +29,16 @@ _SHORT_TEXT: Final = 22
 def to_latex(table: Table, *, one_column: bool = False) -> str:
     """Write the table's body with booktabs rules.
 
-    A table wider than its line has its headings broken, and then the text of long cells.
-    ``one_column`` says that the page has one column of text and not two.
+    In a table that is too wide, headings are broken into lines first, then long cells.
+    ``one_column`` means that the page has one column of text instead of two.
     """
     line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
     names, shares = _layout(table, line)
     types = ""
     for column, share in zip(table.columns, shares, strict=True):
         paragraph = rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
-        types += paragraph if share else _side(column)
-    # width: PyLaTeX would count the letters of a paragraph column's type.
+        types += paragraph if share else _alignment(column)
+    # PyLaTeX cannot derive the width: it would count the letters of a paragraph column's type.
     tabular = Tabular(types, width=len(shares), booktabs=True)
     tabular.add_row(list(map(_heading, table.columns, names)))
     tabular.add_hline()
@@ -48,11 +48,11 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
 
 
 def _heading(column: Column, name: Sequence[str]) -> NoEscape | Tabular:
-    """Write a heading with its unit on a line of its own, which keeps narrow columns narrow."""
+    """Write a heading, with its unit on a separate line to keep narrow columns narrow."""
     *lines, last = [_text(text) for text in (*name, column.shown_unit) if text] or [_text("")]
     if not lines:
         return last
-    heading = Tabular(f"@{{}}{_side(column)}@{{}}", pos="b", width=1)
+    heading = Tabular(f"@{{}}{_alignment(column)}@{{}}", pos="b", width=1)
     heading.content_separator = ""
     for text in lines:
         heading.add_row([text])
@@ -70,24 +70,24 @@ def _text(text: str) -> NoEscape:
     return NoEscape(latex(text))
 
 
-def _side(column: Column) -> str:
+def _alignment(column: Column) -> str:
     return "r" if column.numeric else "l"
 
 
 def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
-    """Return the lines of each heading, and the width in characters of each broken column, else 0.
+    """Return the lines of each heading, and the width (characters) of each broken column, else 0.
 
-    Broken columns share the width that the others leave, in proportion to the root mean square of
-    their texts' lengths: then a single long text breaks rather than all texts beside it.
+    Broken columns share the remaining width in proportion to the root mean square of the lengths of
+    their texts, so that a single long text is broken before many texts of middle length.
     """
-    room: float = line - 2 * len(table.columns)
+    width_left: float = line - 2 * len(table.columns)
     lengths = [[0] for _ in table.columns]
     for row in table.texts():
         for column_lengths, (text, _) in zip(lengths, row, strict=True):
             column_lengths.append(len(text))
     widths = list(map(max, lengths))
     names = [[column.name] for column in table.columns]
-    if sum(map(max, widths, (len(column.name) for column in table.columns))) > room:
+    if sum(map(max, widths, (len(column.name) for column in table.columns))) > width_left:
         names = [
             wrap(column.name, max(width, _SHORT_NAME), break_long_words=False) or [""]
             for column, width in zip(table.columns, widths, strict=True)
@@ -97,12 +97,14 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     for column, width, (_, *texts) in zip(table.columns, natural, lengths, strict=True):
         breaks = not column.numeric and width > _SHORT_TEXT and texts
         weight = math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0
-        # In a page of one column roots, which leave columns of middling texts readable.
+        # The root keeps columns with texts of middle length readable on a one-column page.
         weights.append(math.sqrt(weight) if line == _ONE_COLUMN else weight)
-    if sum(natural) <= room or not any(weights):
+    if sum(natural) <= width_left or not any(weights):
         return names, [0.0] * len(natural)
-    room -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
+    width_left -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
     total = sum(weights)
-    broken = sum(weight > 0 for weight in weights)
-    least = 0 if line == _ONE_COLUMN else min(_SHORT_TEXT, room / broken)
-    return names, [max(room * weight / total, least) if weight else 0.0 for weight in weights]
+    broken_columns = sum(weight > 0 for weight in weights)
+    least_width = 0 if line == _ONE_COLUMN else min(_SHORT_TEXT, width_left / broken_columns)
+    return names, [
+        max(width_left * weight / total, least_width) if weight else 0.0 for weight in weights
+    ]
