@@ -1,7 +1,7 @@
-"""Machines as papers and pages print them: those of a paper, and many in one table and one figure.
+"""Machines as papers and pages print them: the machines of one paper, and a comparison of many.
 
-A study declares by a ``MachineComparison`` which measure of many machines it compares; without one
-their measured peak rates are compared.
+A study's ``MachineComparison`` names the measure that is compared; by default, tables compare
+measured peak rates.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,18 +27,18 @@ from report.paper.values import declare
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 
-#: The most machines that the figure draws.
+#: Most machines that the figure draws.
 DRAWN: Final = 40
-#: The fewest machines that get a figure, since two numbers need none.
+#: Fewest machines for which a figure is drawn, since two numbers need no figure.
 _FEWEST: Final = 3
-#: Sorts a machine without a measurement below all others.
+#: Sort key of a machine without a measurement, below all numbers.
 _UNKNOWN: Final = float("-inf")
-#: Operation of a measured peak → its name on pages, and its heading in the table of all machines.
+#: Operation with a measured peak → name on pages, and heading in the table of all machines.
 _CEILINGS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
     "copy": ("Copy bandwidth", "Memory (GB/s)"),
 }
-#: Properties in the site's list of machines.
+#: Properties that the site's list of machines shows.
 _SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operating system")
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -50,7 +50,7 @@ def short_name(run: Run) -> str:
 
 
 def setup(runs: Sequence[Run]) -> Table:
-    """Tabulate the machines and settings of ``runs``; drop properties that no record has."""
+    """Tabulate the machines and settings of ``runs``, without properties that no record has."""
     facts: dict[str, dict[str, Content]] = {}
     for run in runs:
         own_facts = properties(run.stored.record.environment) | _measuring(run.stored)
@@ -65,7 +65,7 @@ def setup(runs: Sequence[Run]) -> Table:
 
 
 def properties(environment: Environment) -> dict[str, TableCell]:
-    """Describe a machine and its software, as papers and pages print them."""
+    """Describe a machine and its software by the properties that papers and pages print."""
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
     unknown = Missing("not recorded")
     memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
@@ -98,7 +98,7 @@ def properties(environment: Environment) -> dict[str, TableCell]:
 
 
 def _measuring(stored: Stored) -> dict[str, TableCell]:
-    """Describe a record's sampling, and count its disturbed measurements."""
+    """Describe how a record was sampled, and count its disturbed measurements."""
     record, protocol = stored.record, stored.record.protocol
     processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
     disturbed = gates.disturbed(run.record for run in stored.runs)
@@ -117,11 +117,11 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
     for stored in records:
         environment, ceilings = stored.record.environment, {}
         run, facts = Run(stored, environment.label), properties(environment)
-        for operation, (words, _) in _CEILINGS.items():
+        for operation, (name_on_page, _) in _CEILINGS.items():
             rate = run.peak_rate(operation)
             best = number(rate)
             known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
-            ceilings[words] = known
+            ceilings[name_on_page] = known
         entry = {
             "key": environment.key,
             "label": environment.label,
@@ -135,10 +135,10 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class MachineComparison(Generic[AnyRun]):
-    """The ``measure`` of a run by which a study orders and draws machines.
+    """How a study compares machines: by the ``measure`` of a run.
 
-    ``heading`` is its column in tables.  ``reference`` is the number that separates a gain from a
-    loss, such as 1 for a ratio.
+    ``run``: makes the run of a record and a label.  ``heading``: column of the measure in tables.
+    ``reference``: number that separates a gain from a loss, such as 1 for a ratio.
     """
 
     run: Callable[[Stored, str], AnyRun]
@@ -148,13 +148,13 @@ class MachineComparison(Generic[AnyRun]):
 
     @property
     def meaning(self) -> str:
-        """The first line of the measure's docstring, as the definition of the heading."""
+        """Definition of the heading: the first line of the measure's docstring."""
         line = (self.measure.__doc__ or "" if self.measure else "").partition("\n")[0].rstrip(".")
         return line[:1].lower() + line[1:]
 
 
 class MeasuredMachine(NamedTuple):
-    """A machine: its record, its cells by heading, and the measure that is compared."""
+    """A machine: name, record file, cells of its row by heading, and the compared measure."""
 
     name: str
     file: str
@@ -163,7 +163,7 @@ class MeasuredMachine(NamedTuple):
 
     @property
     def height(self) -> float:
-        """Number by which machines are sorted."""
+        """Sort key of the machine: the compared measure, below all numbers if it is missing."""
         value = point(self.measured)
         return _UNKNOWN if isinstance(value, Missing) else value
 
@@ -171,9 +171,10 @@ class MeasuredMachine(NamedTuple):
 def with_all_machines(
     findings: Findings, everything: Inputs, detailed: Inputs, comparison: MachineComparison[Any]
 ) -> Findings:
-    """Add the comparison of all machines of ``everything`` to the ``findings`` on ``detailed``.
+    """Add a comparison of all machines of ``everything`` to ``findings``.
 
-    A machine counts once, by its first record.
+    ``detailed`` are the data of the machines that the paper treats in detail.  A machine with
+    several records counts once, by the first.
     """
     by_machine: dict[str, Stored] = {}
     for stored in (*detailed.records, *everything.records):
@@ -185,10 +186,10 @@ def with_all_machines(
     )
     known = [machine for machine in machines if machine.height > _UNKNOWN]
     in_roles = {stored.file for stored in detailed.records}
-    few = [machine for machine in machines if machine.file in in_roles]
+    in_detail = [machine for machine in machines if machine.file in in_roles]
     file, *files = (machine.file for machine in machines)
     values, compared = {}, dict[str, Any]()
-    counted = {"machines": machines, "machines_detailed": few, "machines_known": known}
+    counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
         count = exact("records of the paper", "1", len(group), file, tuple(files))
         values[id] = declare(id, count)
@@ -197,12 +198,12 @@ def with_all_machines(
         values[f"machines_{end}"] = declare(f"machines_{end}", machine.measured)
         compared[end] = markdown(machine.name)
     compared["left_out"] = len(known) > DRAWN
-    compared["detailed"] = [markdown(machine.name) for machine in few]
+    compared["detailed"] = [markdown(machine.name) for machine in in_detail]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     table = replace(table, sources=everything.files)
     figures = {}
     if len(known) >= _FEWEST:
-        drawing = drawing_of(known, few, comparison)
+        drawing = drawing_of(known, in_detail, comparison)
         figures["fig-machines"] = Figure("fig-machines", drawing)
     return replace(
         findings,
@@ -214,26 +215,26 @@ def with_all_machines(
 
 
 def _by_day(stored: Stored, label: str) -> str:
-    """Replace the key in a label, which says nothing to readers, by the day of the run."""
+    """Replace the machine's key in a label by the day of the run, which readers understand."""
     record = stored.record
     return label.replace(f"({record.environment.key})", f"(run of {record.started[:10]})")
 
 
 def in_order(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
-    """Sort machines by what is compared, the largest first, and those without it last."""
+    """Sort machines by the compared measure, largest first; machines without it come last."""
     return sorted(machines, key=attrgetter("height"), reverse=True)
 
 
 def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> MeasuredMachine:
-    """Evaluate one machine; its measure is missing if its record does not fit the study."""
-    # One name for all machines, so that equal reasons share one note of the table.
+    """Evaluate one machine; the measure is missing if the record does not fit the study."""
+    # All runs get the same label, so that equal reasons share one note of the table.
     run, environment = comparison.run(stored, "this machine"), stored.record.environment
     cells: dict[str, Content] = {
         "Machine": name.replace(environment.threads_text, "", 1),
         "Processor or GPU": environment.gpu.model if environment.gpu else environment.cpu.model,
         "Threads": environment.threads,
     }
-    # Without intervals, which are in papers about the machine.
+    # Cells show no intervals; papers about the machine print them.
     for operation, (_, heading) in _CEILINGS.items():
         rate = run.peak_rate(operation)
         best = point(rate)
@@ -251,11 +252,11 @@ def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> Me
 
 def drawing_of(
     known: Sequence[MeasuredMachine],
-    few: Sequence[MeasuredMachine],
+    in_detail: Sequence[MeasuredMachine],
     comparison: MachineComparison[Any],
 ) -> Drawing:
-    """Draw a row per machine in order; of too many, those in detail and at both ends."""
-    ranked = [machine for machine in known if machine in few]
+    """Draw a row per machine; of more than ``DRAWN``, detailed and then extreme machines."""
+    ranked = [machine for machine in known if machine in in_detail]
     for pair in zip(known, reversed(known), strict=True):
         ranked += pair
     names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]

@@ -1,4 +1,4 @@
-"""Manuscript of a paper: findings and template rendered to the ``.qmd`` behind all formats."""
+"""Manuscript of a paper: render findings and template to the ``.qmd`` from which formats come."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from report.paper.prose import FIRST_MARK, MARK, Fault, faults, line_of, read_pr
 from report.paper.templating import ANCHORS, Page, for_template, forms_of, paper_environment
 from report.paper.values import Value
 
-#: Texts of every paper, so that no author can forget them: on edited records and those of --use at
-#: its beginning, on records that others measured at its end.
+#: Texts that every paper needs.  The opening names edited records and records chosen by --use; the
+#: ending credits imported records.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _OPENING: Final = "opening.qmd.j2"
 _ENDING: Final = "ending.qmd.j2"
@@ -34,9 +34,9 @@ _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 @dataclass(frozen=True)
 class Manuscript:
-    """A rendered template: its text and the findings with their captions.
+    """A rendered template: its text, and the findings with captions from the template.
 
-    ``unsupported`` has a warning for each sentence whose claim does not support it.
+    ``unsupported`` has a warning for each sentence that its claim no longer supports.
     """
 
     text: str
@@ -53,10 +53,11 @@ def render_manuscript(
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template can use ``v`` (values), ``facts``, ``claims``, the names of ``tables`` and
-    ``figures``, and the tags of ``templating``.  ``origin`` describes the records: the text begins
-    with those that were ``altered`` (file, reason) or ``asked`` for by --use, and ends with the
-    attributions of those ``imported``; a ``byline`` becomes its subtitle.  ``measured`` is what own
-    records hold, None with data other than the project's.
+    ``figures``, and the tags of ``templating``.  ``origin`` describes the records: ``altered`` are
+    edited records (file, reason), ``asked`` are files chosen by --use, ``imported`` are
+    attributions, and ``byline`` is the subtitle.  ``measured`` lists the cases of own records; it
+    is None for data other than the project's.
+
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
@@ -72,7 +73,7 @@ def render_manuscript(
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
-            # A namespace, because a dictionary has methods such as copy.
+            # A namespace, since a value may be named as a dictionary's method, such as copy.
             v=SimpleNamespace(**{id: forms_of(value) for id, value in findings.values.items()}),
             tables=for_template([*findings.tables]),
             figures=for_template([*findings.figures]),
@@ -84,7 +85,7 @@ def render_manuscript(
         opening = environment.get_template(_OPENING).render(shared, empty=empty)
         ending = environment.get_template(_ENDING).render(shared)
     except Exception as error:
-        # A template is a program, which can raise any error.
+        # Code in a template can raise any error.
         raise _refusal(template, error) from error
     front, body = _front_and_body(text)
     if front and "byline" in origin:
@@ -117,13 +118,13 @@ def _read(template: Path) -> str:
 
 
 def _front_and_body(text: str) -> tuple[str, str]:
-    """Split a document; the front matter is empty if there is none."""
+    """Split a document into front matter, empty if it is missing, and body."""
     front = _FRONT_MATTER.match(text)
     return (front[0], text[front.end() :]) if front else ("", text)
 
 
 def _check_printed(head: str, body: str, page: Page, source: str) -> None:
-    """Check the printed numbers; raises ``TemplateError`` for typed or ambiguous ones."""
+    """Raise ``TemplateError`` if a printed number is typed or ambiguous."""
     texts = [body, *(ANCHORS.sub("", aside) for aside in page.asides)]
     names, printed = read_printed(head, texts, page.template)
     try:
@@ -142,16 +143,16 @@ def _check_printed(head: str, body: str, page: Page, source: str) -> None:
 
 
 def _check_abstract(head: str, page: Page) -> None:
-    """Refuse a number of the abstract that no claim of the ``headline`` decides.
+    """Raise ``TemplateError`` for a number of the abstract that no claim of the headline decides.
 
-    A paper without a headline may print any value.  Raises ``TemplateError`` with the line.
+    A paper without a headline may print any value in its abstract.
     """
     try:
         front, _ = parse_yaml(head.removeprefix("---\n").removesuffix("---\n"))
     except SyntaxFaultError:
         front = None
     if not isinstance(front, Mapping):
-        return  # reading the source reports it
+        return  # ``read_source`` reports the fault
     headline = [id for id in front.get("headline") or () if id in page.claims]
     decided = {number for id in headline for number in page.claims[id].numbers}
     for char in MARK.findall(str(front.get("abstract"))):
@@ -164,29 +165,29 @@ def _check_abstract(head: str, page: Page) -> None:
 
 
 def _refusal(template: Path, error: Exception) -> TemplateError:
-    """Describe an error with its line of the template, which Jinja keeps in the traceback."""
+    """Describe an error with the template's line, which Jinja keeps in the traceback."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         line: int | None = error.lineno
     else:
         frames = reversed(traceback.extract_tb(error.__traceback__))
         line = next((f.lineno for f in frames if Path(f.filename) == template), None)
-    what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     if isinstance(error, RecursionError | SyntaxError):
-        what = "a macro or an included file calls itself without end, or tags are nested too deeply"
+        why = "a macro or an included file calls itself without end, or tags are nested too deeply"
     place = _place(template) + (f":{line}" if line else "")
-    return TemplateError(f"{place}: {what}; fix the template or the study's findings.")
+    return TemplateError(f"{place}: {why}; fix the template or the study's findings.")
 
 
 _CHOSEN: Final = "chosen by --use"
-#: Characters of a formula that fit into a line of the list.
+#: Most characters of a formula in the list of provenance.
 _FORMULA: Final = 200
 
 
 def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
-    """List every value of the prose in a pipe table, the target of the values' links.
+    """List all values in a pipe table, to whose lines the values in the prose are linked.
 
-    Files that the user ``asked`` for in this build are marked.  Long formulas are cut; the page's
-    dialog for a number and the file of values have them in full.
+    Files that the user ``asked`` for by --use are marked.  Long formulas are cut; the page's dialog
+    for a number and the file of values show the whole formula.
     """
     lines = [
         "| Number | Value | Formula | Samples | From |",

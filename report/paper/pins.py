@@ -1,7 +1,7 @@
 """Pinned numbers of a paper: the content of ``data/expected/<study>.json``.
 
-A pinned number has nine significant digits.  Arithmetic and square roots are the same on every
-system; ``exp``, ``log``, sines and sums of NumPy may differ in the last of 16 digits.
+A pinned number has nine significant digits: ``exp``, ``log``, sines and NumPy's sums differ between
+systems in the last of 16 digits.
 """
 
 import json
@@ -26,9 +26,9 @@ Item: TypeAlias = dict[str, Any]
 _DIGITS: Final = 9
 #: Relative difference up to which two numbers of nine digits count as equal.
 _TOLERANCE: Final = 2e-8
-#: Up to this many numbers of a claim are pinned singly; more by count, extremes and sum.
+#: Most numbers of a claim that are pinned one by one; more are summarized (``_summary``).
 _FEW: Final = 3
-#: Kinds of items in the order in which differences are listed, with their names in sentences.
+#: Kind of items → name in sentences, in the order in which differences are listed.
 KINDS: Final[Mapping[str, str]] = {
     "claims": "claim",
     "values": "value",
@@ -42,8 +42,8 @@ KINDS: Final[Mapping[str, str]] = {
 class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The pinned numbers of a paper.
 
-    ``records`` are the names of the records behind the numbers: time, device and hash of the
-    content.  ``audits`` are the reported values that are known to fail their audit.
+    ``records``: names of the records behind the numbers (time, device, hash of the content).
+    ``audits``: reported values that are known to fail their audit.  Other fields: item by name.
     """
 
     records: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Move(NamedTuple):
-    """An item that differs from the pinned one; None on a side that lacks it."""
+    """A pinned item that differs from the item ``now``; None on a side that lacks the item."""
 
     kind: str
     name: str
@@ -79,7 +79,7 @@ class Move(NamedTuple):
 
     @property
     def outside(self) -> bool:
-        """True if the number left the pinned interval or, without one, the pinned value."""
+        """True if the number left its pinned interval, or differs from a value without interval."""
         if self.pinned is None or self.now is None:
             return True
         old, new = self.pinned.get("number"), self.now.get("number")
@@ -90,7 +90,7 @@ class Move(NamedTuple):
 
     @property
     def sides(self) -> tuple[str, str]:
-        """The fields that differ, as pinned and now; empty for a side that lacks the item."""
+        """Fields that differ, as pinned and as now; empty for a side that lacks the item."""
         pinned, now = [], []
         old, new = self.pinned or {}, self.now or {}
         for field in dict.fromkeys((*new, *old)):
@@ -101,7 +101,7 @@ class Move(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Describe the item, with both contents of every field that differs."""
+        """Description of the item, with the new and the pinned content of each changed field."""
         item = f"{KINDS[self.kind]} {self.name}"
         if self.pinned is None or self.now is None:
             content = _json(self.pinned or self.now)
@@ -115,7 +115,7 @@ class Move(NamedTuple):
 
 
 def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
-    """Pin what a study computed from ``records``."""
+    """Pin the findings of a study, computed from the records named ``records``."""
     tables = {}
     for id, table in findings.tables.items():
         headings = [column.heading for column in table.columns]
@@ -138,7 +138,7 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
 
 
 def moves(pinned: Pins, now: Pins) -> list[Move]:
-    """List the items that differ, those outside their pinned interval first."""
+    """List the items that differ; items outside their pinned interval come first."""
     moved: list[Move] = []
     for kind in KINDS:
         old, new = getattr(pinned, kind), getattr(now, kind)
@@ -149,7 +149,7 @@ def moves(pinned: Pins, now: Pins) -> list[Move]:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Compare pinned content; numbers with a decimal point may differ by ``_TOLERANCE``."""
+    """Compare pinned content; floating-point numbers may differ by ``_TOLERANCE``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):
@@ -163,7 +163,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
-    """Pin a number with its unit and interval, the reason of a missing one, or a text."""
+    """Pin a number with unit and interval, a missing number with its reason, or a text."""
     if isinstance(content, str):
         return {"text": printed}
     if isinstance(content, Missing):
@@ -178,7 +178,7 @@ def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
 
 
 def _claim(claim: Claim) -> Item:
-    """Pin the verdict, and the compared numbers with the ranges in which the claim holds."""
+    """Pin the verdict, the compared numbers, and the bounds of the ranges in which it holds."""
     numbers = [_item(number, "", "").get("number") for number, _, _ in claim.compared]
     item: Item = {"verdict": claim.verdict, "because": claim.because}
     return item | {
@@ -210,7 +210,7 @@ def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
 
 
 def _series(points: Sequence[Sequence[Any]]) -> Item:
-    """Pin one series; its points have the ``figures.panels.COLUMNS`` from ``name`` on."""
+    """Pin one series; a point has the columns of ``figures.panels.COLUMNS`` from ``name`` on."""
     names, over, places, unit, values, lows, highs = zip(*points, strict=True)
     known = _known(values)
     item: Item = {"unit": unit[0], **({"over": over[0]} if over[0] else {}), **_summary(known)}
@@ -251,7 +251,7 @@ def _summary(numbers: Sequence[float]) -> Item:
 
 
 def _rounded(number: float) -> float | int:
-    """Round to nine significant digits; whole numbers are exact."""
+    """Round to ``_DIGITS`` significant digits; leave integers as they are."""
     return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
 
 

@@ -1,4 +1,4 @@
-"""Quantities over the levels of a factor, as points, lines, bands and dots of a figure."""
+"""Convert quantities to points, lines, bands and dots of a figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -23,10 +23,10 @@ def points(
     hollow: bool = False,
     joined: bool = False,
 ) -> tuple[Points, ...]:
-    """Plot a quantity ``over`` the levels at which it is known, in the unit ``shown``.
+    """Plot a quantity ``over`` the levels of a factor, in the unit ``shown``.
 
-    Returns an empty tuple if it is known at no level.  A line joins the points if ``joined`` is
-    set and no level between the first and the last is missing.
+    Levels with a missing quantity are dropped; returns an empty tuple if all are missing.  A line
+    joins the points if ``joined`` is set and no level between the first and the last is missing.
     """
     known = {}
     for level, quantity in over.items():
@@ -38,14 +38,14 @@ def points(
     intervals = ((), ()) if lows == highs else (lows, highs)
     levels = list(over)
     first = levels.index(next(iter(known)))
-    whole = joined and levels[first : first + len(known)] == list(known)
-    return (Points(label, tuple(known), values, *intervals, series, hollow, whole),)
+    unbroken = joined and levels[first : first + len(known)] == list(known)
+    return (Points(label, tuple(known), values, *intervals, series, hollow, unbroken),)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """Draw a horizontal line with its interval; return an empty tuple if it was not measured.
+    """Draw a horizontal line with its interval, or return an empty tuple if it is missing.
 
-    The skeleton of a new study draws its ceiling by this function.
+    New studies draw their ceilings by this function.
     """
     ends = _ends(ceiling, shown)
     return (Band(label, *ends, series),) if ends else ()
@@ -54,9 +54,9 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
 def dot_series(
     label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
 ) -> DotSeries:
-    """Draw one point per row with its interval, in the unit ``shown``; none if it is missing.
+    """Draw one point per row with its interval, in the unit ``shown``, unless it is missing.
 
-    ``look`` are further fields of the series.
+    ``look`` are further fields of ``DotSeries``.
     """
     ends = [_ends(quantity, shown) or (None, None, None) for quantity in rows]
     lows, values, highs = zip(*ends, strict=True) if ends else ((), (), ())
@@ -64,7 +64,7 @@ def dot_series(
 
 
 def _ends(quantity: Quantity, shown: str) -> _Ends | None:
-    """Evaluate a quantity in the unit ``shown``; None if it is missing."""
+    """Evaluate a quantity in the unit ``shown``; return None for a missing quantity."""
     value = number(quantity)
     if isinstance(value, Missing):
         return None
@@ -72,7 +72,7 @@ def _ends(quantity: Quantity, shown: str) -> _Ends | None:
 
 
 def interval_ends(value: Number | Estimate, factor: float) -> _Ends:
-    """Scale low end, value and high end by ``factor``."""
+    """Return low end, value and high end, scaled by ``factor``."""
     if isinstance(value, Estimate):
         return factor * value.low, factor * value.value, factor * value.high
     return (factor * value,) * 3

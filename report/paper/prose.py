@@ -1,10 +1,10 @@
-"""The prose check: no result is typed by hand, and none is changed where it is printed.
+"""Check the prose of a paper: no result is typed by hand, and no text distorts a printed number.
 
-While a template is rendered, each text of the study is one private character, its mark.  Every
-digit that pandoc then reads beside the marks was typed.  Typed digits are allowed in code,
-citations, addresses and names that the front matter declares; in formulas also the digits 0, 1
-and 2, exponents, indices and coefficients (2n³ is a law and not a result).  No text beside a number
-of the study may make it read as another number.
+While a template is rendered, a private character, the mark, stands for each text of the study.  All
+digits that pandoc then reads were typed.  Typed digits are allowed in code, citations, addresses
+and names that the front matter declares; in formulas also the digits 0, 1 and 2, exponents, indices
+and coefficients (2n³ is a law and not a result).  Text beside a number of the study must not change
+how the number reads.
 """
 
 import json
@@ -22,52 +22,53 @@ _READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / 
 _TIME_LIMIT_S: Final = 10.0
 _TAB: Final = 4
 
-#: Private characters that are marks, and characters in place of code, formulas and pictures.
+#: Private characters that serve as marks.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 MARK: Final = re.compile(f"[{MARKS}]")
-_NEVER: Final = re.compile("(?!)")
-_APART, _APART_NUMBER = "\ufffc", "\ufffd"
-#: Kinds of text outside paragraphs: their name in messages, and characters unsafe in them.
+_NO_MATCH: Final = re.compile("(?!)")
+#: Placeholders of code, formulas and pictures: without, and with a number.
+_PLACEHOLDER, _PLACEHOLDER_NUMBER = "\ufffc", "\ufffd"
+#: Kind of text outside paragraphs → name in messages, and characters that are unsafe in such text.
 _ELSEWHERE: Final = {
     "code": ("code", re.compile(r"\A\[|`|~~~")),
     "link": ("a link", re.compile(r"[\[\]()`]")),
     "math": ("a formula", re.compile(r"[`$\\{}\[]")),
     "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
 }
-#: Number of characters around a mark that can change it, and around a number that tell its line.
+#: Characters around a mark or number that are searched for text that changes how it reads.
 _AROUND: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
 _LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
 _ADDRESS: Final = rf"https?://[A-Za-z][^\s{MARKS}]+"
-#: Declared names: 3 × 3, 2D, 8-bit, a word such as ResNet-20 or float32, RTX 3090.
+#: Allowed forms of declared names: 3 × 3, 2D, 8-bit, ResNet-20, float32, RTX 3090.
 _NAME: Final = re.compile(
     r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
     r"|[A-Z][\w/+-]*(?: [A-Z][\w/+-]*){0,3} \d{1,4}[A-Z]{0,2}"
 )
-#: A unit would turn a name that has a number into a result.
+#: No unit may follow a name with a number, since both would read as a result.
 _UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
 _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
 _FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
 _SPOILED_BEFORE: Final = re.compile(
-    rf"(?:[-−‐‑‒+±∓{_APART_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
+    rf"(?:[-−‐‑‒+±∓{_PLACEHOLDER_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
 )
 _FREE_AFTER: Final = re.compile(
-    rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_APART}{_APART_NUMBER}])|’s\b"
+    rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_PLACEHOLDER}{_PLACEHOLDER_NUMBER}])|’s\b"
     rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
 )
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
-_SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_APART_NUMBER})")
+_SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_PLACEHOLDER_NUMBER})")
 
-#: Words that call the next number a bound, from above or from below.
+#: Words that call the next number an upper or a lower bound.
 _BOUND: Final = re.compile(
     r"\b((?P<upper>up\s+to|at\s+most|no\s+more\s+than|as\s+(?:much|many)\s+as)"
     r"|at\s+least|no\s+less\s+than|as\s+(?:little|few)\s+as)\s+(?:about\s+)?\Z",
     re.IGNORECASE,
 )
 
-#: Parts of a formula that print nothing, or space; white space behind a comma separates numbers.
+#: Parts of a formula that print nothing or space; a space behind a comma separates numbers.
 _UNPRINTED: Final = re.compile(r"\\(?:[,;:!> ]|q?quad(?![A-Za-z]))|~|\{\}|(?<!,)\s+")
 _COEFFICIENT: Final = re.compile(r"(?<![\w.,])\d{1,2}(?=(?:\\cdot)?(?:[A-Za-z](?![A-Za-z])|\())")
 _INDEX: Final = re.compile(r"(?<=[\w)\]}|'])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
@@ -76,8 +77,7 @@ _IN_LAW: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
 _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text allowed in a formula directly before and after a number of the study.
-#: A command has a ! at its end.
+#: Text allowed directly before and after a study's number in a formula; commands end in an added !.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _LAW_AFTER: Final = re.compile(
@@ -87,10 +87,10 @@ _LAW_AFTER: Final = re.compile(
 
 
 class Mark(NamedTuple):
-    """A text of the study in place of which one character is rendered, with its line.
+    """A text of the study for which one character is rendered, with its line in the template.
 
-    ``value`` is the id of a number, whose printed form is rounded: exact, nearest, up or down.
-    Another text may begin or end with a digit.
+    ``value`` is the id of a printed number, empty for other texts.  ``rounding`` is the direction
+    in which the number was rounded: exact, nearest, up or down.
     """
 
     text: str
@@ -105,12 +105,12 @@ class Mark(NamedTuple):
 
     @property
     def ends_in_digit(self) -> bool:
-        """True for a number, and for a text with a digit at its end."""
+        """True for a number of the study, and for other text with a digit at its end."""
         return bool(self.value) or _ascii_digits(self.text[-1:]).isdigit()
 
 
 class Fault(NamedTuple):
-    """Reason to refuse a template, with its line or the words around a typed number."""
+    """Reason to refuse a template, with a line, or a typed number and the words around it."""
 
     why: str
     around: str = ""
@@ -119,10 +119,10 @@ class Fault(NamedTuple):
 
 
 def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str], list[list[str]]]:
-    """Let pandoc read the names that ``front`` declares, and the printed texts of all documents.
+    """Let pandoc read the front matter ``front`` and the documents ``texts``.
 
-    Returns names, and pairs of kind (words, code, math, link or author) and text.
-    Raises ``TemplateError``.
+    Returns the names that the front matter declares, and the printed texts as pairs of kind (words,
+    code, math, link or author) and text.  Raises ``TemplateError`` if pandoc cannot read them.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
     try:
@@ -143,11 +143,11 @@ def faults(
     names: Iterable[str],
     marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """Yield the faults of the printed ``texts`` of ``documents``, in their order.
+    """Yield the faults of ``documents`` in the order of their printed ``texts``.
 
-    Raises ``ValueError`` for a name that could be a result.
+    Raises ``ValueError`` for a declared name that could be a result.
     """
-    named = _pattern_of(names)
+    named = _allowed_names(names)
     hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
         if kind == "math":
@@ -157,16 +157,16 @@ def faults(
                 start, end = match.span()
                 before, number = text[max(0, start - _AROUND) : start], text[start:end]
                 around = before + text[start : end + _AROUND]
-                yield _typed(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
+                yield _typed_fault(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
         printed = _UNPRINTED.sub("", text) if kind == "math" else text
         for mark in MARK.finditer(printed):
-            yield from _touched(kind, printed, mark, marks)
+            yield from _clashes(kind, printed, mark, marks)
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
-    """Find the line of ``source`` with the number and most words in common with the fault.
+    """Find the line of ``source`` that has the fault's number and shares most words with the fault.
 
-    If no line has the number, a text that an expression ``typed`` may have it.
+    If no line has the number, search the texts that expressions printed (``typed``: text, line).
     """
     if fault.line:
         return fault.line
@@ -182,7 +182,7 @@ def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
     return weights.index(max(weights)) + 1
 
 
-def _pattern_of(names: Iterable[str]) -> re.Pattern[str]:
+def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
     patterns = [_ADDRESS]
     for name in sorted(names, key=len, reverse=True):
         if not _NAME.fullmatch(name):
@@ -199,26 +199,26 @@ def _blank(name: re.Match[str]) -> str:
 
 
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
-    """Yield the numbers of a formula that are not part of a law."""
+    """Yield a fault for each number of a formula that is not part of a law."""
     printed = _UNPRINTED.sub("", tex).replace("{,}", ",")
     alone = _ALONE.fullmatch(printed)
     law = _INDEX.sub("", _COEFFICIENT.sub("n", printed))
     numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
     numbers += [char for char in tex if not char.isascii() and _is_numeric(char)]
     for number in numbers:
-        yield _typed(number, tex)
+        yield _typed_fault(number, tex)
 
 
-def _typed(number: str, around: str, word: str = "") -> Fault:
+def _typed_fault(number: str, around: str, word: str = "") -> Fault:
     shown = f"in {word}{number}" if word else number
     return Fault(f"the number {shown} is typed into the prose", around, number)
 
 
-def _touched(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) -> Iterator[Fault]:
-    """Yield a fault if the ``text`` around the mark at ``match`` would change what it prints."""
+def _clashes(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) -> Iterator[Fault]:
+    """Yield a fault if the ``text`` around the mark at ``match`` changes how its number reads."""
     mark, (start, end) = _mark_of(match[0], marks), match.span()
     before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
-    where, unsafe = _ELSEWHERE.get(kind, ("", _NEVER))
+    where, unsafe = _ELSEWHERE.get(kind, ("", _NO_MATCH))
     is_linked = kind == "math" and mark.value and mark.shown != mark.text
     if is_linked or (not (kind == "math" and mark.value) and unsafe.search(mark.text)):
         form = "math" if kind == "math" else "plain"
@@ -232,7 +232,7 @@ def _touched(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) 
 
 
 def _wrong_bound(before: str, mark: Mark) -> str:
-    """Say why a number is no bound although the words before it call it one; empty if it is."""
+    """Return a message if the words before a number call it a bound that its rounding denies."""
     words = _BOUND.search(before)
     if not words or mark.rounding in ("exact", "up" if words["upper"] else "down"):
         return ""
@@ -241,18 +241,18 @@ def _wrong_bound(before: str, mark: Mark) -> str:
 
 
 def _spoils(kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark]) -> bool:
-    """Return True if the text before or after a number changes how it reads."""
+    """Return True if the text before or after a number changes how the number reads."""
     if kind == "math":
         before = _COMMAND.sub(r"\g<0>!", before.rstrip("{"))
         return not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after.lstrip("}")))
     if mark.value or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
-        last = before.rstrip()[-1:]
-        joined = MARK.match(last) and _mark_of(last, marks).ends_in_digit
+        last_character = before.rstrip()[-1:]
+        joined = MARK.match(last_character) and _mark_of(last_character, marks).ends_in_digit
         if joined or _SPOILED_BEFORE.search(before) or not _FREE_BEFORE.search(before):
             return True
     if not mark.ends_in_digit:
         return False
-    # A text of the study may be a share without its sign.
+    # Only numbers need this: another text may be a share that lacks its percent sign.
     share = mark.value and _SHARE_AFTER.match(after)
     return bool(share or _SPOILED_AFTER.match(after) or not _FREE_AFTER.match(after))
 
@@ -262,7 +262,7 @@ def _mark_of(char: str, marks: Sequence[Mark]) -> Mark:
 
 
 def _ascii_digits(text: str) -> str:
-    """Replace each character beyond ASCII that prints digits, such as ½ or Ⅷ, by a 7."""
+    """Replace each non-ASCII character that prints digits, such as ½ or Ⅷ, by the digit 7."""
     strange = {char for char in text if not char.isascii() and _is_numeric(char)}
     return text.translate(dict.fromkeys(map(ord, strange), "7"))
 

@@ -1,8 +1,8 @@
-"""Study as its author declares it: functions on parts of its data, named as in its template.
+"""Declarations of a study: functions on parts of its data, whose names templates use.
 
-A part is a kind of subject: the run of one CPU or GPU, the source, measurements of others, or a
-pair of runs.  A declaration on a part is computed from that subject alone, so a paper can show it
-for the run that its edition chose, and a report for any other run::
+A part is a kind of subject: the run of a CPU or GPU, the source, measurements of others, or a pair
+of runs.  The result of a declaration depends on the subject alone.  So a paper can print it for the
+run that the paper uses, and a replication report for any other run::
 
     study = Study(Paper, check_subject)
     cpu: Part[Run] = study.part("cpu")
@@ -50,8 +50,8 @@ Data = TypeVar("Data")
 Subject = TypeVar("Subject")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Kind of a part → subject of its claims.
-_ABOUT: Final[Mapping[str, str]] = {
+#: Kind of a part → words for the subject of its claims.
+_SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "cpu": "a CPU",
     "gpu": "a GPU",
     "source": "the source",
@@ -63,14 +63,15 @@ _ABOUT: Final[Mapping[str, str]] = {
 _NO_RUN: Final[Quantity] = absent(
     "no run", "1", "no run of the experiment is in the data directory"
 )
-_NOTHING: Final = Statement(absent("comparison", "1", "nothing to compare was recorded"), Range())
+_UNKNOWN: Final = Statement(absent("comparison", "1", "nothing to compare was recorded"), Range())
 
 
 @dataclass(frozen=True)
 class _Declared:
-    """A function of one part's subject, with the id by which templates print its result.
+    """A function of the subject of ``part``, with the id by which templates print its result.
 
-    A claim has a ``title`` and ``numbers``; a table or a figure has ``options`` of its layout.
+    Claims have a ``title`` and ``numbers``; tables and figures have layout ``options``.  ``key``
+    marks the key figure.
     """
 
     part: Part[Any]
@@ -83,7 +84,7 @@ class _Declared:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: Declarations of a study by the field of its findings, in the order of its module.
+#: Field of ``Findings`` → id → declaration, in the order of the study's module.
 _Declarations: TypeAlias = dict[str, dict[str, _Declared]]
 
 
@@ -91,9 +92,9 @@ class Part(Generic[Subject]):
     """One part of a study's data, and the decorators that declare functions of it."""
 
     def __init__(self, name: str, kind: str, declarations: _Declarations) -> None:
-        """Set the attribute ``name`` of the paper's data that holds the subject, or None.
+        """Set ``name``, the attribute of the paper's data that is the subject or None.
 
-        ``kind`` is the kind of records that the part can be computed from (see ``_ABOUT``).
+        ``kind`` is the kind of data from which the part is computed (see ``_SUBJECT_IN_WORDS``).
         """
         self.name, self.kind, self._declarations = name, kind, declarations
 
@@ -104,32 +105,32 @@ class Part(Generic[Subject]):
     def values(
         self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
     ) -> None:
-        """Declare numbers that functions with names of their own compute, such as methods."""
+        """Declare numbers by id, for functions with other names, such as methods of the subject."""
         for id, function in functions.items():
             self._add("values", id, function, style=style)
 
     def mapping(self, style: Style | None = None) -> Callable[[Function], Function]:
-        """Declare all numbers of the mapping that a function returns, by their names.
+        """Declare all numbers of the mapping (id → quantity) that a function returns.
 
-        The part must have a subject in every paper, since the function alone tells the names.
+        The part must have a subject in every paper, since only the function knows the ids.
         """
-        return self._decorator("values", _place, style=style)
+        return self._decorator("values", _qualified_name, style=style)
 
     def text(self) -> Callable[[Function], Function]:
-        """Declare words that are no number, such as the name of a machine; empty without one."""
+        """Declare words, such as the name of a machine; they are empty without a subject."""
         return self._decorator("texts", _underscored)
 
     def texts(self, **functions: Callable[[Subject], Any]) -> None:
-        """Declare words that functions with names of their own return."""
+        """Declare words by id, for functions with other names, such as methods of the subject."""
         for id, function in functions.items():
             self._add("texts", id, function)
 
     def claim(self, title: str, numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
-        """Declare a claim: a comparison such as ``run.gain() > 1``, or several.
+        """Declare a claim: a comparison such as ``run.gain() > 1``, or several comparisons.
 
         ``title`` is one sentence that can be read alone.  ``numbers`` are the ids of the values
-        that the claim decides; an abstract prints those of its headline claims and no others.
-        Without a subject no claim holds.
+        that the claim decides; an abstract may print only values that claims of its headline
+        decide.  Without a subject the claim is not measured.
         """
         return self._decorator("claims", _hyphened, title=title, numbers=numbers)
 
@@ -140,33 +141,33 @@ class Part(Generic[Subject]):
         wide: bool = False,
         digits: Mapping[str, int] = MappingProxyType({}),
     ) -> Callable[[Function], Function]:
-        """Declare a table, whose function yields the cells of each row by their headings.
+        """Declare a table; the function yields its rows as mappings from heading to cell.
 
         A heading may end with the unit in which its numbers are printed: ``Time (µs)``.
-        ``name`` replaces the function's, which a value may have already.  ``digits`` maps headings
-        to significant digits, for columns whose numbers have no interval.
+        ``name`` replaces the name of the function in the id.  ``digits`` maps headings to
+        significant digits, for columns whose numbers have no interval.
         """
         options = {"wide": wide, "digits": digits}
         return self._decorator("tables", partial(_prefixed, "tbl-", name), options=options)
 
     def shared_table(self) -> Callable[[Function], Function]:
-        """Declare a table with an id of its own, made by shared code, or None."""
-        return self._decorator("tables", _place)
+        """Declare a function that returns a finished ``Table`` with its id, or None."""
+        return self._decorator("tables", _qualified_name)
 
     def figure(
         self, name: str = "", *, key: bool = False, **size: Any
     ) -> Callable[[Function], Function]:
-        """Declare a figure, whose function yields its panels; ``size`` are fields of ``Drawing``.
+        """Declare a figure; the function yields its panels, and ``size`` are fields of ``Drawing``.
 
-        ``name`` replaces the function's, which a value may have already.
-        Lists of papers show the ``key`` figure.
+        ``name`` replaces the name of the function in the id.  Lists of papers show the ``key``
+        figure.
         """
         return self._decorator("figures", partial(_prefixed, "fig-", name), key=key, options=size)
 
     def _decorator(
         self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
     ) -> Callable[[Function], Function]:
-        """Make a decorator that adds a function to a section of the declarations under its id."""
+        """Return a decorator that declares a function in a section, under the id ``id_of`` it."""
 
         def declared(function: Function) -> Function:
             self._add(section, id_of(function), function, **fields)
@@ -175,50 +176,50 @@ class Part(Generic[Subject]):
         return declared
 
     def _add(self, section: str, id: str, function: Callable[..., Any], **fields: Any) -> None:
-        """Add a declaration; raises ``StudyError`` for an id that is declared twice."""
+        """Add a declaration; raise ``StudyError`` for an id that is declared already."""
         declared = self._declarations.setdefault(section, {})
         if id in declared:
             raise _declared_twice(id)
         declared[id] = _Declared(self, id, function, **fields)
 
 
-def _nothing(data: Any) -> tuple[()]:
+def _no_items(data: Any) -> tuple[()]:
     return ()
 
 
 class Study(Part[Data]):
-    """Declarations of all that a paper prints, on its parts or on all its data together."""
+    """Declarations of everything that a paper prints, on its parts or on its whole data."""
 
     def __init__(
         self,
         data: Callable[[Inputs], Data],
-        check: Callable[[Stored], object] = _nothing,
+        check: Callable[[Stored], object] = _no_items,
         compared: MachineComparison[Any] | None = None,
         *,
-        reconciliations: Callable[[Data], Iterable[Reconciliation]] = _nothing,
-        audits: Callable[[Data], Iterable[Check]] = _nothing,
+        reconciliations: Callable[[Data], Iterable[Reconciliation]] = _no_items,
+        audits: Callable[[Data], Iterable[Check]] = _no_items,
     ) -> None:
-        """Set the functions that make the paper's parts.
+        """Set the functions of the study.
 
-        ``data`` makes its data.  ``check`` raises ``StudyError`` for a record that does not fit.
-        ``compared`` is the measure by which all machines are compared, by default measured peak
-        rates.  ``reconciliations`` makes those of the paper, ``audits`` the checks of the numbers
-        that its source printed.
+        ``data`` makes the paper's data.  ``check`` raises ``StudyError`` for a record that does not
+        fit the study.  ``compared`` says how all machines are compared, by default by measured peak
+        rates.  ``reconciliations`` makes the paper's reconciliations, and ``audits`` the checks of
+        the numbers that its source printed.
         """
         super().__init__("", "", {})
         self._data, self._check, self.compared = data, check, compared or MachineComparison(Run)
         self._reconciliations, self._audits = reconciliations, audits
 
     def part(self, name: str, kind: str = "") -> Part[Any]:
-        """Make a part of the data, whose subject is the attribute ``name`` of the paper's data.
+        """Make a part whose subject is the attribute ``name`` of the paper's data.
 
-        ``kind`` is ``cpu``, ``gpu``, ``source``, ``others`` or ``pair``, by default the name.  A
-        report on one record evaluates the parts of its device's kind.
+        ``kind`` is ``cpu``, ``gpu``, ``source``, ``others`` or ``pair``; the default is the name.
+        A report on one record evaluates only parts whose kind is the record's device.
         """
         return Part(name, kind or name, self._declarations)
 
     def show(self, name: str, *ids: str) -> None:
-        """Print values of a part also for the run in the attribute ``name``, as ``name_id``."""
+        """Declare values ``ids`` also for the run in the attribute ``name``, as ``name_id``."""
         other = Part[Any](name, "pair", self._declarations)
         for id in ids:
             value = self._declarations["values"][id]
@@ -230,9 +231,9 @@ class Study(Part[Data]):
             self.values(style, **{id: partial(_constant, quantity)})
 
     def findings(self, everything: Inputs) -> Findings:
-        """Evaluate all declarations on the records that have a role; compare all machines.
+        """Evaluate all declarations on the records in roles, and compare all machines.
 
-        The sources of a table are the files of its quantities, or else all files of these records.
+        The sources of a table are the files of its quantities, or else of all these records.
         Raises ``StudyError`` for records that do not fit the study.
         """
         self._check_all(everything.records)
@@ -245,7 +246,7 @@ class Study(Part[Data]):
     def evaluate(
         self, everything: Inputs, stored: Stored, *, claims_only: bool = False
     ) -> Findings:
-        """Evaluate the declarations on a CPU or GPU from the one record ``stored`` alone.
+        """Evaluate the declarations on parts of a CPU or GPU, from the record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """
@@ -266,7 +267,7 @@ class Study(Part[Data]):
         data = self._data(inputs)
         figures, key_figure = {}, ""
         for item, panels in self._results("figures", data, (), kind):
-            drawing = Drawing(tuple(panels), place=_place(item.function), **item.options)
+            drawing = Drawing(tuple(panels), place=_qualified_name(item.function), **item.options)
             if drawing.panels:
                 figures[item.id] = Figure(item.id, drawing)
         for item in self._declarations.get("figures", {}).values():
@@ -298,7 +299,7 @@ class Study(Part[Data]):
                 yield item, otherwise if subject is None else item.function(subject)
 
     def _values(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Value]:
-        """Evaluate numbers; raises ``StudyError`` for a mapping on a part without subject."""
+        """Evaluate all values; raise ``StudyError`` for a mapping on a part without subject."""
         values: dict[str, Value] = {}
         for item, result in self._results("values", data, _NO_RUN, kind):
             if result is _NO_RUN and "." in item.id:
@@ -315,7 +316,7 @@ class Study(Part[Data]):
         return values
 
     def _tables(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Table]:
-        """Make the tables that have rows; a table without quantities is from all records."""
+        """Make the tables that have rows; the sources of one without quantities are all records."""
         tables: dict[str, Table] = {}
         for item, result in self._results("tables", data, (), kind):
             table = result
@@ -332,9 +333,9 @@ class Study(Part[Data]):
         for item, result in self._results("claims", data, Statement(_NO_RUN, Range()), kind):
             statements = (result,) if isinstance(result, Statement) else tuple(result)
             claims[item.id] = replace(
-                judge(item.id, statements or (_NOTHING,)),
+                judge(item.id, statements or (_UNKNOWN,)),
                 title=item.title,
-                about=_ABOUT[item.part.kind],
+                about=_SUBJECT_IN_WORDS[item.part.kind],
                 numbers=item.numbers,
             )
         return claims
@@ -345,7 +346,7 @@ def _constant(quantity: Quantity, data: Any) -> Quantity:
 
 
 def _underscored(function: Callable[..., Any]) -> str:
-    """Return a function's name without outer underscores as in ``not_``."""
+    """Return a function's name without outer underscores, as of ``not_``."""
     return function.__name__.strip("_")
 
 
@@ -357,8 +358,8 @@ def _prefixed(prefix: str, name: str, function: Callable[..., Any]) -> str:
     return f"{prefix}{name or _hyphened(function)}"
 
 
-def _place(function: Callable[..., Any]) -> str:
-    """Return module and name of a function, the id of declarations that are not printed by it."""
+def _qualified_name(function: Callable[..., Any]) -> str:
+    """Return module and name of a function: the id of a declaration that has no printed id."""
     return f"{function.__module__}.{function.__name__}"
 
 
@@ -367,9 +368,9 @@ def _declared_twice(id: str) -> StudyError:
 
 
 def audit_row(p: Any, item: Check) -> dict[str, Content]:
-    """Make a table's row for a check: printed value, recomputed value and verdict.
+    """Make the row of a check in a table: printed value, recomputed value and verdict.
 
-    ``p`` are the data of a paper, with an attribute ``inputs``.
+    ``p`` is the paper's data, with an attribute ``inputs``.
     """
     derived = item.derived
     return {
