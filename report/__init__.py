@@ -1,4 +1,4 @@
-"""From records to papers; ``open_paper`` opens one in a notebook."""
+"""Build papers from records; ``open_paper`` opens a paper in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["open_paper"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``open_paper`` at its first use, since a build does without its imports."""
+    """Import ``open_paper`` at its first use, since builds do not need its imports."""
     if name != "open_paper":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from report.notebook import open_paper

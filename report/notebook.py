@@ -16,10 +16,10 @@ from report.studies import find_study
 
 
 class PaperValue(NamedTuple):
-    """A number of a paper with its interval at the confidence ``level``.
+    """A number of a paper, with its interval at the confidence ``level``.
 
-    A missing number has a ``reason``.  ``files``, relative to the data directory, are the files
-    that it was computed from.
+    ``number`` is None if it is missing for a ``reason``.  ``files`` are the files behind the
+    number, relative to the data directory.
     """
 
     number: float | None
@@ -35,7 +35,7 @@ class PaperValue(NamedTuple):
 class OpenPaper:
     """The numbers of a paper: tables by id, values by name, and a frame with a row per claim.
 
-    ``attrs["notes"]`` of a table's frame holds its notes, such as why a cell is missing.
+    ``attrs["notes"]`` of a table holds its notes, such as the reason why a cell is missing.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class OpenPaper:
         return self._samples()
 
     def __repr__(self) -> str:
-        """List the contents of the paper."""
+        """Summarize the contents of the paper."""
         tables = ", ".join(f"{id} ({len(frame)} rows)" for id, frame in self.tables.items())
         verdicts = self.claims["verdict"].value_counts().items()
         return (
@@ -68,7 +68,7 @@ class OpenPaper:
         )
 
     def _repr_html_(self) -> str:
-        """List the contents of the paper in HTML for notebooks."""
+        """Summarize the contents of the paper in HTML, for notebooks."""
         first, *parts = escape(repr(self)).splitlines()
         return f"<p>{first}</p><ul>{''.join(f'<li>{part}</li>' for part in parts)}</ul>"
 
@@ -76,10 +76,10 @@ class OpenPaper:
 def open_paper(
     study: str, *, out: str | Path = ROOT / "out", data: str | Path = ROOT / "data"
 ) -> OpenPaper:
-    """Open the paper of a study, as built in ``out`` if that is up to date, else computed now.
+    """Open the paper of a study: from the build in ``out`` if it is up to date, else computed now.
 
-    Writes nothing.  Raises ``RidgepointError`` for an unknown study, and for one that has no
-    records in ``data`` or cannot be computed.
+    Writes nothing.  Raises ``RidgepointError`` for an unknown study, a study without records in
+    ``data``, and a study that cannot be computed.
     """
     find_study(study)
     request = BuildRequest((study,), (), Path(out).resolve(), data=Path(data).resolve())
@@ -93,15 +93,15 @@ def open_paper(
 
 
 def _frame(table: Mapping[str, Any]) -> pd.DataFrame:
-    """Convert a table to a frame of texts, integers and floats, with units in the headings."""
+    """Convert a table to a frame of texts, integers and floats; headings contain units."""
     columns = {}
     for index, column in enumerate(table["columns"]):
         cells = [row[index] for row in table["rows"]]
         heading = column["name"]
         if column["unit"] not in ("", "1"):
             heading += f" ({column['unit']})"
-        whole = all(isinstance(cell, int) for cell in cells if cell is not None)
-        dtype: Any = "string" if not column["unit"] else "Int64" if whole else "float64"
+        all_integers = all(isinstance(cell, int) for cell in cells if cell is not None)
+        dtype: Any = "string" if not column["unit"] else "Int64" if all_integers else "float64"
         columns[heading] = pd.array(cells, dtype)
     frame = pd.DataFrame(columns)
     frame.attrs = {"caption": table["caption"], "notes": table["notes"]}

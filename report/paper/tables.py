@@ -1,7 +1,7 @@
 """Tables of papers: one frozen object that every output format prints.
 
-Cells hold raw numbers; a column has their unit and the unit in which they are printed.  A missing
-cell carries its reason, prints as a dash and becomes a note below the table.
+Cells hold raw numbers; columns hold the unit of the raw numbers and the printed unit.  A missing
+cell is printed as a dash, with its reason as a note below the table.
 """
 
 import re
@@ -29,15 +29,16 @@ TableCell: TypeAlias = Evaluated | str
 Content: TypeAlias = Quantity | TableCell
 
 #: A heading that ends with the unit in which its numbers are printed.
-_SHOWN: Final = re.compile(r"(.+) \((\S+)\)")
+_HEADING_WITH_UNIT: Final = re.compile(r"(.+) \((\S+)\)")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, the unit of its raw numbers (``1`` for counts, empty for text).
+    """A column of a table.
 
-    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``; ``digits`` are the
-    significant digits of numbers without an interval, if not the default.
+    ``name``: heading without unit.  ``unit``: unit of the raw numbers (``1`` for counts, empty for
+    text).  ``shown``: printed unit, such as ``ms`` for ``s``.  ``digits``: significant digits of
+    numbers without an interval, None for the default.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Column:
         return self.unit != ""
 
     def text(self, cell: TableCell) -> str:
-        """Print a cell as plain text, without the mark of a missing one."""
+        """Print a cell as plain text, without the mark of its note."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -108,7 +109,7 @@ class Table:
         return marks
 
     def texts(self) -> list[list[tuple[str, str]]]:
-        """Print all cells as plain text, each with the letter of its note if it is missing."""
+        """Print all cells as plain text; add the letter of its note to a missing cell."""
         marks, rows = self.marks, []
         for row in self.rows:
             texts = []
@@ -119,23 +120,23 @@ class Table:
         return rows
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
-        """List all notes as (mark, text): unmarked ones first, then reasons of missing cells."""
+        """List all notes as (mark, text): unmarked notes first, then reasons of missing cells."""
         unmarked = (("", note) for note in (*self.notes, *self._level()))
         return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
 
     def _level(self) -> tuple[str, ...]:
-        """Note the confidence of the intervals, if some have less than is usual."""
-        usual, levels = round(100 * CONFIDENCE), set()
+        """Return a note on the confidence of the intervals, if some are below ``CONFIDENCE``."""
+        usual_level, levels = round(100 * CONFIDENCE), set()
         for cell in chain(*self.rows):
             if isinstance(cell, Estimate) and bounded(cell) and cell.level:
-                levels.add(min(round(100 * cell.level), usual))
-        if min(levels, default=usual) == usual:
+                levels.add(min(round(100 * cell.level), usual_level))
+        if min(levels, default=usual_level) == usual_level:
             return ()
         ends = sorted({min(levels), max(levels)})
         return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
-        """Columns and rows of raw numbers; intervals add a column for each of their ends."""
+        """Columns and rows of raw numbers, with two further columns for the ends of intervals."""
         rows: list[list[Number | str | None]] = [[] for _ in self.rows]
         columns = []
         for i, column in enumerate(self.columns):
@@ -164,16 +165,16 @@ def table_of(
     wide: bool = False,
     digits: Mapping[str, int] = MappingProxyType({}),
 ) -> Table:
-    """Make a table of rows whose cells are keyed by heading (see ``Part.table``).
+    """Make a table from rows that map headings to cells (see ``Part.table``).
 
     Raises ``StudyError`` for rows with different headings, and for a column with two units.
     """
-    heads = list(rows[0]) if rows else []
+    headings = list(rows[0]) if rows else []
     cells, sources = [], dict[str, None]()
     for row in rows:
-        if list(row) != heads:
+        if list(row) != headings:
             raise StudyCodeError(
-                f"{id}: a row has the headings {list(row)}, the first row {heads}; "
+                f"{id}: a row has the headings {list(row)}, the first row {headings}; "
                 "give all rows the same headings."
             )
         evaluated: list[TableCell] = []
@@ -185,7 +186,7 @@ def table_of(
                 evaluated.append(content)
         cells.append(tuple(evaluated))
     columns = []
-    for head in heads:
+    for head in headings:
         contents = [row[head] for row in rows]
         columns.append(_column(head, contents, digits.get(head)))
     return Table(id, tuple(columns), tuple(cells), sources=tuple(sources), wide=wide)
@@ -198,7 +199,7 @@ def _column(head: str, contents: Sequence[Content], digits: int | None) -> Colum
         raise StudyCodeError(
             f"the column {head!r} has cells in {' and '.join(sorted(units))}; use one unit."
         )
-    unit, shown = "".join(units), _SHOWN.fullmatch(head)
+    unit, shown = "".join(units), _HEADING_WITH_UNIT.fullmatch(head)
     if unit and shown:
         try:
             scale_to(shown[2], unit)
@@ -235,7 +236,7 @@ def to_markdown(table: Table, caption: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Write the raw numbers, for readers who want to compute with them."""
+    """Write the raw numbers of a table as CSV, for readers who compute with them."""
     data = table.as_json()
-    heads = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
-    return visible(csv_of([heads, *data["rows"]]))
+    headings = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
+    return visible(csv_of([headings, *data["rows"]]))

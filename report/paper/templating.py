@@ -1,6 +1,6 @@
-"""Jinja environment of papers' templates, which prints a study's findings and computes nothing.
+"""Jinja environment for templates of papers: it prints a study's findings and computes nothing.
 
-Its tags print tables and figures with captions, and sentences that depend on claims.
+The tags print tables and figures with captions, and sentences that depend on claims.
 
 ``{% table "tbl-x" %}caption{% endtable %}``
     the table with its caption.
@@ -9,22 +9,22 @@ Its tags print tables and figures with captions, and sentences that depend on cl
 ``{% claims "tbl-claims" %}id: sentence, a claim a line{% endclaims %}``
     a table of claims in the author's words, with their verdicts.
 ``{% holds "id" %}a sentence{% else %}its opposite{% undecided %}neither{% endholds %}``
-    the sentence if the claim is supported, its opposite if it is refuted, else the third text.
-    The last two may be left out; without an opposite, ``undecided`` is printed for a refuted claim
-    too.  If no text fits, the sentence is marked as no longer supported and the build warns; an
-    undecided claim never prints the opposite.
-    ``{% holds "id", "refuted" %}`` prints the sentence if the claim is refuted, and the opposite
-    if it is supported.  The first text of a claim in the document gets the id ``claim-ID``.
+    the sentence if the claim is supported, the opposite if it is refuted, else the third text.
+    The second and third text may be left out; without the second, the third is printed for a
+    refuted claim too.  If no text fits, the sentence is marked as no longer supported and the build
+    warns; an undecided claim never prints the opposite.  ``{% holds "id", "refuted" %}`` prints the
+    sentence if the claim is refuted, and the opposite if the claim is supported.  The first text of
+    a claim in the document gets the id ``claim-ID``.
 ``{% known %}sentences, tables, figures{% endknown %}``
     the block, unless one of its values, tables or figures is missing.
 ``{% unmeasured "gpu", subject="tiled" %}a sentence{% endunmeasured %}``
-    the sentence while no own record of the project has such a case; else the build warns.  It asks
-    all full and custom runs of the study, whatever the edition, and prints nothing with other data.
-    A selector is a device (cpu, gpu), a quantity, or a factor with its level.
+    the sentence, while no full or custom run of the study in the project's data has such a case;
+    else the build warns.  With other data the tag prints nothing.  A selector is a device (cpu,
+    gpu), a quantity, or a factor with its level.
 
-A template cannot read attributes with an underscore or change data, so a reviewer of a contribution
-need read only its Python code.  Each text of the study is printed whole, as a mark (``prose``);
-digits that a template computes, or takes from a part of a text, count as typed.
+A template cannot change data or read attributes with an underscore, so reviewers of a contribution
+need to read only Python code.  Each text of the study is printed whole, as a mark (``prose``);
+digits that a template computes, or cuts out of a text, count as typed.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import FORMS, NOT_MEASURED, Value
 
-#: Parts that a tag may have after its first one.
+#: Tag → names of its optional parts, which follow its first part.
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
-_OF_MAPPINGS: Final = ("get", "items", "keys", "values")
+_SAFE_CALLS: Final = ("get", "items", "keys", "values")
 _OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
-_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
-#: Private characters, other than marks, at the beginning of a claim's text, and what begins a text
-#: that is no block.
+_END_TAG: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
+#: Private characters, other than marks, that stand at the beginning of a claim's text; beginning of
+#: a text within a paragraph.
 _FIRST_ANCHOR: Final = 0xE000
 ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
-_IN_LINE: Final = re.compile(rf"[\w\[“*@{MARKS}]")
+_IN_PARAGRAPH: Final = re.compile(rf"[\w\[“*@{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
 _LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 
@@ -75,25 +75,25 @@ class StudyText(str):
 class PrintedNumber(str):
     """A number of the study in one of its forms, which a template prints whole.
 
-    In its default form, it has the other forms as attributes.
+    A number in the default form has the other forms as attributes.
     """
 
     _value: Value
     _form: str
 
     def __new__(cls, value: Value, form: str = "") -> PrintedNumber:
-        """Print ``value`` in a ``form``; the empty one is its default."""
+        """Print ``value`` in a ``form``; an empty form is the default form."""
         number = super().__new__(cls, value.form(form))
         number._value, number._form = value, form
         return number
 
     def mark(self, line: int) -> Mark:
-        """Make the mark of the number as printed in a line of the template."""
+        """Return the mark of this number in a ``line`` of the template."""
         return Mark(str(self), line, self._value.rounding(self._form), self._value.id)
 
 
 def forms_of(value: Value) -> PrintedNumber:
-    """Print a value in its default form, with all others as attributes."""
+    """Print a value in its default form, with the other forms as attributes."""
     number = PrintedNumber(value)
     for form in FORMS:
         setattr(number, form, PrintedNumber(value, form))
@@ -102,9 +102,9 @@ def forms_of(value: Value) -> PrintedNumber:
 
 @dataclass
 class Page:
-    """State of rendering one template: the findings that tags print, and what they report.
+    """State of rendering one template: findings that tags print, and collected warnings.
 
-    ``unsupported`` has a warning, with its place, for each sentence that the data do not support.
+    ``unsupported`` has a warning with a place for each sentence that the data do not support.
     """
 
     template: str
@@ -112,44 +112,44 @@ class Page:
     figures: dict[str, Figure]
     claims: dict[str, Claim]
     unsupported: list[str] = field(default_factory=list)
-    #: The cases that own records hold; None with data other than the project's.
+    #: Cases in own records; None for data other than the project's.
     measured: Measured | None = None
     marks: list[Mark] = field(default_factory=list)
-    #: Markdown of the template that is printed elsewhere, or only with other data.
+    #: Markdown of the template that is printed outside the text, or only for other data.
     asides: list[str] = field(default_factory=list)
-    #: Texts that expressions printed without a mark, with their lines.
+    #: Texts that expressions printed without a mark, with their lines in the template.
     typed: list[tuple[str, int]] = field(default_factory=list)
     #: True for each open ``known`` block in which a table or figure is missing.
     lacking: list[bool] = field(default_factory=list)
 
     def mark(self, text: str) -> str:
-        """Make a character that stands for ``text`` until the template is rendered."""
+        """Return the private character that stands for ``text`` until the template is rendered."""
         line = self.line()
         mark = text.mark(line) if isinstance(text, PrintedNumber) else Mark(str(text), line)
         self.marks.append(mark)
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:
-        """Begin the text of a claim with the character of its anchor, unless it is a block."""
+        """Add the anchor of a claim at the beginning of its text, unless the text is a block."""
         words = text.lstrip()
-        if not _IN_LINE.match(words):
+        if not _IN_PARAGRAPH.match(words):
             return text
         space = text[: len(text) - len(words)]
         return space + chr(_FIRST_ANCHOR + list(self.claims).index(id)) + words
 
     def with_anchors(self, text: str) -> str:
-        """Write the first anchor of each claim as an id, and drop the others."""
+        """Write the first anchor of each claim as an id, and drop its other anchors."""
         for anchor in dict.fromkeys(ANCHORS.findall(text)):
             id = list(self.claims)[ord(anchor) - _FIRST_ANCHOR]
             text = text.replace(anchor, f"[]{{#claim-{id}}}", 1).replace(anchor, "")
         return text
 
     def resolved(self, text: str) -> str:
-        """Replace the marks in a text by what they stand for."""
+        """Replace the marks in a text by the texts of the study."""
         return MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
 
     def line(self) -> int:
-        """Line of the template that is being rendered; 0 if none is."""
+        """Return the line of the template that is being rendered, or 0."""
         frame: FrameType | None = sys._getframe()
         while frame is not None:
             template = frame.f_globals.get("__jinja_template__")
@@ -159,9 +159,9 @@ class Page:
         return 0
 
     def has(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
-        """Look up a table or figure; if it is missing, the ``known`` block around it is dropped.
+        """Return whether a table or figure exists; if not, drop the ``known`` block around it.
 
-        Raises ``TemplateRuntimeError`` if it is missing outside such a block.
+        Raises ``TemplateRuntimeError`` for a missing table or figure outside ``known`` blocks.
         """
         if id in existing:
             return True
@@ -171,7 +171,7 @@ class Page:
         return False
 
     def plain(self, text: str) -> str:
-        """Strip the links of values and the escapes from words, on one line."""
+        """Return text as words on one line, without links of values and escapes."""
         unlinked = _LINK.sub(r"\1", self.resolved(ANCHORS.sub("", text)))
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
@@ -184,19 +184,19 @@ class Page:
 
 
 class PaperTags(Extension):
-    """Jinja extension with the tags, which print from the environment's ``page``."""
+    """Jinja extension with the tags of this module; they print from the environment's ``page``."""
 
-    # As Jinja declares it:
+    # Jinja declares this attribute as a plain set.
     tags = {"table", "figure", "claims", "holds", "known", "unmeasured"}  # noqa: RUF012
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """Keep the newline behind an end tag, which Jinja would remove, joining two paragraphs."""
-        return _AT_END.sub(r"{%\1 +%}", source)
+        """Keep the newline behind an end tag; without it, Jinja would join two paragraphs."""
+        return _END_TAG.sub(r"{%\1 +%}", source)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Parse a tag up to its end; further parts become macros, passed to the tag's method.
+        """Parse a tag up to its end; pass its optional parts as macros to the tag's method.
 
-        Variables that are set in a part are local to it.
+        A variable that is set in a part is local to that part.
         """
         token = next(parser.stream)
         line, kind = token.lineno, token.value
@@ -299,7 +299,7 @@ class PaperTags(Extension):
             raise TemplateRuntimeError(
                 f"no sentence rests on the verdict {verdict}; write supported or refuted"
             )
-        # All parts are rendered, so that an unknown name is refused in each.
+        # All parts are rendered, so that an unknown name is refused in any part.
         texts = {"sentence": sentence, **{name: part() for name, part in parts.items()}}
         page.claims[id] = replace(claim, sentence=claim.sentence or page.plain(sentence))
         if claim.verdict == verdict:
@@ -321,7 +321,7 @@ class PaperTags(Extension):
 
 
 def for_template(content: Any) -> Any:
-    """Convert content of the study for a template: texts and whole numbers to ``StudyText``."""
+    """Convert texts and whole numbers of the study to ``StudyText``, also within containers."""
     if isinstance(content, Mapping):
         return {for_template(key): for_template(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -331,7 +331,7 @@ def for_template(content: Any) -> Any:
 
 
 class Unknown(jinja2.StrictUndefined):
-    """An undefined name; its message suggests similar ones."""
+    """An undefined name, with a message that suggests similar names."""
 
     @property
     def _undefined_message(self) -> str:
@@ -340,12 +340,12 @@ class Unknown(jinja2.StrictUndefined):
             return str(super()._undefined_message)
         keys = of if isinstance(of, Mapping) else getattr(of, "__dict__", ())
         known = [key for key in keys if isinstance(key, str) and not key.startswith("_")]
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
-        return f"{name} is unknown" + (f"; near it: {', '.join(near)}" if near else "")
+        similar = get_close_matches(name, known, n=3, cutoff=0.5)
+        return f"{name} is unknown" + (f"; near it: {', '.join(similar)}" if similar else "")
 
 
 class PaperEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox for templates of papers, which print from ``page``."""
+    """Jinja's sandbox for templates of papers; tags and marks use its ``page``."""
 
     page: Page
 
@@ -355,12 +355,12 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(obj, Macro | jinja2.Undefined):
             return True
         owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
-        return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _OF_MAPPINGS)
+        return isinstance(owner, PaperTags) or (isinstance(owner, Mapping) and name in _SAFE_CALLS)
 
 
 @jinja2.pass_context
 def _printed(context: Context, item: Any) -> Any:
-    """Print a text of the study as its mark, and a text of the template as typed.
+    """Return the mark of a text of the study, or the text of a template as it is.
 
     Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text.
     """
@@ -378,7 +378,7 @@ def _printed(context: Context, item: Any) -> Any:
 
 
 def _study_text(content: Any) -> StudyText:
-    """Return ``content``; raises ``TemplateRuntimeError`` unless it is a text of the study."""
+    """Return ``content``; raise ``TemplateRuntimeError`` unless it is a text of the study."""
     if not isinstance(content, StudyText):
         raise TemplateRuntimeError(f"a filter needs a text of the study, not {content}")
     return content
@@ -389,7 +389,7 @@ def _md(text: Any) -> StudyText:
 
 
 def _join(texts: Any, between: str = " ") -> StudyText:
-    """Join texts of the study by a separator that keeps their numbers apart."""
+    """Join texts of the study by a separator that keeps numbers apart."""
     if between not in (" ", ", ", "; "):
         raise TemplateRuntimeError("join separates texts by a space, a comma or a semicolon")
     return StudyText(between.join(map(_study_text, texts)))

@@ -1,4 +1,4 @@
-"""The values of a paper: every number its prose prints, with where the number comes from."""
+"""Values of a paper: the numbers in its prose, with their origin."""
 
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -21,22 +21,22 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
 NOT_MEASURED: Final = "not measured"
-#: Forms in which a template prints a value, beside number and unit.
+#: Forms in which a template can print a value; the default form is number and unit.
 FORMS: Final = ("about", "bare", "from", "interval", "math", "plain", "range", "up_to")
 
 #: Direction in which a printed number was rounded.
 Rounding: TypeAlias = Literal["exact", "nearest", "up", "down"]
-#: A quantity as evaluated: a number, an estimate with its interval, or why it is missing.
+#: An evaluated quantity: a number, an estimate with its interval, or the reason of its absence.
 Evaluated: TypeAlias = Number | Estimate | Missing
 
 
 @dataclass(frozen=True)
 class Value:
-    """One number of the prose.
+    """A number of the prose.
 
-    ``name`` is the number's name in words, ``formula`` its computation, and ``sources`` the record
-    or reported files that it was computed from (none for pure theory).  ``quantity`` is the
-    expression; it is not pickled, since its operations are functions without names.
+    ``name``: the id in words.  ``formula``: how the number is computed.  ``sources``: files of
+    records or reported values behind the number, none for pure theory.  ``quantity``: the
+    expression, which cannot be pickled.
     """
 
     id: str
@@ -72,10 +72,10 @@ class Value:
     def form(self, name: str = "") -> str:
         """Print the number in one of ``FORMS``, as a link to its line in the list of provenance.
 
-        ``about`` has two significant digits; ``up_to`` and ``from`` are rounded up and down to two.
-        ``bare`` lacks the unit, for a sentence that names it.  ``interval`` adds the interval, if
-        any; ``range`` has both its ends alone, for a sentence that names the assumptions over which
-        they extend.  ``plain`` is text and ``math`` is TeX, without a link.  Without a name it is
+        ``about``: two significant digits.  ``up_to``, ``from``: rounded up or down to two digits.
+        ``bare``: without unit, for a sentence that names the unit.  ``interval``: with the
+        interval, if any.  ``range``: both ends of the interval alone, for a sentence that names
+        their assumptions.  ``plain``: text without link.  ``math``: TeX without link.  No name:
         number and unit.
         """
         parts, text = self.parts, self.plain
@@ -98,21 +98,21 @@ class Value:
         return f"[{markdown(text)}](#{self.anchor}){{.value}}"
 
     def in_two_digits(self, form: str = "about") -> str:
-        """Print two significant digits; whole, missing and bimodal numbers are printed as usual."""
+        """Print two significant digits; print whole, missing and bimodal numbers as ``plain``."""
         value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
         if not isinstance(value, float) or not value or bimodal:
             return self.plain
         rounded = Decimal(f"{value:.1e}")
         if form != "about":
-            # Twelve digits, so that an error of the arithmetic does not count as an excess.
+            # Twelve digits, so that rounding errors of the arithmetic do not change the result.
             exact = Decimal(f"{value:.11e}")
             direction = ROUND_CEILING if form == "up_to" else ROUND_FLOOR
             rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - 1)), direction)
         return quantity_text(float(rounded), self.unit, self.style)
 
     def rounding(self, form: str) -> Rounding:
-        """Tell in which direction a form may be off; «exact» if it prints the number itself."""
+        """Return the direction in which a form rounds; "exact" if the form prints all digits."""
         if not isinstance(self.number, float | Estimate):
             return "exact"
         if form in ("up_to", "from"):
@@ -139,7 +139,7 @@ class Value:
 
 
 def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
-    """Evaluate ``quantity`` to a value, whose name is ``id`` in words.
+    """Evaluate ``quantity`` to a value; the name of the value is ``id`` in words.
 
     Without a ``style``, whole numbers are printed in full.
     """
