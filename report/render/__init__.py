@@ -1,4 +1,4 @@
-"""Papers as pages and in print: constants that other rooms use too, without further imports."""
+"""Write papers as web pages and in print; these constants need no further imports."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ DEFAULT_STYLE: Final = "article"
 #: Styles with one column of text as wide as the page.
 ONE_COLUMN: Final = ("report", "article")
 
-#: Content-Security-Policy of pages: files of the same site only, and no scripts or styles in the
-#: page itself.
+#: Content-Security-Policy of pages: only files of the same site, no scripts or styles within a
+#: page.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'"

@@ -24,9 +24,9 @@ def docx_format() -> OutputFormat:
 
 
 def render_docx(paper: PaperSource, text: str) -> bytes:
-    """Make the Word document from the text that pandoc wrote for ``docx_format``.
+    """Make the Word document of a paper from ``text``, which pandoc wrote for ``docx_format``.
 
-    Its bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError``.
+    The bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
@@ -39,7 +39,7 @@ def render_docx(paper: PaperSource, text: str) -> bytes:
         options = ("--from=json", "--to=docx", "--reference-doc=reference.docx")
         command = (pandoc_path(), *options, "--output=paper.docx")
         finished = run(command, folder, _TIME_LIMIT_S, place=name_of(paper.document), stdin=text)
-        # If pandoc cannot read a picture it only warns, and leaves it out.
+        # pandoc only warns of a picture that it cannot read, and leaves the picture out.
         if finished.returncode != 0 or "[WARNING]" in finished.stderr:
             raise pandoc_refusal(paper.document, finished.stderr)
         return (folder / "paper.docx").read_bytes()

@@ -15,20 +15,20 @@ from report.render.problems import filter_problem
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template
 from report.render.source import PaperSource
 
-#: File beside the page with the BibTeX entry for citing the paper.
+#: File with the BibTeX entry for citing the paper, in the folder of the page.
 BIBTEX: Final = "citation.bib"
 
 _FIGURE = re.compile(r'<(?:img|source)[^>]*\ssrc(?:set)?="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
-#: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
+#: Style by which pandoc aligns a column of a formula; the page's policy forbids styles.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
-#: A number with grouped digits, which the filter writes as text to keep it whole.
+#: A number with grouped digits, which the filter writes as text so that it stays one element.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
-#: Cells longer than this may wrap; shorter ones, such as names and numbers, do not.
+#: Most characters of a cell that is never wrapped, such as a name or a number.
 _LONG_CELL: Final = 26
-#: Invisible parts of a cell: formulas (their source is counted instead) and tags.
+#: Invisible parts of a cell: tags, and formulas except their TeX source.
 _UNSEEN = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
 _ID = re.compile(r'\sid="([^"]+)"')
 _INNER_LINK = re.compile(r'<a\b[^>]*\shref="#([^"]+)"')
@@ -38,7 +38,7 @@ _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 _META: Final = r'<meta name="{}" content="([^"]*)">'
 _CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
 #: Place of the key figure in the page.
-_UNDER_ABSTRACT: Final = "<!--key-figure-->\n"
+_KEY_FIGURE_PLACE: Final = "<!--key-figure-->\n"
 
 #: Folder of the site, relative to the page of a paper.
 _ROOT: Final = "../"
@@ -46,12 +46,12 @@ _ROOT: Final = "../"
 
 @dataclass(frozen=True)
 class Publication:
-    """Content of a page besides the paper, and files that it links to.
+    """Content of a page besides the paper, and files that the page links to.
 
-    ``measured`` is the day of the newest record, ``devices`` are the measured ones, ``records`` is
-    the number of records; ``pdf`` and ``samples`` are files in the folder of the page, None if they
-    do not exist.  ``replicated`` is a line on the paper's replications.  ``key_figure`` is
-    the id of the figure that stands under the abstract.
+    ``measured``: day of the newest record.  ``devices``: measured devices.  ``records``: number of
+    records.  ``pdf``, ``samples``: names of files in the folder of the page, None if missing.
+    ``replicated``: a line on replications of the paper.  ``key_figure``: id of the figure under the
+    abstract.
     """
 
     settings: Settings
@@ -82,12 +82,12 @@ def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
 
 
 def write_page(paper: PaperSource, target: Path, publication: Publication, written: str) -> str:
-    """Write ``index.html`` and the files that it shows or links into ``target``; return its HTML.
+    """Write ``index.html``, and the files that it shows or links, into ``target``; return the HTML.
 
-    ``written`` is the text that pandoc wrote for ``page_format``.  Raises ``RenderError`` before
-    any file is written.
+    ``written`` is the text that pandoc wrote for ``page_format``.  Raises ``RenderError`` for a
+    broken link, before any file is written.
     """
-    # pandoc ends void elements as in XML, for which HTML checkers warn.
+    # pandoc closes void elements as in XML; HTML checkers would warn.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
@@ -106,24 +106,24 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
 
 
 def _with_figure_first(page: str, id: str) -> str:
-    """Move the key figure from the text to the place under the abstract."""
+    """Move the key figure from the text to its place under the abstract."""
     figure = re.search(rf'<figure id="{re.escape(id)}".*?</figure>\n', page, re.DOTALL)
     if figure is None:
-        return page.replace(_UNDER_ABSTRACT, "", 1)
-    return page.replace(figure[0], "", 1).replace(_UNDER_ABSTRACT, figure[0], 1)
+        return page.replace(_KEY_FIGURE_PLACE, "", 1)
+    return page.replace(figure[0], "", 1).replace(_KEY_FIGURE_PLACE, figure[0], 1)
 
 
 def _with_classes(cell: re.Match[str]) -> str:
-    """Replace the style of a cell by classes, since the page's policy forbids styles."""
+    """Replace the style of a table cell by classes, since the page's policy forbids styles."""
     tag, side, content = cell.groups()
     long = len(html.unescape(_UNSEEN.sub("", content))) > _LONG_CELL
     classes = [*([side] if side in ("right", "center") else []), *(["long"] if long else [])]
-    named = f' class="{" ".join(classes)}"' if classes else ""
-    return f"<{tag}{named}>{content}</{tag}>"
+    class_attribute = f' class="{" ".join(classes)}"' if classes else ""
+    return f"<{tag}{class_attribute}>{content}</{tag}>"
 
 
 def _check_links(page: str, paper: PaperSource) -> None:
-    """Raise ``RenderError`` for links to ids that the page does not have."""
+    """Raise ``RenderError`` for links to ids that the page lacks."""
     ids = set(_ID.findall(page))
     problems: dict[str, str] = {}
     for link in _INNER_LINK.findall(page):
@@ -145,7 +145,7 @@ def _entry(page: str, paper: PaperSource, publication: Publication) -> str:
     day, url = publication.measured, _address(paper, publication)
     fields = {
         "title": metadata("citation_title")[0],
-        # Without inner braces an organization would be split into first and last name.
+        # Without inner braces, BibTeX would split an organization into first and last name.
         "author": " and ".join(metadata("citation_author")),
         **({"year": day[:4], "note": f"Data of {day}"} if day else {}),
         **({"url": url} if url else {}),
@@ -155,13 +155,13 @@ def _entry(page: str, paper: PaperSource, publication: Publication) -> str:
 
 
 def _address(paper: PaperSource, publication: Publication) -> str:
-    """Address of the published page, empty if the site's settings have no address."""
+    """Return the address of the published page, empty if the settings have no address."""
     url = publication.settings.url
     return f"{url}{paper.study}/" if url else ""
 
 
 def _variables(paper: PaperSource, publication: Publication) -> dict[str, object]:
-    """Variables of the page's template, as HTML."""
+    """Return the variables of the page's template, as HTML."""
     page, measured, pdf = _address(paper, publication), publication.measured, publication.pdf
     fields = {
         "study": paper.study,

@@ -1,4 +1,4 @@
-"""LaTeX of one paper as a folder that anybody can compile, and its PDF if TeX is installed."""
+"""LaTeX of one paper: a folder that anybody can compile, and the PDF if TeX is installed."""
 
 import io
 import re
@@ -24,8 +24,8 @@ from report.render.problems import (
 )
 from report.render.source import PaperSource
 
-#: Files of TeX that the styles need and a small installation may lack → their Debian package.
-_NEEDED: Final = {
+#: TeX file that the styles need and a small installation may lack → Debian package with the file.
+_TEX_FILES: Final = {
     "IEEEtran.cls": "texlive-publishers",
     "IEEEtran.bst": "texlive-publishers",
     "cite.sty": "texlive-latex-recommended",
@@ -41,31 +41,31 @@ _NEEDED: Final = {
     "pcrr8t.tfm": "texlive-fonts-recommended",
 }
 #: Debian packages that only the ACM's class needs.
-_MORE: Final = "texlive-latex-extra texlive-plain-generic"
+_ACM_PACKAGES: Final = "texlive-latex-extra texlive-plain-generic"
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
-#: Quiet, stopping at the first error with its line, and running no other programs.
+#: Command that prints little, stops at the first error with its line, and runs no other programs.
 _PDFLATEX: Final = (
     "pdflatex -interaction=nonstopmode -halt-on-error -file-line-error -no-shell-escape %O %S"
 )
 _TIME_LIMIT_S: Final = 120.0
 
-#: Files in every paper's folder, and further ones in a one-column style.
+#: Files copied into the folder of every paper, and further files for a one-column style.
 _STYLE_FILES: Final = ("ridgepoint.sty", "ridgepoint.bib", "latexmkrc", "README")
 _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
-_ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
-#: Code points in a text or a bibliography, as written by ``report.core.text.escape``.
+_MISSING_FILE = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
+#: Code points that ``report.core.text.escape`` wrote in place of characters.
 _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]+)*)")
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
 #: Commands for addresses in a bibliography.
 _LINK = re.compile(r"\\(?:url|nolinkurl|href)\{[^{}]*\}")
-#: Overfull lines below this many points are not reported, since no reader sees them.
+#: Least excess width of a reported line, in points; readers see no smaller excess.
 _TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
-#: Keys, also of `\\cite[p.~3]{key}`.
-_CITED = re.compile(r"\\cite(?:\[[^]]*\])?\{([^}]+)\}")
-_USED = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
+#: Keys in `\\cite{key}` and `\\cite[p.~3]{key}`.
+_CITED_KEYS = re.compile(r"\\cite(?:\[[^]]*\])?\{([^}]+)\}")
+_FILE_USE = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
 
 
 def latex_format(paper: PaperSource) -> OutputFormat:
@@ -81,16 +81,16 @@ def latex_format(paper: PaperSource) -> OutputFormat:
 
 
 def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
-    """Write ``<study>.tex`` and all files that it needs into ``target``; return its path.
+    """Write ``<study>.tex`` and the files that it needs into ``target``; return its path.
 
-    ``text`` is the text that pandoc wrote for ``latex_format``.
+    ``text`` is the LaTeX that pandoc wrote for ``latex_format``.
     """
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, paper.folder, target)
     for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
-        # In an archive, tables are further .tex files in the same folder.
+        # In an archive, tables are further .tex files, which latexmk must not compile.
         settings.write(f"@default_files = ('{paper.study}.tex');\n")
     main = target / f"{paper.study}.tex"
     main.write_text(text, "utf-8", newline="\n")
@@ -98,7 +98,7 @@ def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
 
 
 def _copy_used(text: str, source: Path, target: Path) -> None:
-    """Copy the figures, tables and bibliography that the LaTeX refers to."""
+    """Copy the figures, tables and bibliography that the LaTeX ``text`` uses."""
     used = set(re.findall(r"\\ridgepointgraphic\{([^}]+)\}", text))
     used |= set(re.findall(r"\\input\{(tables/[^}]+)\}", text))
     for name in sorted(used):
@@ -112,7 +112,7 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
 
 
 def _escape_link(link: re.Match[str]) -> str:
-    """Escape % and #, which would break the argument into which a style puts a link."""
+    """Escape % and # in a link, since they would break the argument of a style's command."""
     return re.sub("[%#]", r"\\\g<0>", link[0])
 
 
@@ -130,15 +130,15 @@ def _with_doi(entry: str) -> str:
 
 
 def latex_lacks() -> str:
-    """List missing LaTeX programs and files and how to install them; empty if complete."""
-    lacking = {name: package for name, package in _PROGRAMS.items() if not shutil.which(name)}
-    installed = {Path(line).name for line in _kpsewhich(*_NEEDED)}
-    files = {name: package for name, package in _NEEDED.items() if name not in installed}
-    if not lacking and not files:
+    """Return a sentence on missing LaTeX programs and files, or "" if LaTeX is complete."""
+    missing = {name: package for name, package in _PROGRAMS.items() if not shutil.which(name)}
+    installed = {Path(line).name for line in _kpsewhich(*_TEX_FILES)}
+    files = {name: package for name, package in _TEX_FILES.items() if name not in installed}
+    if not missing and not files:
         return ""
-    # Without TeX all of its files are missing, so only programs are listed.
-    named = lacking if "pdflatex" in lacking else {**lacking, **files}
-    packages = sorted({*lacking.values(), *files.values()})
+    # Without TeX all files are missing, so that only programs are listed.
+    named = missing if "pdflatex" in missing else {**missing, **files}
+    packages = sorted({*missing.values(), *files.values()})
     return (
         f"LaTeX: {', '.join(named)} not found; on Debian run 'apt-get install "
         f"--no-install-recommends {' '.join(packages)}'."
@@ -146,7 +146,7 @@ def latex_lacks() -> str:
 
 
 def _kpsewhich(*names: str) -> list[str]:
-    """Let TeX look up its own files; returns an empty list without TeX."""
+    """Return the paths at which TeX finds files of these names; empty without TeX."""
     kpsewhich = shutil.which("kpsewhich")
     if kpsewhich is None:
         return []
@@ -155,8 +155,8 @@ def _kpsewhich(*names: str) -> list[str]:
 
 
 def tex_files() -> tuple[list[str], list[str]]:
-    """Find TeX's lists of its own files, and the files of its styles that the papers use."""
-    return _kpsewhich("--all", "--format=ls-R", "ls-R"), _kpsewhich(*_NEEDED)
+    """Return the paths of TeX's lists of installed files, and of the TeX files that papers need."""
+    return _kpsewhich("--all", "--format=ls-R", "ls-R"), _kpsewhich(*_TEX_FILES)
 
 
 def tex_version() -> str:
@@ -166,9 +166,9 @@ def tex_version() -> str:
 
 
 def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """Compile a folder written by ``write_latex``; return PDF, BibTeX's output, and notes.
+    """Compile a folder written by ``write_latex``; return the PDF, BibTeX's output, and notes.
 
-    BibTeX's output is empty if nothing is cited.  Works on a copy, so that the folder stays a clean
+    BibTeX's output is empty if nothing is cited.  Compiles a copy, so that the folder stays a clean
     source.  Raises ``RenderError`` with LaTeX's first error, or with undefined references and
     citations.
     """
@@ -190,7 +190,7 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ..
 
 
 def notes_of(place: str, text: str, log: str) -> Iterator[str]:
-    """Warn of characters that pdfLaTeX cannot print, and of lines that are too long."""
+    """Yield warnings of characters that pdfLaTeX cannot print, and of lines that are too long."""
     codes = " ".join(_CODE_POINTS.findall(text)).split()
     letters = [code for code in codes if chr(int(code.removeprefix("U+"), 16)).isprintable()]
     if letters:
@@ -217,10 +217,10 @@ def _read_log(path: Path) -> str:
 def _refusal(document: Path, log: str, output: str) -> RenderError:
     """Describe LaTeX's first error, with the place in the project's files."""
     error = _ERROR.search(log)
-    if absent := _ABSENT.search(log):
+    if absent := _MISSING_FILE.search(log):
         return RenderError(
             f"{name_of(document)}: this TeX has no {absent[1]}, which the print style needs; on "
-            f"Debian run 'apt-get install --no-install-recommends {_MORE}'."
+            f"Debian run 'apt-get install --no-install-recommends {_ACM_PACKAGES}'."
         )
     if error:
         return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
@@ -230,7 +230,7 @@ def _refusal(document: Path, log: str, output: str) -> RenderError:
 
 
 def _place(document: Path, file: str, number: int) -> str:
-    """Trace a line of any file that LaTeX read back to the project's file."""
+    """Trace a line of a file that LaTeX read back to the project's file."""
     path = document.parent / file
     lines = path.read_text("utf-8", "replace").split("\n")[:number] if path.is_file() else []
     if path.suffix == ".bbl":
@@ -261,7 +261,7 @@ def _check_references(document: Path, log: str) -> None:
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     """Pack ``folder``, written by ``write_latex``, for arXiv and publishers.
 
-    https://info.arxiv.org/help/submit_tex.html asks for no folders, and for BibTeX's output.
+    arXiv wants no folders but BibTeX's output (https://info.arxiv.org/help/submit_tex.html).
     ``bibliography`` is BibTeX's output, empty without TeX or citations.
     """
     files = dict(_files(folder))
@@ -271,7 +271,7 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """Pack files as tar; equal files give equal bytes."""
+    """Pack files as a tar archive whose bytes depend only on names and contents."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):
@@ -282,15 +282,15 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every file with its name in the archive."""
+    """Yield the files of a folder, each with its name in the archive."""
     texts = {path: path.read_text("utf-8") for path in folder.rglob("*.tex")}
     cited: set[str] = set()
     for text in texts.values():
-        for keys in _CITED.findall(text):
+        for keys in _CITED_KEYS.findall(text):
             cited.update(keys.split(","))
     for path in filter(Path.is_file, folder.rglob("*")):
         if path in texts:
-            text = _USED.sub(_flat_use, texts[path])
+            text = _FILE_USE.sub(_flat_use, texts[path])
             yield _flat(path.relative_to(folder).as_posix()), text.encode()
         elif path.name == BIBLIOGRAPHY:
             yield path.name, cited_entries(path.read_text("utf-8"), cited.__contains__).encode()
@@ -303,5 +303,5 @@ def _flat_use(use: re.Match[str]) -> str:
 
 
 def _flat(name: str) -> str:
-    """Drop the folders of a name; the prefix keeps a figure apart from the paper's own PDF."""
+    """Return a name without folders; figures get a prefix that the paper's own PDF lacks."""
     return name.replace("figures/", "fig-").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Calls pandoc from the package ``pypandoc_binary``, once for all formats of a paper."""
+"""Call pandoc from the package ``pypandoc_binary``, once for all formats of a paper."""
 
 import json
 import re
@@ -18,17 +18,17 @@ from report.paper.bibliography import cited_entries
 from report.render.problems import filter_problem, name_of, pandoc_refusal
 from report.render.source import PaperSource
 
-#: pandoc's names of a paper's formats; in Typst's, pandoc writes the citations.
+#: pandoc's names of the formats; in ``typst-citations``, pandoc itself writes the citations.
 Writer: TypeAlias = Literal["html", "latex", "typst-citations", "docx"]
 
 #: Folder of the templates, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
 
-#: Name of the templates' folder in pandoc's working folder, beside the files of the paper.
-_OURS: Final = ".ridgepoint"
+#: Name of a link to the templates in pandoc's working folder, beside the files of the paper.
+_LINK_NAME: Final = ".ridgepoint"
 
-#: The document and its bibliography.
-_TEXTS: Final = (".qmd", ".bib")
+#: Suffixes of the document and the bibliography, which are written once per format.
+_TEXT_SUFFIXES: Final = (".qmd", ".bib")
 _TAB: Final = 4
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
@@ -36,12 +36,11 @@ _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """One format of a paper: pandoc's template, if any, and options.
+    """One format of a paper: pandoc's ``template``, if any, and options.
 
-    ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions).
-    ``variables`` of the template are not escaped by pandoc.  If ``cites``, pandoc writes the list
-    of references.  ``printable`` replaces characters of the document and its bibliography that the
-    format cannot print.
+    ``options``: pandoc's WriterOptions (https://pandoc.org/lua-filters.html#type-writeroptions).
+    ``variables``: variables of the template, not escaped by pandoc.  ``cites``: pandoc writes the
+    list of references.  ``printable``: replaces characters that the format cannot print.
     """
 
     to: Writer
@@ -60,11 +59,11 @@ def convert(
 ) -> tuple[dict[Writer, str], list[str]]:
     """Write a paper in all ``formats``, and the pieces of markdown ``plain`` as plain words.
 
-    ``drawn_elsewhere`` are placeholders of the figures: file name → content.
+    ``drawn_elsewhere`` are placeholders of figures: file name → content.  One process writes all
+    formats, so that equal texts are parsed once.  Returns text by format, and the plain words.
 
-    One process does all, so that formats with equal text are parsed once.  Raises ``RenderError``
-    for every warning of pandoc, and for every missing reference, citation, figure or alternative
-    text.
+    Raises ``RenderError`` for warnings of pandoc, and for a missing reference, citation, figure or
+    alternative text.
     """
     job = {"formats": list(map(_job, formats)), "plain": plain}
     with _working_folder(source, formats) as folder:
@@ -72,7 +71,7 @@ def convert(
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         finished = run(
-            [pandoc_path(), "lua", f"{_OURS}/ridgepoint.lua"],
+            [pandoc_path(), "lua", f"{_LINK_NAME}/ridgepoint.lua"],
             folder,
             _TIME_LIMIT_S,
             place=name_of(source.document),
@@ -87,14 +86,14 @@ def convert(
 
 
 def _job(output: OutputFormat) -> dict[str, Any]:
-    """Describe a format for the Lua program; files are relative to pandoc's working folder."""
+    """Describe a format for the Lua program, with paths relative to pandoc's working folder."""
     template = output.template and output.template.relative_to(TEMPLATES).as_posix()
     return {
         "to": output.to,
         "document": f"{output.to}.qmd",
         "bibliography": f"{output.to}-references.bib",
-        "template": f"{_OURS}/{template}",
-        "csl": f"{_OURS}/numeric.csl",
+        "template": f"{_LINK_NAME}/{template}",
+        "csl": f"{_LINK_NAME}/numeric.csl",
         "cites": output.cites,
         "options": {"wrap_text": "preserve", **output.options},
         "variables": dict(output.variables),
@@ -103,17 +102,17 @@ def _job(output: OutputFormat) -> dict[str, Any]:
 
 @contextmanager
 def _working_folder(source: PaperSource, formats: Sequence[OutputFormat]) -> Iterator[Path]:
-    """Make a folder with the files of a paper and the templates under names of our own.
+    """Make a folder with the files of a paper and the templates, under fixed names.
 
-    pandoc and Lua treat some characters of a path as an address or a pattern, so they never see
-    the user's paths.  Texts are written once per format, with the characters that it can print.
+    pandoc and Lua take some characters of a path for an address or a pattern, so they never see the
+    user's paths.  Texts are written once per format, with characters that the format can print.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
         for path in source.folder.resolve().iterdir():
-            if path.suffix not in _TEXTS:
+            if path.suffix not in _TEXT_SUFFIXES:
                 _link(path, folder / path.name)
-        _link(TEMPLATES, folder / _OURS)
+        _link(TEMPLATES, folder / _LINK_NAME)
         document = source.document.read_text("utf-8").expandtabs(_TAB)
         entries = _bibliography(source.folder / "references.bib", document)
         for output in formats:
@@ -125,7 +124,7 @@ def _working_folder(source: PaperSource, formats: Sequence[OutputFormat]) -> Ite
 
 
 def _bibliography(path: Path, document: str) -> str | None:
-    """Keep only cited entries, since reading all takes a third of a short paper's time."""
+    """Return only cited entries, since reading all takes a third of the time of a short paper."""
     if not path.is_file():
         return None
     entries = path.read_text("utf-8")
@@ -133,7 +132,7 @@ def _bibliography(path: Path, document: str) -> str | None:
 
 
 def _link(path: Path, link: Path) -> None:
-    """Link to ``path`` from ``link``, or copy it if the system cannot make links."""
+    """Make ``link`` a link to ``path``, or a copy if the system cannot make links."""
     try:
         link.symlink_to(path)
     except OSError:
@@ -144,7 +143,7 @@ def _link(path: Path, link: Path) -> None:
 
 
 def _refusal(document: Path, messages: str) -> RenderError:
-    """Describe each problem that our filter reports on a line, or else pandoc's first warning."""
+    """Describe the problems that the project's filter reported, or else pandoc's first warning."""
     lines = [line for line in messages.split("\n") if line.startswith("RIDGEPOINT\t")]
     if lines:
         parts = (line.split("\t", 2)[1:] for line in dict.fromkeys(lines))

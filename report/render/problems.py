@@ -1,8 +1,7 @@
-"""Traces errors of pandoc, TeX and Typst back to the template, bibliography or table to fix.
+"""Trace errors of pandoc, TeX and Typst back to the template, bibliography or table to fix.
 
 These programs read files in a temporary folder, which is gone when a user reads their messages.
-The functions here find the place in the project's own files; a document that was written without a
-template is named itself.
+So messages name a place in the project's own files, or the document if it has no template.
 """
 
 import re
@@ -17,9 +16,10 @@ from report.core.errors import LONGEST, RenderError
 PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"
 BIBLIOGRAPHY: Final = "references.bib"
 
-#: Two lines with fewer common characters than this are unrelated.
-_ALIKE: Final = 6
-_BEFORE: Final = 6
+#: Fewest characters that related lines have in common.
+_RELATED: Final = 6
+#: Number of lines before an error that are compared with the template.
+_WINDOW: Final = 6
 _PRINTED: Final = re.compile(r"""\{\{ *(?:tables|figures)\[["']([\w-]+)["']\] *\}\}""")
 _ENTRY: Final = re.compile(r"@\w+\s*[{(]\s*([^\s,{}()]+)")
 _LINE: Final = re.compile(r" at line (\d+) column \d+")
@@ -27,7 +27,7 @@ _MATH: Final = re.compile(r"TeX math (.*?),?\s*rendering as TeX:\s*(.*)$", re.DO
 
 
 def name_of(document: Path) -> str:
-    """Name the file from which a document was written; ``document`` has its study's name."""
+    """Return the name of the template of ``document``, or of the document without template."""
     return _origin(document)[0]
 
 
@@ -38,7 +38,7 @@ def place_of_line(document: Path, line: int) -> str:
     for _, i1, i2, j1, j2 in SequenceMatcher(None, lines, written, autojunk=False).get_opcodes():
         if not j1 < line <= j2:
             continue
-        # Lines that differ print something; equally many lines correspond one to one.
+        # Lines that differ have printed something; equal numbers of lines correspond one to one.
         if i2 - i1 == j2 - j1:
             return _place(name, lines, i1 + line - 1 - j1)
         if i1 < i2:
@@ -48,7 +48,7 @@ def place_of_line(document: Path, line: int) -> str:
 
 
 def place_of_text(document: Path, *needles: str) -> str:
-    """Find the first of ``needles`` in the template, or in the document that it prints."""
+    """Return the place of the first of ``needles`` in the template, or else in the document."""
     name, lines = _origin(document)
     if line := _first(lines, needles):
         return _place(name, lines, line - 1)
@@ -57,37 +57,37 @@ def place_of_text(document: Path, *needles: str) -> str:
 
 
 def place_like(document: Path, read: Sequence[str]) -> str:
-    """Find the line of the template behind the last of the lines that TeX or Typst ``read``.
+    """Return the place in the template behind the last line that TeX or Typst ``read``.
 
-    It is the line with the longest common text; if none is similar enough, the few lines before
-    the last are tried.
+    The place is the line with the longest common text.  If no line is similar enough, the lines
+    read before the last are tried, up to ``_WINDOW``.
     """
     name, lines = _origin(document)
-    for line in list(filter(str.strip, read))[: -_BEFORE - 1 : -1]:
+    for line in list(filter(str.strip, read))[: -_WINDOW - 1 : -1]:
         common = [_common(own, line) for own in lines]
-        best = max(common, default=0)
-        if common.count(best) == 1 and best >= min(_ALIKE, len(line.strip())):
-            return _place(name, lines, common.index(best))
+        longest = max(common, default=0)
+        if common.count(longest) == 1 and longest >= min(_RELATED, len(line.strip())):
+            return _place(name, lines, common.index(longest))
     return name
 
 
 def place_of_key(bibliography: Path, key: str) -> str:
-    """Find the line of the entry ``key`` in the bibliography."""
+    """Return the place of the entry ``key`` in the bibliography."""
     lines = enumerate(_lines(bibliography), 1)
     line = next((number for number, line in lines if key in _ENTRY.findall(line)), 1)
     return f"data/{BIBLIOGRAPHY}:{line}: entry {key}"
 
 
 def refusal(place: str, program: str, words: str) -> RenderError:
-    """Make an error of limited length: ``place``, the ``words`` of ``program``, what to do."""
+    """Return an error of limited length: ``place``, ``words`` of ``program``, and what to do."""
     reason = " ".join(words.split()).rstrip(".")
-    room = LONGEST - len(f"{place}: {program} refused it (); fix that place.")
-    short = reason if len(reason) <= room else f"{reason[: max(room - 1, 0)].rstrip()}…"
+    space = LONGEST - len(f"{place}: {program} refused it (); fix that place.")
+    short = reason if len(reason) <= space else f"{reason[: max(space - 1, 0)].rstrip()}…"
     return RenderError(f"{place}: {program} refused it ({short}); fix that place.")
 
 
 def pandoc_refusal(document: Path, words: str) -> RenderError:
-    """Make an error of pandoc's message about a document."""
+    """Return an error for a document, from the ``words`` that pandoc printed."""
     text = " ".join(words.split())
     line, math = _LINE.search(text), _MATH.search(words)
     place, reason = name_of(document), text
@@ -102,7 +102,7 @@ def pandoc_refusal(document: Path, words: str) -> RenderError:
 
 
 def filter_problem(document: Path, needle: str, message: str) -> str:
-    """Write one problem reported by the project's own filter, with its place."""
+    """Return one problem that the project's filter reported, with its place."""
     key = needle.removeprefix("#")
     figure = f"fig-{PurePosixPath(needle).stem}"
     names = (f"[{quote}{name}{quote}]" for name in (key, figure) for quote in "\"'")
@@ -110,7 +110,7 @@ def filter_problem(document: Path, needle: str, message: str) -> str:
 
 
 def _origin(document: Path) -> tuple[str, list[str]]:
-    """Return name and lines of a paper's template, or of the document if it has none."""
+    """Return name and lines of a paper's template, or of the document without template."""
     name = f"{document.stem}.qmd.j2"
     lines = _lines(PAPERS / name)
     return (f"templates/papers/{name}", lines) if lines else (str(document), _lines(document))
@@ -124,7 +124,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _first(lines: Sequence[str], needles: Sequence[str]) -> int | None:
-    """Return the number, from 1, of the line with the first of ``needles`` as whole words."""
+    """Return the number, from 1, of the line with the first needle that occurs as whole words."""
     for needle in needles:
         pattern = re.compile(re.escape(needle) + r"(?![\w-])")
         for number, line in enumerate(lines, 1):
@@ -134,7 +134,7 @@ def _first(lines: Sequence[str], needles: Sequence[str]) -> int | None:
 
 
 def _place(name: str, lines: Sequence[str], index: int) -> str:
-    """Name a line, with the table or figure that it prints."""
+    """Name a line of a template, with the table or figure that the line prints."""
     printed = _PRINTED.search(lines[index])
     return f"{name}:{index + 1}" + (f": {printed[1]}" if printed else "")
 

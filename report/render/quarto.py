@@ -1,4 +1,4 @@
-"""Papers for Quarto: settings of one paper, a project of all, and rendering of both."""
+"""Papers for Quarto: settings of one paper, a project of all papers, and calls of Quarto."""
 
 import functools
 import json
@@ -22,20 +22,20 @@ from report.render.shell import Settings
 from report.render.source import PaperSource
 
 _TEMPLATES: Final = TEMPLATES / "quarto"
-#: Files that the settings of a paper refer to, copied into a folder beside its document.
+#: Files named in the settings of a paper; they are copied into a folder beside its document.
 _FILES: Final = (
     *("quarto/ridgepoint.lua", "quarto/ridgepoint.tex", "filter/tabular.lua", "numeric.csl"),
 )
 _DECLARED: Final = re.compile(r"^\\DeclareUnicodeCharacter.*\n", re.MULTILINE)
-_PAPER: Final = "_quarto.yml"
-#: The first version with one model for all cross references.
+_PAPER_SETTINGS: Final = "_quarto.yml"
+#: Oldest supported version, the first that treats all cross references alike.
 _OLDEST: Final = (1, 4)
-_HOW: Final = (
+_REMEDY: Final = (
     "install Quarto 1.4 or newer from https://quarto.org or by 'pip install .[quarto]', or set "
     "QUARTO_PATH to its command"
 )
 _TIME_LIMIT_S: Final = 900.0
-#: The line at which LaTeX or Typst stopped, or that Quarto names; their error messages.
+#: Line at which LaTeX or Typst stopped; line that Quarto names; error messages; warnings.
 _STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\bline (\d+)")
 _ERROR: Final = re.compile(
@@ -46,7 +46,7 @@ _DOCUMENT: Final = re.compile(r"([\w-]+/)?([\w-]+)\.qmd")
 
 
 def write_settings(paper: PaperSource) -> None:
-    """Write the files with which Quarto can render the document alone, in every format."""
+    """Write the files that Quarto needs to render the document of a paper in every format."""
     folder = paper.folder / "quarto"
     folder.mkdir(exist_ok=True)
     for name in _FILES:
@@ -61,16 +61,16 @@ def write_settings(paper: PaperSource) -> None:
     settings["format"]["pdf"] |= _read("styles.yml")[paper.style]
     if paper.one_column:
         settings["format"]["pdf"]["toc"] = paper.has_toc(page=False)
-    _write(paper.folder / _PAPER, settings)
+    _write(paper.folder / _PAPER_SETTINGS, settings)
 
 
 def write_project(
     sources: Mapping[str, Path], target: Path, entries: Mapping[str, Mapping[str, str]]
 ) -> Path:
-    """Write the Quarto project of the papers ``study -> source folder`` into ``target``.
+    """Write the Quarto project of all papers into ``target``; return the path of ``_quarto.yml``.
 
-    ``entries`` have the ``title`` and the ``abstract`` of each paper.  Returns the path of the
-    project's ``_quarto.yml``; raises ``RenderError``.
+    ``sources`` maps studies to source folders, and ``entries`` maps studies to the ``title`` and
+    the ``abstract`` of the paper.
     """
     project = _read("_quarto.yml")
     pages = {f"{study}/{study}.qmd": entry for study, entry in entries.items()}
@@ -81,9 +81,9 @@ def write_project(
     ]
     project["format"] = {"html": _read("paper.yml")["format"]["html"]}
     for study, folder in sources.items():
-        ignored = shutil.ignore_patterns("values.json", _PAPER)
+        ignored = shutil.ignore_patterns("values.json", _PAPER_SETTINGS)
         shutil.copytree(folder, target / study, ignore=ignored, dirs_exist_ok=True)
-        settings = yaml.safe_load((folder / _PAPER).read_text("utf-8"))
+        settings = yaml.safe_load((folder / _PAPER_SETTINGS).read_text("utf-8"))
         del settings["project"]
         _write(target / study / "_metadata.yml", settings)
     index = f"---\ntitle: {json.dumps(Settings().title)}\n---\n\n{Settings().lead}\n\n"
@@ -107,18 +107,18 @@ def _write(path: Path, content: Mapping[str, Any]) -> Path:
 def find_quarto() -> Path:
     """Find the ``quarto`` command: ``QUARTO_PATH``, on the PATH, or in the package quarto-cli.
 
-    Raises ``RenderError`` if there is none.
+    Raises ``RenderError`` if no command is found.
     """
     if named := os.environ.get("QUARTO_PATH"):
         if program := shutil.which(named):
             return Path(program)
-        raise RenderError(f"QUARTO_PATH={named}: is no program; {_HOW}.")
+        raise RenderError(f"QUARTO_PATH={named}: is no program; {_REMEDY}.")
     package = find_spec("quarto_cli")
     folders = package.submodule_search_locations if package else None
     paths = [str(Path(folder, "bin")) for folder in folders or ()]
     program = shutil.which("quarto") or shutil.which("quarto", path=os.pathsep.join(paths))
     if program is None:
-        raise RenderError(f"--engine quarto: no quarto command was found; {_HOW}.")
+        raise RenderError(f"--engine quarto: no quarto command was found; {_REMEDY}.")
     return Path(program)
 
 
@@ -129,14 +129,14 @@ def quarto_version() -> str:
     printed = run([path, "--version"], path.parent, 60.0).stdout.strip()
     version = re.match(r"(\d+)\.(\d+)", printed)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
-        raise RenderError(f"{path}: found version {printed or 'none'!r}; {_HOW}.")
+        raise RenderError(f"{path}: found version {printed or 'none'!r}; {_REMEDY}.")
     return printed
 
 
 def render_paper(paper: PaperSource, to: str) -> tuple[bytes, tuple[str, ...]]:
-    """Make the PDF of one paper by LaTeX (``to`` "pdf") or Typst; return it with warnings.
+    """Return the PDF of one paper, by LaTeX (``to`` "pdf") or Typst, and Quarto's warnings.
 
-    Works on a copy, since Quarto writes beside the document.  Raises ``RenderError``.
+    Renders a copy, since Quarto writes beside the document.  Raises ``RenderError``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = shutil.copytree(paper.folder, Path(scratch) / "paper")
@@ -148,9 +148,9 @@ def render_paper(paper: PaperSource, to: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def render_site(project: Path, target: Path) -> tuple[str, ...]:
-    """Make the website of a project that ``write_project`` wrote; return Quarto's warnings.
+    """Write the website of a project by ``write_project`` to ``target``; return Quarto's warnings.
 
-    Works on a copy, since Quarto writes into the project.  Raises ``RenderError``.
+    Renders a copy, since Quarto writes into the project.  Raises ``RenderError``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = shutil.copytree(project, Path(scratch) / "project")
@@ -159,31 +159,31 @@ def render_site(project: Path, target: Path) -> tuple[str, ...]:
         return warnings
 
 
-def _render(folder: Path, what: str, to: str) -> tuple[str, ...]:
-    """Let Quarto render ``what`` in ``folder``, a document or "."; return its warnings."""
-    command = (find_quarto(), "render", what, "--to", to)
+def _render(folder: Path, source: str, to: str) -> tuple[str, ...]:
+    """Let Quarto render ``source`` in ``folder``: a document or "."; return Quarto's warnings."""
+    command = (find_quarto(), "render", source, "--to", to)
     finished = run(command, folder, _TIME_LIMIT_S, place="out/quarto")
-    words = finished.stderr + finished.stdout
+    output = finished.stderr + finished.stdout
     if finished.returncode == 0:
-        shown = "site" if what == "." else name_of(folder / what)
-        warnings = dict.fromkeys(_WARNING.findall(words))
+        shown = "site" if source == "." else name_of(folder / source)
+        warnings = dict.fromkeys(_WARNING.findall(output))
         return tuple(f"{shown}: Quarto warns: {warning}" for warning in warnings)
-    # In a project, the document named last is the one that failed.
-    names = ["".join(name) for name in _DOCUMENT.findall(words)]
-    name = what if to != "html" else f"{names[-1]}.qmd" if names else "index.qmd"
-    raise _refusal(folder / name, finished.returncode, words)
+    # In a project, the failed document is named last.
+    names = ["".join(name) for name in _DOCUMENT.findall(output)]
+    name = source if to != "html" else f"{names[-1]}.qmd" if names else "index.qmd"
+    raise _refusal(folder / name, finished.returncode, output)
 
 
-def _refusal(document: Path, code: int, words: str) -> RenderError:
-    """Describe Quarto's first error, with its place in the template."""
-    stopped, number = _STOPPED.search(words), _NUMBER.search(words)
+def _refusal(document: Path, code: int, output: str) -> RenderError:
+    """Describe Quarto's first error, with the place in the template."""
+    stopped, number = _STOPPED.search(output), _NUMBER.search(output)
     place = name_of(document)
     if stopped:
         place = place_like(document, [stopped[1] or stopped[2]])
     elif number:
         place = place_of_line(document, int(number[1]))
-    if error := _ERROR.search(words):
+    if error := _ERROR.search(output):
         return refusal(place, "Quarto", error[error.lastindex or 0])
     if code < 0 or code > 128:
         return refusal(place, "Quarto", "it was killed, probably for lack of memory")
-    return refusal(place, "Quarto", words.strip().rpartition("\n")[2] or "no reason given")
+    return refusal(place, "Quarto", output.strip().rpartition("\n")[2] or "no reason given")

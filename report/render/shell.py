@@ -1,6 +1,6 @@
-"""Frame of every page: its head, the links above its content, and the footer.
+"""Frame of every page: head, links above the content, and footer.
 
-Its words are settings of the site's publishers in ``data/site.yaml``.
+Publishers set the words of the frame in ``data/site.yaml``.
 """
 
 import json
@@ -20,10 +20,10 @@ from report.render.pandoc import TEMPLATES
 
 _REMEDY: Final = "fix it as docs/publishing.md says, or remove the file"
 
-#: Folder of style sheets and scripts, which the pages' policy forbids within pages.
+#: Folder of style sheets and scripts; the pages' policy forbids both within pages.
 ASSETS: Final = "assets"
 
-#: Scripts of every page, and of papers; none depends on another.
+#: Scripts of every page, and scripts of papers' pages; no script depends on another.
 SCRIPTS: Final = ("regions.js", "dialog.js", "search.js", "tables.js")
 PAPER_SCRIPTS: Final = (
     *SCRIPTS,
@@ -34,7 +34,7 @@ PAPER_SCRIPTS: Final = (
     "roofline.js",
 )
 
-#: Pages on all studies: file → text of links to it.
+#: Page on all studies → text of links to the page.
 OVERVIEWS: Final = {
     "index.html": "Papers",
     "claims.html": "Claims",
@@ -44,17 +44,17 @@ OVERVIEWS: Final = {
     "records.html": "Records",
 }
 
-#: All pages above, and the roofline of any machine, linked from the list of machines.
+#: All overviews, and the page with the roofline of a machine, linked from the list of machines.
 PAGES: Final = (*OVERVIEWS, "roofline.html")
 
 Address: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+/$")]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Words around the papers; ``url`` is the address of the site, with a slash at its end.
+    """Words around the papers.
 
-    The ``footer`` names the site's owner; a paper's authors are in its front matter.  The authors
-    of a replication report are ``authors``, or the ``teacher`` of the ``course``.
+    ``url``: address of the site, with a slash at the end.  ``footer``: owner of the site.
+    ``authors``: authors of replication reports; without authors, the ``teacher`` of the ``course``.
     """
 
     title: Text = "Performance of convolutional networks, measured and reproduced"
@@ -76,21 +76,21 @@ _FILE: Final[Any] = Settings | None
 
 
 def read_settings(data: Path) -> Settings:
-    """Read the settings of the site; without a file they are the defaults.
+    """Read the settings of the site from ``data``; without a file return the defaults.
 
-    Raises ``RecordError`` for an unknown key, or a value of another type.
+    Raises ``RecordError`` for an unknown key, or a value of a wrong type.
     """
     path = data / "site.yaml"
     if not path.exists():
         return Settings()
-    # None if all lines of the file are comments.
+    # The result is None if all lines of the file are comments.
     settings: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
     return settings or Settings()
 
 
 @cache
 def environment(folder: str, *, escape: bool) -> jinja2.Environment:
-    """Make the Jinja environment of a folder; cached, so that each template is compiled once."""
+    """Return the Jinja environment of a folder; the cache avoids compiling a template twice."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / folder),
         autoescape=escape,
@@ -102,13 +102,13 @@ def environment(folder: str, *, escape: bool) -> jinja2.Environment:
 
 
 def render_template(name: str, settings: Settings, **content: Any) -> str:
-    """Render the template ``templates/html/<name>`` with ``content``, which is escaped."""
+    """Render the template ``templates/html/<name>``; ``content`` is escaped."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
     return visible(environment("html", escape=True).get_template(name).render(**shared, **content))
 
 
 def write_assets(target: Path) -> None:
-    """Copy the style sheet and the scripts of all pages below ``target``."""
+    """Copy the style sheet and the scripts of all pages into ``target/ASSETS``."""
     folder = target / ASSETS
     folder.mkdir(parents=True, exist_ok=True)
     for path in (TEMPLATES / "html" / ASSETS).iterdir():
@@ -116,9 +116,9 @@ def write_assets(target: Path) -> None:
 
 
 def script_of(name: str, content: Any) -> str:
-    """Write a script that sets ``ridgepoint.<name>`` to ``content``, for other scripts to read.
+    """Return a script that sets ``ridgepoint.<name>`` to ``content``, for other scripts.
 
-    A page that is opened from disk cannot read JSON files, but can load a script.
+    A page opened from disk cannot read JSON files, but can load scripts.
     """
     text = json.dumps(
         visible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")

@@ -1,4 +1,4 @@
-"""Pages on all studies: the lists of papers, claims, published values, machines and records."""
+"""Pages on all studies: lists of papers, claims, published values, machines and records."""
 
 import math
 import re
@@ -21,48 +21,48 @@ from report.render.shell import (
     write_assets,
 )
 
-#: Elements that are not searched: cells of tables, code, scripts and contents.
-_SILENT: Final = ("table", "pre", "script", "nav")
+#: Elements whose text is not searched: tables, code, scripts and tables of contents.
+_UNSEARCHED: Final = ("table", "pre", "script", "nav")
 _HEADINGS: Final = ("h2", "h3", "h4")
 _KINDS: Final = {"fig-": "Figure", "tbl-": "Table"}
-#: A formula in MathML with its TeX source, and the layout commands in the source.
+#: A formula in MathML with its TeX source; layout commands in the source; spacing commands.
 _FORMULA: Final = re.compile(r"<math\b.*?<annotation[^>]*>(.*?)</annotation>.*?</math>", re.DOTALL)
 _LAYOUT: Final = re.compile(
     r"\\(?:[dt]?frac|text\w*|math\w+|operatorname|nolimits|left|right|(?:begin|end)\{\w+\})"
     r"|[{}\\]|&amp;"
 )
 _SPACE: Final = re.compile(r"\\[^\w\s]")
-#: Number of characters of a section that are searched.
+#: Most characters of a section that are searched.
 _MOST: Final = 6000
 #: Most characters of an abstract in a list.
 _SHORT: Final = 320
-#: Words that a reader takes in a minute, and what separates them on a page.
+#: Reading speed; the tags and spaces that separate words on a page.
 _WORDS_A_MINUTE: Final = 200
 _BETWEEN_WORDS = re.compile(r"(?:<[^>]*>|\s)+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
-#: Ratio of numbers from which a line is logarithmic, and the share of it left free at each end.
+#: Least ratio of numbers on a logarithmic line, and the free share of a line at either end.
 _WIDE, _MARGIN = 10, 0.1
-#: Words that replace a reference outside its paper.
+#: Kind of a reference → words for a reference outside its paper.
 _NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
-#: Markdown of a sentence → its plain words.  References in brackets are dropped, since they lead
-#: nowhere outside the paper; values lose their links; code, emphasis and formulas lose their marks.
+#: Markdown → plain words.  References in brackets are dropped, since their targets are in the
+#: paper; values lose their links; code, emphasis and formulas lose their marks.
 _MARKDOWN: Final = (
     (re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]"), ""),
     (re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(#[^)]*\)(?:\{[^}]*\})?"), r"\1"),
     (re.compile(r"[`*${}]"), ""),
 )
-#: Verdicts in the order in which they are counted.
+#: Verdicts in the order in which counts are listed.
 _VERDICTS: Final = ("supported", "refuted", "undecided", "not measured")
 
 
 @dataclass(frozen=True)
 class SitePaper:
-    """A paper as the pages on all studies show it.
+    """A paper as shown on the pages on all studies.
 
-    ``entry`` is its entry in lists, written by the step ``document``; ``values`` is the content of
-    ``values/<study>.json``, ``records`` of ``records.json``, and ``machines`` a part of
-    ``details.json``.  ``html`` is the page of the paper.  ``pdf`` and ``reported`` are true if the
-    paper has a PDF and published values.  ``atlas`` is the content of ``atlas.json``.
+    ``entry``: entry in lists, written by the step ``document``.  ``values``: content of
+    ``values/<study>.json``.  ``records``: content of ``records.json``.  ``machines``: part of
+    ``details.json``.  ``html``: page of the paper.  ``pdf``, ``reported``: true if the paper has a
+    PDF, and published values.  ``atlas``: content of ``atlas.json``.
     """
 
     study: str
@@ -82,12 +82,12 @@ class SitePaper:
 
     @property
     def measured_on(self) -> str:
-        """First devices, and the number of others."""
+        """First measured devices, and the number of other devices."""
         return first_names(self.entry["devices"])
 
     @property
     def examples(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the numbers of the headline that come from one record: samples, address, text."""
+        """Yield samples, address and text of the headline's numbers that come from one record."""
         for number in self.values.get("headline", ()):
             value = self.values["values"].get(number["id"])
             if value and len(value["sources"]) == 1:
@@ -95,7 +95,7 @@ class SitePaper:
 
     @property
     def minutes(self) -> int:
-        """Minutes that reading the page takes, without references and supplement."""
+        """Reading time of the page in minutes, without references and supplement."""
         body = self.html.partition("<main")[2].partition('id="references"')[0]
         return round(len(_BETWEEN_WORDS.split(body)) / _WORDS_A_MINUTE)
 
@@ -107,7 +107,7 @@ class SitePaper:
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """Claims in the order of the paper, with title as ``sentence``, ``address`` and picture."""
+        """Claims in the order of the paper, with title (as ``sentence``), address and picture."""
         claims: list[dict[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
@@ -121,12 +121,12 @@ class SitePaper:
             picture = interval_picture(claim.get("compared", ()))
             added = {"sentence": plain_words(words), "address": address, "picture": picture}
             claims.append({**claim, **added, "place": self.html.find(f'id="claim-{id}"')})
-        # A claim that only the table of claims states has no place, and comes last.
+        # Claims that are only in the table of claims have no place (-1), and come last.
         return sorted(claims, key=lambda claim: (claim["place"] < 0, claim["place"]))
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:
-        """Recomputed published values."""
+        """Recomputed published values of the paper's source."""
         audits = self.values.get("audits", ())
         return [{**audit, "recomputed": _in_full(audit["recomputed"])} for audit in audits]
 
@@ -137,15 +137,15 @@ class SitePaper:
 
 
 def _in_full(number: float) -> str:
-    """Print whole numbers with all digits; rounded, they would seem to differ from the source's."""
+    """Print whole numbers with all digits; rounded, they would seem to differ from the source."""
     return plain(int(number) if number.is_integer() else number)
 
 
 def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Place the intervals of a claim, and the range in which it holds, on a line from 0 to 1.
 
-    The line is logarithmic where positive numbers differ by more than a factor of ten.  None if no
-    number is known, or if the bounds of the comparisons differ.
+    The line is logarithmic if all numbers are positive and differ by more than a factor of ten.
+    Returns None if no number is known, or if the bounds of the comparisons differ.
     """
     known = [part for part in compared if part["number"] is not None]
     bounds = {(part["above"], part["below"]) for part in known}
@@ -157,11 +157,11 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
         ends += [part["number"], *(part["interval"] or ())]
     low, high = min(ends), max(ends)
     logarithmic = low > 0 and high > _WIDE * low
-    measure = math.log if logarithmic else float
-    start, width = measure(low), measure(high) - measure(low) or 1.0
+    scaled = math.log if logarithmic else float
+    start, width = scaled(low), scaled(high) - scaled(low) or 1.0
 
     def place(number: float) -> float:
-        return round(_MARGIN + (1 - 2 * _MARGIN) * (measure(number) - start) / width, 4)
+        return round(_MARGIN + (1 - 2 * _MARGIN) * (scaled(number) - start) / width, 4)
 
     lines = []
     for part in known:
@@ -172,7 +172,7 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
 
 
 def plain_words(sentence: str) -> str:
-    """Drop the markup of a sentence, and its references to parts of the paper."""
+    """Return a sentence without markup, and with words in place of references."""
     for markdown, words in _MARKDOWN:
         sentence = markdown.sub(words, sentence)
     words = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", _reference_words, sentence)
@@ -189,9 +189,9 @@ def _reference_words(reference: re.Match[str]) -> str:
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
-    """Shorten a paper's entry in lists to its title and the first sentences of its abstract."""
-    first, *others = _SENTENCE_END.split(abstract.strip())
-    for sentence in others:
+    """Return the title and the first sentences of the abstract, as an entry in lists."""
+    first, *other_sentences = _SENTENCE_END.split(abstract.strip())
+    for sentence in other_sentences:
         if len(first) + len(sentence) >= _SHORT:
             break
         first = f"{first} {sentence}"
@@ -199,19 +199,19 @@ def in_plain_words(title: str, abstract: str) -> dict[str, str]:
 
 
 def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
-    """List the machines of all studies by name, with the papers that used each, and when.
+    """List the machines of all studies by name, with papers and days of their measurements.
 
-    Each is described by its newest record, and by the newest known rate of each ceiling.
+    The newest record of a machine describes the machine; ceilings show the newest known rates.
     """
-    seen: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
+    pairs: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
     for paper in papers:
         for machine in paper.machines:
-            seen.setdefault(machine["key"], []).append((paper, machine))
-    return sorted(map(_merged, seen.values()), key=itemgetter("label"))
+            pairs.setdefault(machine["key"], []).append((paper, machine))
+    return sorted(map(_merged, pairs.values()), key=itemgetter("label"))
 
 
-def _merged(seen: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
-    oldest_first = sorted((machine for _, machine in seen), key=itemgetter("measured"))
+def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
+    oldest_first = sorted((machine for _, machine in pairs), key=itemgetter("measured"))
     ceilings: dict[str, str] = {}
     for machine in oldest_first:
         ceilings |= {name: rate for name, rate in machine["ceilings"].items() if rate}
@@ -219,12 +219,12 @@ def _merged(seen: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, An
     return {
         **newest,
         "ceilings": {name: ceilings.get(name, "") for name in newest["ceilings"]},
-        "studies": [(paper, machine["measured"]) for paper, machine in seen],
+        "studies": [(paper, machine["measured"]) for paper, machine in pairs],
     }
 
 
 def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) -> None:
-    """Write the pages on all studies, and the files that all pages share."""
+    """Write the pages on all studies, and the files that all pages share, into ``target``."""
     target.mkdir(parents=True, exist_ok=True)
     listed = [{"study": paper.study, "title": paper.entry["title"]} for paper in papers]
     content = {
@@ -237,7 +237,7 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
     texts = {
         "papers.js": script_of("papers", listed),
         "search-index.js": script_of("index", list(_index(papers))),
-        # Without this file GitHub Pages would look for templates of its own.
+        # Without this file, GitHub Pages would process the site as templates.
         ".nojekyll": "",
     }
     for page in PAGES:
@@ -248,7 +248,7 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
 
 
 def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
-    """Index the papers with their sections, then their claims."""
+    """Yield search entries for all papers with their sections, then for all claims."""
     for paper in papers:
         title, abstract = paper.entry["title"], paper.entry["abstract"]
         yield from index_of_paper(title, abstract, paper.page, paper.html)
@@ -270,7 +270,7 @@ class _PageSection:
 
 
 class _Reader(HTMLParser):
-    """Collects the words of a page by section, figure or table."""
+    """Parser that collects the words of a page by section, figure or table."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ class _Reader(HTMLParser):
             section = _PageSection(id, _KINDS[id[:4]])
         if section:
             self.sections.append(section)
-        if tag in (*_SILENT, *_HEADINGS, "section", "figure"):
+        if tag in (*_UNSEARCHED, *_HEADINGS, "section", "figure"):
             self.open.append((tag, section))
 
     def handle_endtag(self, tag: str) -> None:
@@ -297,7 +297,7 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         innermost = None
         for tag, section in self.open:
-            if tag in _SILENT:
+            if tag in _UNSEARCHED:
                 return
             innermost = section or innermost
         if innermost:
@@ -306,14 +306,14 @@ class _Reader(HTMLParser):
 
 
 def _as_words(formula: re.Match[str]) -> str:
-    """Write a formula about as one would type it: ``I_ridge = P/beta``."""
+    """Write a formula as a user would type it, such as ``I_ridge = P/beta``."""
     return _LAYOUT.sub("", _SPACE.sub(" ", formula[1].replace("}{", "/")))
 
 
 def index_of_paper(
     title: str, abstract: str, address: str, page: str
 ) -> Iterator[Mapping[str, str]]:
-    """Index the paper at ``address``, and the sections, figures and tables of its ``page``."""
+    """Yield entries for the paper at ``address``, and for sections, figures and tables."""
     yield _entry("Paper", title, title, address, abstract)
     for section in _Reader(page).sections:
         text = _words(section.text)
@@ -323,7 +323,7 @@ def index_of_paper(
 
 
 def index_of_claims(title: str, claims: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    """Index the claims of a paper, with their verdicts."""
+    """Yield entries for the claims of a paper, with their verdicts."""
     for claim in claims:
         yield _entry("Claim", title, claim["sentence"], claim["address"], claim["verdict"])
 

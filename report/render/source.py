@@ -1,4 +1,4 @@
-"""Source folder of one paper: its ``.qmd``, figures, tables and bibliography."""
+"""Source folder of one paper: ``.qmd`` document, figures, tables and bibliography."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class _Author(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
 
 
 class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only=True):
-    """Fields of a front matter; an unknown key is an error, since no format would print it."""
+    """Fields of a front matter; unknown keys are errors, since no format would print them."""
 
     title: Annotated[str, msgspec.Meta(min_length=1)]
     author: Annotated[list[_Author], msgspec.Meta(min_length=1)]
@@ -38,7 +38,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
     abstract: str = ""
     keywords: list[str] = []
     doi: Annotated[str, msgspec.Meta(pattern=r"^10\.\d+/\S+$")] = ""  # of the artifact
-    names: list[str] = []  # names with digits, which prose may contain
+    names: list[str] = []  # names such as ResNet-20, whose digits may be typed in the prose
     lang: str = ""
     number_sections: bool = True
     print_style: Literal["ieee", "acm", "report", "article"] = DEFAULT_STYLE
@@ -49,7 +49,7 @@ class _Front(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", kw_only
 
 @dataclass(frozen=True)
 class PaperSource:
-    """A paper that can be rendered: its document in ``folder``, and its front matter."""
+    """A paper to render: the ``folder`` of its document, its ``study`` and its front matter."""
 
     folder: Path
     study: str
@@ -67,18 +67,18 @@ class PaperSource:
 
     @property
     def one_column(self) -> bool:
-        """True if the style has one column of text as wide as the page."""
+        """True if the print style has one column of text instead of two."""
         return self.style in ONE_COLUMN
 
     def has_toc(self, *, page: bool) -> bool:
-        """Return True if the paper has a table of contents, on its web page or in print.
+        """Return True if the paper has a table of contents on its web ``page``, or else in print.
 
-        ``toc`` of the front matter decides; by default web pages and printed reports have one.
+        The default of ``toc`` in the front matter is true for web pages and printed reports.
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 
     def print_variables(self) -> dict[str, object]:
-        """Variables of the templates of one-column styles; empty for another style."""
+        """Return template variables for one-column styles; return none for other styles."""
         contents = self.has_toc(page=False)
         return {"one-column": True, "contents": contents} if self.one_column else {}
 
@@ -115,7 +115,7 @@ def read_source(folder: Path, study: str) -> PaperSource:
 
 
 def in_style(document: str, style: str) -> str:
-    """Set the ``print-style`` in the text of a ``.qmd``."""
+    """Return the text of a ``.qmd`` with another ``print-style``."""
     head = _FRONT_MATTER.match(document)
     if head is None:
         return document

@@ -1,4 +1,4 @@
-"""PDF of one paper by Typst, which needs only its wheel and the project's fonts."""
+"""PDF of one paper by Typst, which needs no files but its wheel and the project's fonts."""
 
 import json
 import re
@@ -17,11 +17,11 @@ from report.render.pandoc import TEMPLATES, OutputFormat
 from report.render.problems import name_of, place_like, refusal
 from report.render.source import PaperSource
 
-#: The filter's code for a floating figure or table.
+#: Code that the filter writes for a floating figure or table.
 _FLOATING = "#figure(placement: auto,"
-#: Typst's tagging can fail if a float meets the end of a page, and never without floats
+#: Error of Typst's tagging for some floats at the end of a page; papers without floats never fail
 #: (https://github.com/typst/typst/issues/8487 and 8776).
-_OWN_FAULT = "internal error"
+_TAGGING_ERROR = "internal error"
 _TIME_LIMIT_S: Final = 120.0
 _PROGRAM: Final = Path(__file__).with_name("typst_process.py")
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
@@ -40,21 +40,21 @@ def typst_format(paper: PaperSource) -> OutputFormat:
 
 
 def render_typst(paper: PaperSource, text: str) -> bytes:
-    """Make an accessible PDF (PDF/UA-1) from the text that pandoc wrote for ``typst_format``.
+    """Return an accessible PDF (PDF/UA-1) of the ``text`` that pandoc wrote for ``typst_format``.
 
-    Only fonts of the wheel and the project are used and the timestamp is fixed, so that the bytes
-    depend only on the source, these fonts and the version of Typst.  Raises ``RenderError``.
+    System fonts are ignored and the timestamp is fixed, so that the bytes depend only on the
+    source, the fonts of the wheel and the project, and Typst's version.  Raises ``RenderError``.
     """
-    shared = ("common.typ", *(("onecolumn.typ",) if paper.one_column else ()))
+    common_files = ("common.typ", *(("onecolumn.typ",) if paper.one_column else ()))
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         main = Path(scratch) / f"{paper.study}.typ"
         for name in sorted(set(_IMAGE.findall(text))):
             (main.parent / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(paper.folder / name, main.parent / name)
-        for name in (*shared, f"{paper.style}.typ"):
+        for name in (*common_files, f"{paper.style}.typ"):
             shutil.copyfile(TEMPLATES / "typst" / name, main.with_name(name))
         result = _compile(main, text)
-        if isinstance(result, dict) and result["message"].startswith(_OWN_FAULT):
+        if isinstance(result, dict) and result["message"].startswith(_TAGGING_ERROR):
             result = _compile(main, text.replace(_FLOATING, _FLOATING.replace("auto", "none")))
         if isinstance(result, dict):
             raise _refusal(main, **result)
@@ -62,7 +62,7 @@ def render_typst(paper: PaperSource, text: str) -> bytes:
 
 
 def _compile(main: Path, text: str) -> bytes | dict[str, str]:
-    """Compile the source; return the PDF, or Typst's ``message`` and ``diagnostic``."""
+    """Compile a Typst source; return the PDF, or Typst's ``message`` and ``diagnostic``."""
     main.write_text(text, "utf-8", newline="\n")
     pdf = main.with_suffix(".pdf")
     arguments = {
@@ -75,7 +75,7 @@ def _compile(main: Path, text: str) -> bytes | dict[str, str]:
         "pdf_standards": ["ua-1"],
     }
     job = json.dumps({"packages": str(_packages()), "pdf": str(pdf), "arguments": arguments})
-    # -I: else a module of ours could shadow one of Python's.
+    # -I: otherwise a module of this project could shadow a module of Python.
     command: tuple[str | Path, ...] = (sys.executable, "-I", _PROGRAM)
     finished = run(command, main.parent, _TIME_LIMIT_S, place=name_of(main), stdin=job)
     if finished.returncode == 0:
@@ -89,7 +89,7 @@ def _compile(main: Path, text: str) -> bytes | dict[str, str]:
 
 @cache
 def _packages() -> Path:
-    """Find the folder of the package ``typst``; raises ``RenderError`` if it is missing."""
+    """Return the folder with the package ``typst``; raise ``RenderError`` if it is missing."""
     package = find_spec("typst")
     if package is None or package.origin is None:
         raise RenderError("typst: the package is not installed; run 'pip install -e .'.")

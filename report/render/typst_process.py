@@ -1,8 +1,8 @@
-"""Compiles one Typst source in a process of its own; ``report.render.typst`` runs this file.
+"""Compile one Typst source in a separate process; ``report.render.typst`` runs this file.
 
-Typst caches its results until its process ends: 300 to 400 MB per paper.  The job is JSON on the
-standard input: the folder of the package ``typst``, the file to write, and the arguments of
-``typst.compile``.  Typst's error is JSON on the standard output.
+Typst keeps its caches until the process ends: 300 to 400 MB per paper.  The standard input is JSON:
+the folder of the package ``typst``, the file to write, and the arguments of ``typst.compile``.  An
+error of Typst is printed as JSON.
 """
 
 import json
