@@ -38,7 +38,9 @@ def printable(text: str) -> str:
 
 
 def _is_printable(char: str) -> bool:
-    return char in "\n\r\t" or ord(char) in _code_points()
+    # The other fonts are large, and few texts need one.
+    first = style.FAMILIES[0].replace(" ", "")
+    return char in "\n\r\t" or any(ord(char) in _code_points(font) for font in (first, "*"))
 
 
 @cache

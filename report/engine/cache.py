@@ -94,10 +94,10 @@ class Index:
         status = _status(path)
         if not status:
             return None
-        before = self.files.pop(path, None)
+        before = self.files.get(path)
         if before and before[:4] == status:
-            self.files[path] = before
             return str(before[4])
+        self.files.pop(path, None)
         now, digest = time.time_ns(), file_digest(path)
         self.changed = True
         if digest is not None and now - max(status[1:3]) > _CLOCK_STEP_NS:

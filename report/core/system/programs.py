@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import FrameType
@@ -164,13 +165,12 @@ def run(
 @functools.cache
 def pandoc_path() -> Path:
     """Return the path of the pinned pandoc; raises ``RenderError`` for another version."""
-    try:
-        import pypandoc
-    except ImportError as error:
+    package = find_spec("pypandoc")  # its import takes as long as that of Jinja
+    if package is None or package.origin is None:
         raise RenderError(
             "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
-        ) from error
-    path = Path(pypandoc.__file__).parent / "files" / "pandoc"
+        )
+    path = Path(package.origin).with_name("files") / "pandoc"
     printed = run([path, "--version"], path.parent, _TIME_LIMIT_S).stdout
     version = printed.split("\n")[0].split()[-1]
     if version != PANDOC_VERSION:
