@@ -1,4 +1,4 @@
-"""A study of modules that records do not describe by layers."""
+"""A study of modules for which records have no layer descriptions."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def subject(factors: Factors) -> Subject:
         def backward(ctx: Any, *gradients: Any) -> Any:
             return 2 * gradients[0]
 
-    class Own(nn.Module):
+    class CustomModule(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.ones(4, 3))
@@ -37,7 +37,7 @@ def subject(factors: Factors) -> Subject:
         def forward(self, values: torch.Tensor) -> torch.Tensor:
             return Doubling.apply(values @ self.weight)  # type: ignore[no-any-return]
 
-    module: nn.Module = Own()
+    module: nn.Module = CustomModule()
     shape: tuple[int, ...] = (2, 4)
     if factors["module"] == "gru":
         module, shape = nn.GRU(4, 8, batch_first=True), (2, 5, 4)
@@ -46,7 +46,7 @@ def subject(factors: Factors) -> Subject:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """All but the GRU backward, whose result is no tensor."""
+    """Return all cases but the backward pass of the GRU, whose result is no tensor."""
     every = all_combinations(levels)
     return tuple(case for case in every if case != {"module": "gru", "pass": "forward_backward"})
 

@@ -1,4 +1,4 @@
-"""A baseline, and functions that cheat a careless comparison in one way each."""
+"""An honest baseline, and functions that would fool a careless comparison."""
 
 import mmap
 import os
@@ -38,7 +38,7 @@ zeros = np.zeros_like
 
 
 def cached_by_value(x):
-    assert x.tobytes() not in remembered, "the cache was of use"
+    assert x.tobytes() not in remembered, "an argument was repeated, so the cache could be used"
     return remembered.setdefault(x.tobytes(), honest(x))
 
 
@@ -65,18 +65,18 @@ def mutating(x):
 
 
 def aliased(x):
-    """The buffer of the last call, whose new content comes one call late."""
-    before = remembered.setdefault("buffer", np.zeros_like(x)).copy()
+    """Return the previous call's result; the buffer then receives the new result."""
+    previous = remembered.setdefault("buffer", np.zeros_like(x)).copy()
     remembered["buffer"][:] = honest(x)
-    return before
+    return previous
 
 
 def in_a_thread(x):
-    result, right = np.zeros_like(x), honest(x)
+    result, correct = np.zeros_like(x), honest(x)
 
     def later():
         time.sleep(SLEEP_S)
-        result[:] = right
+        result[:] = correct
 
     threading.Thread(target=later).start()
     return result
@@ -87,7 +87,7 @@ def half_precision(x):
 
 
 def skipping(x):
-    """Nothing for arguments that are those of the call before."""
+    """Skip the computation if the arguments equal those of the previous call."""
     last, remembered["last"] = remembered.get("last"), x.copy()
     return x if last is not None and np.array_equal(x, last) else honest(x)
 
@@ -104,7 +104,7 @@ def slow(x):
 
 
 def many_threads(x):
-    """Two threads and a child, each with the same work."""
+    """Do the same work in two threads and in a child process, then compute the honest result."""
     threads = [threading.Thread(target=burn) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -127,8 +127,8 @@ def setup_awake():
 
 
 def awake(x):
-    """At work while the other runs, which sleeps."""
-    assert len(ticks) - remembered.get("ticks", len(ticks)) < 100, "it was not stopped"
+    """Fail if this process's background thread ran while the other function slept."""
+    assert len(ticks) - remembered.get("ticks", len(ticks)) < 100, "the process was not stopped"
     remembered["ticks"] = len(ticks)
     return honest(x)
 

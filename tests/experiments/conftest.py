@@ -1,4 +1,4 @@
-"""Fixtures of the measuring side: a study that needs no torch, and records of what is reported."""
+"""Fixtures for tests of measuring: a study without torch, and an observer that stores messages."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def notes() -> Notes:
     return Notes()
 
 
-#: Runs a command line in this process: its exit code, standard output and errors.
+#: Run a command line in this process; return the exit code, standard output and standard error.
 Ask: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
@@ -63,7 +63,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    """The tiny study, known to the command under its name."""
+    """Register the tiny study under the name ``tiny``."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_study")
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     return tiny_study.STUDY
@@ -101,38 +101,38 @@ def make_header(study: Experiment, **changes: object) -> Header:
 
 
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
-    """The only record of a quick run by one process, which went well and left nothing else.
+    """Run a study quickly with one process; return its record and check that no other file remains.
 
-    Nothing is measured again that was disturbed: beside other tests all is.  ``test_samples`` is
-    about that, and about several processes.  The second ceilings are measured in this process.
+    Disturbed cases are not repeated, since parallel tests disturb all cases; ``test_samples`` tests
+    repetition and several processes.  Ceilings after the run are measured in this process.
     """
-    import torch  # not above: processes of the driver are to start at once
+    import torch  # imported here, so that processes of the driver start fast
 
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
     threads, load = torch.get_num_threads(), registry.load
     measure_ceilings = run_.measure_ceilings
 
-    def small(name: str) -> Experiment:
+    def load_quick(name: str) -> Experiment:
         plan = load(name).plan
-        few = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
-        quick = msgspec.structs.replace(plan.quick, **few)
+        protocol = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
+        quick = msgspec.structs.replace(plan.quick, **protocol)
         plan = replace(plan, quick=quick, ceilings="small" if ceilings else "none")
         return replace(load(name), plan=plan)
 
-    def second(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
+    def measure_small(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
         if moment == "before" or not ceilings:
             return measure_ceilings(study, session, moment, note)
-        with pytest.MonkeyPatch.context() as brief:
-            brief.setitem(programs.RUNS, "small", 2)
-            brief.setattr(programs.machine, "caches", tuple)
+        with pytest.MonkeyPatch.context() as small:
+            small.setitem(programs.RUNS, "small", 2)
+            small.setattr(programs.machine, "caches", tuple)
             return programs.measure("cpu", session.threads, "small", moment)
 
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
-        patch.setattr(registry, "load", small)
-        patch.setattr(run_, "measure_ceilings", second)
+        patch.setattr(registry, "load", load_quick)
+        patch.setattr(run_, "measure_ceilings", measure_small)
         run_.run(request_of(options), Notes())
     torch.set_num_threads(threads)
     (stored,) = read_records(study, records)
@@ -142,7 +142,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 
 class Driver:
-    """Runs the command in a process of its own, with the tiny study in the registry."""
+    """Runs the command in a separate process, with the tiny study in the registry."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -150,7 +150,7 @@ class Driver:
         self.log.touch()
 
     def start(self, *words: str, hold: str = "", command: str = "run") -> subprocess.Popen[str]:
-        """Begin a run; ``hold`` names the case in which the study waits for ever."""
+        """Start a run; the study waits without end in the case ``hold``."""
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(FOLDER))),
@@ -166,11 +166,11 @@ class Driver:
         )
 
     def measured(self) -> list[str]:
-        """The cases in the order in which their measuring began, over all processes."""
+        """Return the cases of all processes in the order in which measuring began."""
         return self.log.read_text().split()
 
     def finished(self) -> int:
-        """How many cases the journals hold; one that ends in this moment is not among them yet."""
+        """Return the number of finished cases in the journals."""
         return sum(path.read_bytes().count(b'"finish"') for path in self.journals())
 
     def journals(self) -> list[Path]:
@@ -183,7 +183,7 @@ def driver(tmp_path: Path) -> Driver:
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code of a run and all that it said."""
+    """Wait for a run; return its exit code and all output."""
     out, messages = process.communicate(timeout=120)
     return process.returncode, out + messages
 
@@ -191,4 +191,4 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
 @pytest.fixture
 def without_gpu() -> None:
     if pytest.importorskip("torch").cuda.is_available():
-        pytest.skip("PyTorch has a GPU here")
+        pytest.skip("PyTorch can use a GPU on this machine")

@@ -1,7 +1,7 @@
-"""The tiny study with work that is known to the unit, on a processor and on a GPU that is played.
+"""The tiny study with exactly known work, on a processor and on a simulated GPU.
 
-There ``size`` is the calls of the C library's fused multiply-add, of which -1 raises and -9 is
-killed; here it is the work of a kernel, of which those below 4 are counted.
+On the processor, ``size`` is the number of calls of the C library's fused multiply-add; -1 raises
+an error and -9 kills the process.  On the GPU it is a kernel's work; sizes below 4 are counted.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ from experiments.harness.study import Subject
 from report.core.records.layers import Linear
 from report.core.records.record import Factors
 
-NOTHING: Any = None
+NO_VALUE: Any = None
 
 
 def subject(factors: Factors) -> Subject:
     size = int(factors["size"])
     fused = ctypes.CDLL("libm.so.6").fmaf
-    number = ctypes.c_float(1.5)  # converted once, so that a call converts nothing
+    number = ctypes.c_float(1.5)  # converted once, before the counted calls
 
     def call() -> None:
         if size == -1:
@@ -33,7 +33,7 @@ def subject(factors: Factors) -> Subject:
         for _ in range(size):
             fused(number, number, number)
 
-    return Subject(NOTHING, NOTHING, mode=call)
+    return Subject(NO_VALUE, NO_VALUE, mode=call)
 
 
 def subject_on_gpu(factors: Factors) -> Subject:
@@ -44,7 +44,7 @@ def subject_on_gpu(factors: Factors) -> Subject:
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
     if str(size) == os.environ.get("CRASHING"):
         raise SystemExit(3)
-    return Subject(NOTHING, NOTHING, mode=lambda: torch.launch(size))  # type: ignore[attr-defined]
+    return Subject(NO_VALUE, NO_VALUE, mode=lambda: torch.launch(size))  # type: ignore[attr-defined]
 
 
 def layers(factors: Factors) -> tuple[Linear]:

@@ -1,6 +1,6 @@
-"""The command ``python -m experiments``, knowing the tiny study too, without starting torch.
+"""The command ``python -m experiments`` with the tiny study and without torch.
 
-Only torch and the environment are stood in for: what is tested is what signals leave behind.
+Torch and the environment are replaced, because only the effects of signals are tested.
 """
 
 import os
@@ -19,7 +19,7 @@ from experiments.machine import environment, runtime
 # A test run that was itself started in the background inherits an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
-forecast._CALLS_S = 0.0  # else the smallest and largest case would be in the log once more
+forecast._CALLS_S = 0.0  # otherwise the forecast would add the smallest and largest case to the log
 environment.gather = lambda torch, device, threads, *, name: make_environment(name=name)
 pause = submit.time.sleep
 submit.time = SimpleNamespace(sleep=lambda seconds: pause(seconds / 10))

@@ -18,7 +18,7 @@ class Function(nn.Module):
 
 
 class First(nn.Module):
-    """First result of a layer that is called with its input ``inputs`` times, as attention is."""
+    """First result of a layer such as attention, whose input is passed ``inputs`` times."""
 
     def __init__(self, layer: nn.Module, inputs: int = 1) -> None:
         super().__init__()

@@ -36,13 +36,13 @@ def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     return next(check for check in checks(table_row) if check.claim == claim)
 
 
-#: Public cases, paraphrased, each with the explanation that its thread settled on.  Where a thread
-#: states no rate, we chose one that reproduces its factor.  The last six were searched for after
-#: the code was done.
+#: Published cases, paraphrased, with the explanation on which the discussion agreed.  Where the
+#: discussion states no rate, we chose a rate that reproduces the stated factor.  The last six cases
+#: were searched for after the code was finished.
 CASES = list(csv.DictReader((Path(__file__).parent / "public_cases.csv").open(encoding="utf-8")))
 
 
-def test_the_correct_explanation_of_public_cases_ranks_high(tmp_path: Path) -> None:
+def test_the_correct_explanation_of_published_cases_ranks_high(tmp_path: Path) -> None:
     ranks, numbers = {}, []
     for case in CASES:
         claim = "mfu" if "mfu" in case["row"] else "flops"
@@ -59,8 +59,8 @@ def test_the_correct_explanation_of_public_cases_ranks_high(tmp_path: Path) -> N
 DEVICES = ROOT / "data" / "devices.yaml"
 
 
-def made_up_row(random: Random) -> tuple[str, str, float, str]:
-    """A claim, the cells of its row without it, its true number, and the unit of that."""
+def random_row(random: Random) -> tuple[str, str, float, str]:
+    """Return a random claim, the row's other cells, the claim's true value, and its unit."""
     first, second = (90 ** random.random() for _ in range(2))
     left, right = (f"{number:.{random.randrange(1, 4)}e}" for number in (first, second))
     count, share = random.choice((1, 8, 64)), random.uniform(10, 70)
@@ -78,12 +78,12 @@ def made_up_row(random: Random) -> tuple[str, str, float, str]:
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_rounding_differs_never_and_a_random_factor_is_seldom_explained(
+def test_rounded_values_pass_and_random_errors_stay_unexplained(
     tmp_path: Path, wrong: bool
 ) -> None:
     random, checks = Random(7), []
     while len(checks) < 200:
-        claim, row, number, unit = made_up_row(random)
+        claim, row, number, unit = random_row(random)
         number *= random.choice((random.uniform(0.2, 0.95), random.uniform(1.05, 5))) ** wrong
         printed = f"{number:.{random.randrange(1, 4)}e}{unit}"
         check = checked(tmp_path, claim, f"{row}; {claim}={printed}")
@@ -126,7 +126,7 @@ def test_rounding_differs_never_and_a_random_factor_is_seldom_explained(
      "the forward pass alone"),
     ("mfu", "device=T4; precision=fp16; flops=13 TFLOP/s; base_clock=585 MHz; "
      "boost_clock=1590 MHz; mfu=54 %", "differs", "the peak at base clock"),
-    # A rounded share of 300 TFLOP/s of 989, and others that no known factor explains.
+    # 300 of 989 TFLOP/s as rounded shares, and shares that no known factor explains.
     *(("mfu", f"device=H200; precision=bf16; flops=300 TFLOP/s; mfu={share} %", verdict, None)
       for share, verdict in (("30", "consistent"), ("30.3", "consistent"), ("30.33", "consistent"),
                              ("27.1", "differs"), ("47", "differs"), ("72", "differs"))),
@@ -152,7 +152,7 @@ def test_claims_and_their_verdicts(
     assert reading in reasons if reading else not check.explanations
 
 
-def test_every_known_precision_has_a_size_and_a_type() -> None:
+def test_every_known_precision_has_an_item_size() -> None:
     words = knowledge().quantities["precision"].words
     assert words.keys() == knowledge().precisions.keys()
     for word, name in knowledge().precisions.items():
@@ -187,7 +187,7 @@ FORMATS = {
 
 @pytest.mark.parametrize(("ending", "old", "new", "result"), [
     *((ending, "50", "50", "50") for ending in FORMATS),
-    # No mark joins the digits of two numbers.
+    # Markup between two numbers must not join their digits.
     ("tex", "50", r"$21.2\pm3$", r"21.2\pm3"),
     ("tex", "50", r"$1.2\times10^{3}$", "1.2×10^3"),
     ("tex", "50", r"1\,200", "1200"),
@@ -244,7 +244,7 @@ def test_tables_of_all_formats(
     ("rate", "9.6k tokens/s", "", 9600, 50),
     ("rate", "160", "Throughput (kTokens/s)", 160e3, 500),
     ("time", "1.5", "Time (hrs)", 5400, 180),
-    # A heading with a unit that is not known leaves a number without any.
+    # A heading with an unknown unit: the number is not read.
     *(("time", "3", heading, None, None) for heading in ("Time (weeks)", "Time [ticks]")),
     ("sequence", "2048", "SeqLen (T)", 2048, 0),
     ("time", "3", "Time (per GPU)", 3, 0.5),
@@ -301,7 +301,7 @@ def test_the_command_prints_verdicts_and_json(
     assert main(["audit", str(path), "--given", "precision=bf16", *named]) == 0
 
 
-def test_an_audit_becomes_a_report_and_the_source_of_a_study(
+def test_an_audit_writes_a_report_and_a_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tiny.write_project(tmp_path / "project")

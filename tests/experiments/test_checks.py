@@ -1,4 +1,4 @@
-"""Checks of a machine, of a run's results and of a record that is handed in."""
+"""Checks of a machine, of a run's results and of submitted records."""
 
 import shutil
 import sys
@@ -37,7 +37,7 @@ changed = msgspec.structs.replace
     (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
     (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip
-def test_each_check_says_its_level_and_what_to_do(
+def test_machine_checks_return_a_level_and_advice(
     check: RecordCheck, level: str, words: str
 ) -> None:
     assert check.level == level and words in check.text
@@ -52,7 +52,7 @@ def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert levels["now"] == "problem" and levels["runs"] == "ok" and [*levels][-1] == "PyTorch"
     problems, notes = ([*levels.values()].count(word) for word in ("problem", "note"))
     assert end == f"This machine can measure; problems: {problems}, notes: {notes}."
-    assert code == 0 and list(tmp_path.iterdir()) == [], "looking leaves nothing"
+    assert code == 0 and list(tmp_path.iterdir()) == [], "doctor writes no file"
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / ".20261120T100000Z-a-2t.journal.jsonl").write_text("")
@@ -60,70 +60,72 @@ def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert code == 1 and "unfinished: tiny (1)" in out
 
 
-def test_the_closing_table_shows_no_zero_for_what_is_missing() -> None:
-    factors = {"batch": 1024, "samples": "layer"}  # whatever its name, a factor has its column
+def test_the_case_table_shows_missing_values_as_a_dash() -> None:
+    factors = {"batch": 1024, "samples": "layer"}  # a factor may be named like a column
     series = {"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3}
-    full = Case(factors=factors, status="out_of_memory", reason="Memory ran out.")
-    heading, good, bad = case_table((Case(factors=factors, series=series), full)).splitlines()
+    without_memory = Case(factors=factors, status="out_of_memory", reason="Memory ran out.")
+    cases = (Case(factors=factors, series=series), without_memory)
+    heading, complete, failed = case_table(cases).splitlines()
     assert heading.split()[:2] == ["batch", "samples"]
-    assert good.split()[2:] == ["2", "ms", "–", "3", "calls", "718.9", "MB", "ok"]
-    assert bad.split()[2:7] == ["–", "–", "–", "–", "out_of_memory:"]
-    assert heading.index("outcome") == good.index("ok") == bad.index("out_of_memory")
+    assert complete.split()[2:] == ["2", "ms", "–", "3", "calls", "718.9", "MB", "ok"]
+    assert failed.split()[2:7] == ["–", "–", "–", "–", "out_of_memory:"]
+    assert heading.index("outcome") == complete.index("ok") == failed.index("out_of_memory")
 
 
-def in_processes(*medians: float, **change: Any) -> Case:
+def case_of_processes(*medians: float, **change: Any) -> Case:
+    """Return a case with one process per median; ``change`` applies to every process."""
     rounds = factory.rounds([median] for median in medians)
-    return Case(factors={"size": 1}, rounds=tuple(changed(each, **change) for each in rounds))
+    return Case(factors={"size": 1}, rounds=tuple(changed(round_, **change) for round_ in rounds))
 
 
-def test_processes_that_disagree_and_disturbed_ones_are_named() -> None:
-    good, bimodal = in_processes(1.0, 1.2), in_processes(0.001, 0.002, 0.0015)
-    loud = in_processes(1.0, 1.0, disturbance="somebody")
-    one_of_six = in_processes(*[1.0] * 6)
+def test_unstable_and_disturbed_cases_are_named() -> None:
+    good, bimodal = case_of_processes(1.0, 1.2), case_of_processes(0.001, 0.002, 0.0015)
+    loud = case_of_processes(1.0, 1.0, disturbance="somebody")
+    one_of_six = case_of_processes(*[1.0] * 6)
     one_of_six = changed(one_of_six, rounds=(loud.rounds[0], *one_of_six.rounds[1:]))
-    failed = in_processes(1.0, status="failed", reason="It broke.", series={})
-    for cases, said in (
+    failed = case_of_processes(1.0, status="failed", reason="It broke.", series={})
+    for cases, message in (
         ([one_of_six, failed], "None"),
         ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
         ([loud] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
     ):
-        assert str(instability(cases, named=1)).startswith(said)
+        assert str(instability(cases, named=1)).startswith(message)
 
 
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan of the study is that of the record, which is older."""
+def plan_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the study the cases of the record, which is older than the study's plan."""
     cases = tuple(case.factors for case in read_record(FILE, DATA).record.cases)
     study = replace(registry.load("conv_scaling"), cases=lambda levels: cases)
     monkeypatch.setattr(registry, "load", lambda name: study)
 
 
-def first(**changes: object) -> Callable[[Record], Record]:
+def change_first_case(**changes: object) -> Callable[[Record], Record]:
     return lambda r: changed(r, cases=(changed(r.cases[0], **changes), *r.cases[1:]))
 
 
-def quicker(record: Record) -> Record:
-    """With the first case in a thousandth of the time."""
+def speed_up_first_case(record: Record) -> Record:
+    """Divide the times of the first case by 1000."""
     rounds = (
-        changed(each, series={n: tuple(x / 1000 for x in s) for n, s in each.series.items()})
-        for each in record.cases[0].rounds
+        changed(r, series={n: tuple(x / 1000 for x in s) for n, s in r.series.items()})
+        for r in record.cases[0].rounds
     )
-    return first(rounds=tuple(rounds))(record)
+    return change_first_case(rounds=tuple(rounds))(record)
 
 
-@pytest.mark.usefixtures("planned")
-def test_each_fault_changes_its_line_alone() -> None:
+@pytest.mark.usefixtures("plan_of_the_record")
+def test_a_fault_changes_only_its_check() -> None:
     good = read_record(FILE, DATA)
     before = {check.topic: check.level for check in checks_of(good, DATA)}
     topics = "machine content files plan outcomes state quiet ceilings"
     assert before.keys() == {*topics.split()}
-    failed = first(status="failed", reason="It broke.", rounds=(), series={})
+    failed = change_first_case(status="failed", reason="It broke.", rounds=(), series={})
     shard = Shard(number=2, of=4, sweep="0" * 64)
     faults: tuple[tuple[str, str, Callable[[Record], Record]], ...] = (
-        ("ceilings", "problem", quicker),
+        ("ceilings", "problem", speed_up_first_case),
         ("ceilings", "note", lambda record: changed(record, ceilings=())),
         ("outcomes", "problem", failed),
         ("plan", "note", lambda record: changed(record, shard=shard)),
@@ -135,42 +137,42 @@ def test_each_fault_changes_its_line_alone() -> None:
         assert before[topic] == "ok" and after == {**before, topic: level}
 
 
-def test_an_unforeseen_fault_stops_no_other_record(
+def test_an_unexpected_error_does_not_stop_other_checks(
     monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.setattr(checks.gates, "disturbed", lambda records: 1 / 0)
     code, out, _ = ask("check", FILE, FILE)
-    said = " ".join(out.split())
+    message = " ".join(out.split())
     assert code == 1
-    assert said.count("cannot be used (ZeroDivisionError: division by zero)") == 2
+    assert message.count("cannot be used (ZeroDivisionError: division by zero)") == 2
 
 
-@pytest.mark.usefixtures("planned")
-def test_markdown_of_a_record(tmp_path: Path, ask: Ask) -> None:
-    """The oracle: medians of eight processes by hand, of which the extremes are the interval."""
+@pytest.mark.usefixtures("plan_of_the_record")
+def test_check_prints_markdown(tmp_path: Path, ask: Ask) -> None:
+    """Compute the row here: the median of eight process medians, with their range as interval."""
     record = read_record(FILE, DATA).record
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
     assert len(medians) == 8
     ends = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
     row = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {ends} | 8 processes |"
-    code, said, _ = ask("check", FILE, "--markdown")
-    assert said.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
-    assert row in said.split("\n| `batch=1,", 1)[1].split("\n")[0]
-    assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in said
-    assert code == 0 and said.count("\n| `batch=") == len(record.cases)
-    hostile = first(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})(record)
-    code, said, _ = ask("check", write_record(hostile, tmp_path), "--markdown")
-    assert code == 1 and "- **problem**, outcomes: `1 of 50 cases failed" in said
-    assert "subject=layer` | – | – | – | – | `failed: a\\|b 'c' <d> @e` |\n" in said
-    assert "- **note**, files: `not beside the record: lackey.json.gz;" in said
+    code, markdown, _ = ask("check", FILE, "--markdown")
+    assert markdown.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
+    assert row in markdown.split("\n| `batch=1,", 1)[1].split("\n")[0]
+    assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in markdown
+    assert code == 0 and markdown.count("\n| `batch=") == len(record.cases)
+    fail = change_first_case(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})
+    code, markdown, _ = ask("check", write_record(fail(record), tmp_path), "--markdown")
+    assert code == 1 and "- **problem**, outcomes: `1 of 50 cases failed" in markdown
+    assert "subject=layer` | – | – | – | – | `failed: a\\|b 'c' <d> @e` |\n" in markdown
+    assert "- **note**, files: `not beside the record: lackey.json.gz;" in markdown
 
 
-def handed_in(folder: Path) -> dict[str, tuple[str, str]]:
-    """What students hand in, each in a folder of their own: student → use, and what is said."""
-    earlier = next((DATA / "conv_scaling").glob("*cff32c-e24f329b.json"))
-    write_record(changed(read_record(earlier, DATA).record, attachments=()), folder / "second")
-    other = next((DATA / "training_roofline").glob("*cff32c*.json"))
-    foreign = changed(read_record(other, DATA).record, study="conv_scaling", attachments=())
+def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
+    """Write a folder per student; return the expected use and note by student."""
+    second = next((DATA / "conv_scaling").glob("*cff32c-e24f329b.json"))
+    write_record(changed(read_record(second, DATA).record, attachments=()), folder / "second")
+    other_study = next((DATA / "training_roofline").glob("*cff32c*.json"))
+    foreign = changed(read_record(other_study, DATA).record, study="conv_scaling", attachments=())
     write_record(foreign, folder / "foreign")
     for student in ("anna", "edited", "damaged", "linked", "moved/conv_profiling", "packed"):
         (folder / student).mkdir(parents=True)
@@ -192,10 +194,11 @@ def handed_in(folder: Path) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_a_class_is_collected_in_one_table(
+def test_collect_prints_a_row_per_submission(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected, into, notes = handed_in(tmp_path / "in"), tmp_path / "class", tmp_path / "notes"
+    expected = write_submissions(tmp_path / "in")
+    into, notes = tmp_path / "class", tmp_path / "notes"
     command = ["collect", str(tmp_path / "in"), "--into", str(into), "--notes", str(notes)]
     for turn in range(2):
         assert main(command) == 1
@@ -213,7 +216,7 @@ def test_a_class_is_collected_in_one_table(
     assert "# course:" in (into / "site.yaml").read_text("utf-8")
 
 
-def test_a_bare_file_is_collected_and_nothing_is_written_through_a_link(
+def test_collect_copies_a_single_file_and_follows_no_link(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into = tmp_path / "class"

@@ -1,4 +1,4 @@
-"""The command line: what it refuses and how; nothing is measured here but the tiny study."""
+"""The command line: refused requests, forecasts and closing lines of small runs."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ def test_every_command_prints_help(name: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("without_gpu", "tiny")
-@pytest.mark.parametrize(("line", "code", "said"), [
+@pytest.mark.parametrize(("line", "code", "text"), [
     ("", 2, "The following arguments are required"),
     ("runn", 2, "choose from"),
     ("run", 2, "Name the study to run"),
@@ -88,18 +88,18 @@ def test_every_command_prints_help(name: str, capsys: pytest.CaptureFixture[str]
     ("run conv_scaling --set batch=", 2, "expected batch=LEVEL"),
     ("run conv_scaling --set batch=1 --set batch=2", 2, "is repeated"),
     ("run conv_profiling --set subject=changed --set batch=3", 2, "has no case with"),
-    # What is possible elsewhere.
+    # Possible only on another machine or after an unfinished run.
     ("run conv_scaling --device cuda", 1, "no CUDA device here"),
     ("run tiny --resume", 1, "tiny has no unfinished run on"),
 ])  # fmt: skip
-def test_refused_command_lines(line: str, code: int, said: str, ask: Ask, tmp_path: Path) -> None:
+def test_refused_command_lines(line: str, code: int, text: str, ask: Ask, tmp_path: Path) -> None:
     data = ["--records", tmp_path / "data"] if " " in line else []
     returned, out, err = ask(*line.split(" "), *data) if line else ask()
-    assert returned == code and out == "" and said in err and err.count("\n") == 1
+    assert returned == code and out == "" and text in err and err.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
 
-def test_a_full_disk(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_line(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(options: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -109,7 +109,7 @@ def test_a_full_disk(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_whole_run(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_writes_a_record(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = ask("run", "tiny", "--set", "size=9,2", "--threads", 1)
     (stored,) = read_records("tiny", tmp_path / "data")
@@ -124,7 +124,7 @@ def test_a_whole_run(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert stored.record.protocol.plan == "custom"
     assert stored.record.environment.missing["ceilings.before"] == "the study asks for no ceilings"
     assert not list((tmp_path / "data" / "tiny").glob(".*"))
-    # No folder of this machine is in the command.
+    # The recorded command contains no folder of this machine.
     request = Request("tiny", Path("/somewhere/data"), quick=True, images=Path("/home/me/mnist"))
     assert request.command(2)[5:] == (
         *("--device", "cpu", "--threads", "2", "--quick", "--data", "mnist"),
@@ -134,10 +134,10 @@ def test_a_whole_run(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 HEADER = make_header(tiny_study.STUDY)
 
 
-def test_what_keeps_two_runs_apart_is_named() -> None:
+def test_differences_between_two_runs_are_named() -> None:
     replaced, first = msgspec.structs.replace, HEADER.factors[0]
     other_code = replaced(HEADER.code, measuring_code="1" * 64)
-    for change, named in (
+    for change, message in (
         ({"started": "2026-11-21T10:00:00Z", "command": ("other",)}, ""),
         ({"protocol": tiny_study.STUDY.plan.quick}, "protocol.plan was full and is now quick"),
         ({"cases": (first, {"size": 9}, *HEADER.factors[2:])}, "cases.2.size was 2 and is now 9"),
@@ -145,10 +145,10 @@ def test_what_keeps_two_runs_apart_is_named() -> None:
         ({"code": other_code}, "measuring code was 00000000 and is now 11111111"),
         ({"environment": make_environment(name="lab 3")}, "name was unset and is now lab 3"),
     ):
-        assert "; ".join(differences(HEADER, make_header(tiny_study.STUDY, **change))) == named
+        assert "; ".join(differences(HEADER, make_header(tiny_study.STUDY, **change))) == message
 
 
-def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_with_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     full, other = (factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 3))
     plan = msgspec.structs.replace(other.protocol, plan="quick")
@@ -173,10 +173,10 @@ def test_the_last_line_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(outcome, "agreement_with_paper", lambda *_: [])
 
 
-def test_a_record_that_no_build_can_use(
+def test_an_unusable_record_ends_with_exit_code_3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The run ends with 3, the cause and what to do, and no build; ``check`` says the same."""
+    """The run prints the cause and a remedy but no build command; ``check`` prints the cause."""
     monkeypatch.chdir(tmp_path)
     busy = "other processes used 1.0 of 2 processors"
     slow = factory.ceiling("matrix_product", "before", 1e10)
@@ -189,12 +189,12 @@ def test_a_record_that_no_build_can_use(
     assert following.endswith("--wait-quiet 10") and "build.py" not in following
     code, out, _ = ask("check", path)
     assert code == 1 and busy in " ".join(out.split())
-    good = write_record(factory.measurement("2026-10-01T10:00:00Z"), Path("data"))
-    # The build passes over the newer record, and so does what is said of the older one.
-    assert judge("conv_scaling", f"conv_scaling/{good.name}", Path("data")).used
+    older = write_record(factory.measurement("2026-10-01T10:00:00Z"), Path("data"))
+    # The build skips the unusable newer record, so the older record counts as used.
+    assert judge("conv_scaling", f"conv_scaling/{older.name}", Path("data")).used
 
 
-def test_what_a_run_needs_is_said_before_it(
+def test_dry_run_prints_time_and_faults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -210,7 +210,7 @@ def test_what_a_run_needs_is_said_before_it(
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
         assert re.search(rf"About \d+ (s|min){load}: 8 cases; ", ask(*words)[2])
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
-    for place, name, value, code, said in (
+    for place, name, value, code, message in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
         (forecast.shutil, "disk_usage", lambda _: SimpleNamespace(free=10), 1, "0 MB are free and"),
         (registry, "load", lambda _: broken, 1, "neither the smallest nor the largest case can be"),
@@ -219,16 +219,16 @@ def test_what_a_run_needs_is_said_before_it(
         with monkeypatch.context() as patch:
             (patch.setitem if place is sys.modules else patch.setattr)(place, name, value)
             returned, _, err = ask(*words)
-            assert returned == code and said in err and "Traceback" not in err
+            assert returned == code and message in err and "Traceback" not in err
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torch", None)
         assert "Traceback" in ask(*words, "--debug")[2]
 
 
-def test_a_run_times_the_smallest_and_largest_case_of_each_kind(
+def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By hand: calls of 1 ms for 10 images and 5 ms for 50 are 3 ms for 30, of any kind."""
+    """Calls of 1 ms for 10 images and 5 ms for 50 images interpolate to 3 ms for 30 images."""
     timed_sizes = []
 
     def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
@@ -257,7 +257,7 @@ def test_a_run_times_the_smallest_and_largest_case_of_each_kind(
 @pytest.mark.parametrize(("scatter", "turn_s", "pairs", "needed"), [
     (0.01, 10.0, 8, 6),  # never fewer than the plan
     (0.1, 10.0, 17, 17),
-    (0.1, 18.0, 9, 17),  # 900 s less the plan's 828 s have room for a pair of 40 s
+    (0.1, 18.0, 9, 17),  # 900 s less the plan's 828 s leave time for one more pair of 40 s
     (1.0, 1.0, 150, "over 200"),
 ])  # fmt: skip
 def test_a_full_run_measures_the_pairs_that_its_margin_needs(
@@ -276,22 +276,22 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
     plain = Request("conv_scaling", Path())
     request = forecast._choose_pairs(plain, study, session, turns, 2.0, notes.append)
     assert request == replace(plain, pairs=pairs)
-    assert sizes == [16] * 12  # the middle one of those that the claim compares
+    assert sizes == [16] * 12  # the middle batch of the claim
     start, _, end = notes[0].partition(" show a difference of ")
     assert start == f"Of processes that claims compare (retained and default), {pairs} pairs"
     assert f" or more in four of five runs. One of 10.0% needs {needed} pairs" in end
     for fixed in (request, replace(plain, shard=(1, 2))):
-        kept = forecast._choose_pairs(fixed, study, session, turns, 2.0, notes.append)
-        assert (kept, len(notes)) == (fixed, 1)
+        chosen = forecast._choose_pairs(fixed, study, session, turns, 2.0, notes.append)
+        assert (chosen, len(notes)) == (fixed, 1)
 
 
 @pytest.mark.usefixtures("tiny")
-def test_theory_stands_beside_modules_that_records_do_not_describe(
+def test_runs_of_any_module_print_theory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    """By hand: a GRU has 3 gates of (4 + 8) × 8 for 5 steps of 2, the own function 2 × 4 × 3.
+    """Multiply-adds by hand: the GRU has 3 gates of (4 + 8) × 8, for 5 steps of 2 sequences.
 
-    Its two gradients need as many again, each.
+    The custom module has 2 × 4 × 3, and the same number again for each of two gradients.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")

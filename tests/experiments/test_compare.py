@@ -1,4 +1,4 @@
-"""Comparisons: cheats are caught, and chance decides no more often than it may."""
+"""Comparisons of functions: cheats are detected, and the rate of false verdicts is bounded."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ from tests.experiments import cheats
 from tests.experiments.conftest import ROOT, Ask, Notes, make_environment
 
 HERE = Path(__file__).parent
-#: Variables of a process that imports the tests.
+#: Environment of a process that imports the tests.
 PATHS = os.pathsep.join((str(ROOT), str(HERE)))
 VARIABLES = {**os.environ, "PYTHONPATH": PATHS, FOLDER: str(HERE)}
 PROTOCOL = msgspec.structs.replace(
@@ -73,7 +73,7 @@ def folder_of_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     ("honest", {"inputs": "same_arguments"}, "returned the same arguments twice"),
     ("honest", {"inputs": "zeros"}, "or cheats.py:honest: failed, seed "),
 ])  # fmt: skip
-def test_a_cheat_is_named_with_its_call(
+def test_a_cheat_is_reported_with_its_call(
     function: str, changes: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UnavailableError) as error:
@@ -82,15 +82,15 @@ def test_a_cheat_is_named_with_its_call(
     assert str(error.value).startswith("no comparison: ") == bool(changes)
 
 
-LARGE, SMALL = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2  # numbers of arguments and results
+LARGE, SMALL = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2  # numbers in arguments and results
 
 
 @pytest.mark.parametrize(("function", "changes", "numbers", "seconds"), [
-    # Caches of arguments are of no use, so that the function computes every time.
+    # Arguments never repeat, so that caches do not help.
     ("cached_by_value", {"reference": "exact"}, LARGE, 0),
     ("skipping", {"reference": "exact"}, LARGE, 0),
     ("honest", {"reference": "exact", "cold": True}, LARGE, 0),
-    ("total", {"against": "total"}, SMALL, 0),  # with two numbers in place of an array
+    ("total", {"against": "total"}, SMALL, 0),  # returns numbers instead of an array
     # The clock runs until the result is read.
     ("lazy", {}, LARGE, cheats.SLEEP_S),
     ("clock", {}, LARGE, cheats.SLEEP_S),
@@ -98,7 +98,7 @@ LARGE, SMALL = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2  # numbers of arguments an
     ("awake", {"against": "asleep", "reference": "honest"}, LARGE, 0),
     ("mapping", {}, LARGE, 0),
 ])  # fmt: skip
-def test_every_call_computes(
+def test_every_timed_call_computes(
     function: str, changes: dict[str, Any], numbers: int, seconds: float
 ) -> None:
     series = measure(function, **changes)
@@ -109,13 +109,13 @@ def test_every_call_computes(
     assert max(series["baseline_page_faults"]) < cheats.PAGES
 
 
-def test_no_two_processes_lay_out_their_heaps_alike() -> None:
+def test_heap_layouts_differ_between_processes() -> None:
     first, second = ([*map(len, pairs.scattered_blocks())] for _ in range(2))
     assert first != second
     assert max(first + second, default=0) < 100_000
 
 
-def test_all_threads_and_children_are_counted() -> None:
+def test_processor_time_includes_threads_and_children() -> None:
     values = (np.asarray(cheats.make(0)),)
     with pairs.start("", from_file, "cheats.py:many_threads") as process:
         before = process.processor_s()
@@ -128,8 +128,8 @@ def test_all_threads_and_children_are_counted() -> None:
     ("tip", "network"),
     [("workers", "MNIST CNN"), ("set_to_none", "MNIST CNN"), ("fused", "ResNet-20")],
 )
-def test_a_study_compares_what_it_builds(tip: str, network: str) -> None:
-    """In a new interpreter, as in a run: a backward pass before a fork would block it."""
+def test_tuning_tips_compares_functions_that_it_builds(tip: str, network: str) -> None:
+    """Use a new interpreter, since a backward pass before the fork would block the child."""
     pytest.importorskip("torch")
     factors = {"tip": tip, "network": network, "batch": 4, "memory": "kept"}
     program = (
@@ -145,7 +145,7 @@ def test_a_study_compares_what_it_builds(tip: str, network: str) -> None:
 
 
 @pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
-def test_more_threads_than_allowed(used: float, fault: str | None) -> None:
+def test_more_threads_than_allowed_are_reported(used: float, fault: str | None) -> None:
     assert pairs.thread_fault(used, 1.0, 1) == (fault and f"{fault}, and --threads allows 1")
 
 
@@ -163,7 +163,7 @@ int clock_gettime(clockid_t id, struct timespec *t) {
 """
 
 
-def test_a_preloaded_clock_is_noticed(tmp_path: Path) -> None:
+def test_a_preloaded_clock_is_detected(tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")
     library, source = tmp_path / "clock.so", tmp_path / "clock.c"
@@ -182,24 +182,24 @@ def test_a_preloaded_clock_is_noticed(tmp_path: Path) -> None:
     assert output.endswith("unset LD_PRELOAD\n")
 
 
-def test_arrays_keep_type_layout_and_value() -> None:
-    import torch  # not above: processes of these tests import this module
+def test_arrays_keep_type_layout_and_values_in_shared_memory() -> None:
+    import torch  # imported here, because processes of these tests import this module
 
     images = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     values = (np.arange(6, dtype=np.int16).reshape(2, 3).T, images, images.bfloat16()[:, 1], 3, "x")
     memory = np.zeros(4096, np.uint8)
     written = pairs.write_values(values, memory)
-    transposed, last, half, *plain = (pairs.read_value(value, memory) for value in written)
+    transposed, channels_last, half, *plain = (pairs.read_value(value, memory) for value in written)
     assert plain == [3, "x"]
     assert transposed.flags.f_contiguous and (transposed == values[0]).all()
-    assert last.stride() == images.stride() and torch.equal(last, images)
+    assert channels_last.stride() == images.stride() and torch.equal(channels_last, images)
     assert torch.equal(half, values[2])
     assert np.array_equal(pairs.numbers_of(written[2], memory), values[2].float().numpy())
     assert torch.equal(pairs.read_value(written[2], memory, double=True), values[2].double())
 
 
 def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As outside of inference mode, in which PyTorch takes no operator apart."""
+    """Inference mode, in which PyTorch does not decompose operators, must not change the theory."""
     import torch
 
     (tmp_path / "product.py").write_text(
@@ -226,19 +226,19 @@ def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.Mon
     ([], [], None),
     ([1, 2], [1, 3], "relative error inf at index (1,): 2 instead of 3"),
 ])  # fmt: skip
-def test_the_worst_error(output: Any, expected: Any, fault: str | None) -> None:
+def test_the_largest_error_is_reported(output: Any, expected: Any, fault: str | None) -> None:
     memories = np.zeros((2, 4096), np.uint8)
     results = pairs.write_values(np.array(output), memories[0])
-    right = pairs.write_values(np.array(expected), memories[1])
-    assert pairs.result_fault(results, memories[0], right, memories[1], 0.01) == fault
+    correct = pairs.write_values(np.array(expected), memories[1])
+    assert pairs.result_fault(results, memories[0], correct, memories[1], 0.01) == fault
 
 
 RUNS, PAIRS, CALLS = 2000, 12, 30
 
 
 @pytest.mark.parametrize("kind", ["independent", "autocorrelated", "two groups"])
-def test_chance_decides_no_more_often_than_it_may(kind: str) -> None:
-    """At most 123 of 2,000: by the exact binomial test at 1 %, more are above 5 %."""
+def test_false_verdicts_are_at_most_5_percent(kind: str) -> None:
+    """More than 123 of 2,000 would exceed 5 % (exact binomial test at the 1 % level)."""
     random = np.random.default_rng(69)
 
     def times() -> np.ndarray[Any, Any]:
@@ -254,8 +254,8 @@ def test_chance_decides_no_more_often_than_it_may(kind: str) -> None:
     assert 0 < words.count("faster") + words.count("slower") <= 123
 
 
-def test_the_gain_that_is_said_to_be_decidable_is() -> None:
-    """In four of five runs; and so many pairs are the fewest that decide it."""
+def test_the_decidable_gain_is_decided_in_four_of_five_runs() -> None:
+    """PAIRS is also the smallest number of pairs that decides this gain."""
     random = np.random.default_rng(2)
     gain = comparison.decidable(0.02, PAIRS)
     logs = random.normal(np.log(1 + gain), 0.02, size=(RUNS, PAIRS))
@@ -270,14 +270,14 @@ def test_the_gain_that_is_said_to_be_decidable_is() -> None:
     (1.27, 1.36, "faster"), (0.51, 0.79, "slower"), (0.985, 1.015, "no difference"),
     (1.005, 1.015, "no difference"), (0.99, 1.3, "undecided"),
 ])  # fmt: skip
-def test_words_of_verdicts(low: float, high: float, word: str) -> None:
+def test_verdicts_follow_interval_and_margin(low: float, high: float, word: str) -> None:
     assert comparison.verdict_word(Estimate(1.0, low, high, 12, 0.95), 0.02) == word
     assert comparison.verdict_word(Estimate(1.0, low, high, 5, 0.9375), 0.02) == "undecided"
 
 
 @pytest.fixture
 def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
-    """A comparison of three functions by two pairs, without torch and ceilings."""
+    """Return a request that compares three functions in two pairs, without torch and ceilings."""
     monkeypatch.setattr(rounds, "REPEATS", 0)
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
     facts = make_environment(threads=1)
@@ -290,7 +290,7 @@ def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
 
 
 def undisturbed(record: Record) -> Record:
-    """Drop the marks of disturbance, which other tests cause and whose pairs do not count."""
+    """Remove the marks of disturbance by other tests, so that all pairs count."""
     cases = []
     for case in record.cases:
         rounds = [msgspec.structs.replace(round_, disturbance=None) for round_ in case.rounds]
@@ -298,26 +298,24 @@ def undisturbed(record: Record) -> Record:
     return msgspec.structs.replace(record, cases=tuple(cases))
 
 
-def test_an_interrupted_comparison_is_resumed_and_becomes_a_record(
-    request_in: Comparison, ask: Ask
-) -> None:
+def test_an_interrupted_comparison_can_be_resumed(request_in: Comparison, ask: Ask) -> None:
     class Stopping(Notes):
         def progressed(self, text: str, done: float) -> None:
             super().progressed(text, done)
             if "process 2" in text:
                 raise KeyboardInterrupt
 
-    first, rest = Stopping(), Notes()
+    interrupted, resumed = Stopping(), Notes()
     with pytest.raises(KeyboardInterrupt):
-        run(replace(request_in, typed={"cheats.py:zeros": "../cheats.py:zeros"}), first)
-    assert "compare cheats.py:cached_by_value ../cheats.py:zeros --against" in first.notes[-1]
-    record, path = run(replace(request_in, resume=True), rest)
-    assert sum("process 2" in text for text, _ in rest.ended) == len(rest.ended) == 2
-    right, wrong, itself = comparison.verdicts(undisturbed(record))
-    names = [result.function.partition(":")[2] for result in (right, wrong, itself)]
+        run(replace(request_in, typed={"cheats.py:zeros": "../cheats.py:zeros"}), interrupted)
+    assert "compare cheats.py:cached_by_value ../cheats.py:zeros --against" in interrupted.notes[-1]
+    record, path = run(replace(request_in, resume=True), resumed)
+    assert sum("process 2" in text for text, _ in resumed.ended) == len(resumed.ended) == 2
+    correct, wrong, baseline = comparison.verdicts(undisturbed(record))
+    names = [result.function.partition(":")[2] for result in (correct, wrong, baseline)]
     assert names == ["cached_by_value", "zeros", "honest"]
-    assert (right.word, right.pairs) == ("undecided", 2)  # two pairs decide nothing
-    assert itself.ratio is not None and itself.ratio.confidence == 0.5
+    assert (correct.word, correct.pairs) == ("undecided", 2)  # two pairs decide nothing
+    assert baseline.ratio is not None and baseline.ratio.confidence == 0.5
     assert wrong.word == "wrong" and wrong.sentence.startswith("wrong result (call 1 of process 1")
     command = " ".join(record.command)
     assert "compare cheats.py:cached_by_value cheats.py:zeros --against cheats.py:honest" in command
@@ -340,7 +338,7 @@ def test_an_interrupted_comparison_is_resumed_and_becomes_a_record(
     ("absent", "cheats.py has no function 'absent'; it has aliased; asleep; "),
     ("zeros --against cheats.py:absent", "has no function 'absent'; it has aliased; asleep; "),
 ])  # fmt: skip
-def test_impossible_requests(
+def test_impossible_comparisons_are_refused(
     words: str, reason: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HERE)
@@ -350,12 +348,12 @@ def test_impossible_requests(
     is_typed = "compare --help" in err or "--pairs" in words or "--all" in words
     assert code == (2 if is_typed or "--device" in words else 1)
     assert reason in err and "ok" not in out
-    assert ask("run", "compare")[0] == 2  # it is measured by its own command alone
+    assert ask("run", "compare")[0] == 2  # only the command compare measures comparisons
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: Path) -> None:
-    """Neither a process nor a segment of memory, however suddenly and early it ends."""
+def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Path) -> None:
+    """Kill the comparison at random moments, also while its processes start."""
     code = (
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
@@ -363,7 +361,7 @@ def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: P
         "run(replace(request, conditions=conditions('asleep')), Notes())\n"
     )
     random = Random(seed)
-    # Guard, worker, measuring process, reference, both functions; fewer before they have started.
+    # Six are guard, worker, measuring process, reference and two functions; fewer while starting.
     fewest, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
@@ -384,7 +382,7 @@ def test_a_comparison_killed_at_any_moment_leaves_nothing(seed: int, tmp_path: P
 def compared_case(
     function: str, gains: list[float], reason: str | None = None, nbytes: int = 8
 ) -> Case:
-    """A case of pairs with these ratios; a ``reason`` is that of its last process."""
+    """Build a case with one pair per ratio in ``gains``; ``reason`` adds a failed last process."""
     rounds = []
     for number, gain in enumerate(gains, 1):
         series = {"time": (1e-3,), "baseline_time": (gain * 1e-3,), "call_bytes": (nbytes,)}
@@ -396,7 +394,7 @@ def compared_case(
     return Case(factors={"function": function, **conditions("honest")}, rounds=tuple(rounds))
 
 
-def test_a_class_has_groups_and_the_calls_that_failed(tmp_path: Path) -> None:
+def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> None:
     scatter = np.linspace(0.97, 1.03, PAIRS)
     wrong = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
     cases = [

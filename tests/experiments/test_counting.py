@@ -1,7 +1,7 @@
-"""Counting as the last step of a run: by a tool that is played, by valgrind, and by a played ncu.
+"""Counting as the last step of a run: by a fake counter, by valgrind, and by a fake ncu.
 
-A stand-in for ncu on the PATH runs the real worker with a stand-in for torch.  So the command line,
-the worker, the ranges, what is said and the reading of the table are the true ones.
+A replacement for ncu on the PATH runs the real worker with a replacement for torch.  The command
+line, the worker, the ranges, the messages and the parser of the table are the real ones.
 """
 
 import json
@@ -35,29 +35,29 @@ NAME = "lackey_multiply_adds"
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The study, which workers find beside the stand-ins."""
+def register_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the study, also for workers, which import it with the replacements."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "counted_study")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
 
 
-def to_count(path: Path, **environment: object) -> Path:
-    """The journal of a run of which only the counting is left; size 2 did not go well."""
+def write_journal(path: Path, **environment: object) -> Path:
+    """Write the journal of a measured but uncounted run, in which size 2 failed."""
     header = make_header(STUDY, environment=make_environment(**environment), counters="auto")
-    with Journal(path / ".run.journal.jsonl", header) as writing:
+    with Journal(path / ".run.journal.jsonl", header) as journal:
         for index, factors in enumerate(header.factors):
-            lost = {"status": "failed", "reason": "It did not go well."} if index == 1 else {}
-            outcome = Case(factors=factors, series={"time": (0.5,)}, **lost)  # type: ignore[arg-type]
-            writing.append(CaseResult(case=index, outcome=outcome))
-    return writing.path
+            failure = {"status": "failed", "reason": "It did not go well."} if index == 1 else {}
+            outcome = Case(factors=factors, series={"time": (0.5,)}, **failure)  # type: ignore[arg-type]
+            journal.append(CaseResult(case=index, outcome=outcome))
+    return journal.path
 
 
 def counted_run(
     path: Path, notes: Notes, counters: CounterChoice = "auto"
 ) -> tuple[tuple[Case, ...], dict[str, str], dict[str, bytes]]:
-    """Count what the run of a journal has not counted yet.
+    """Count the uncounted cases of a journal.
 
-    Its cases, the reasons for what is missing, and the files beside the record.
+    Return all cases, the reasons for missing counts, and the attachments.
     """
     journal = read_journal(path)
     journal.header = msgspec.structs.replace(journal.header, counters=counters)
@@ -73,10 +73,10 @@ def counted_run(
 
 
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
-    path, asked, interruptions = to_count(tmp_path), list[list[int]](), [KeyboardInterrupt()]
+    path, asked, interruptions = write_journal(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
-        """A hundred for each size, but for 4."""
+        """Count 100 times the size; refuse size 4."""
         asked.append([case for case, _ in task.cases])
         for case, factors in task.cases:
             if case == 2 and interruptions:
@@ -100,24 +100,24 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
         assert missing.pop(f"cases[5].{NAME}").startswith("left out to save time; --counters all")
         assert missing == {f"cases[3].{NAME}": "no luck"}
         assert cases[0].samples("time") == (0.5,)
-    # Size 6 takes too long, size 2 failed; then what the interruption left, then nothing.
+    # Size 6 would exceed the budget and size 2 failed; the second run counts the rest.
     assert asked == [[0, 2, 3, 4], [2, 3, 4]]
 
 
-def test_counts_of_earlier_records(
+def test_equal_cases_of_earlier_records_are_not_counted_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
-    """Sizes 3 and 5 are known, 4 in another case, and the time is over after size 1."""
-    path, asked = to_count(tmp_path / "tiny"), list[int]()
-    here = make_environment()
-    elsewhere = msgspec.structs.replace(here.torch, version="0.1")
-    for machine_, sizes in ((here, (3, 5)), (make_environment(torch=elsewhere), (4,))):
+    """Counts of 3 and 5 exist, of 4 with another torch; the time ends after size 1."""
+    path, asked = write_journal(tmp_path / "tiny"), list[int]()
+    same_machine = make_environment()
+    torch = msgspec.structs.replace(same_machine.torch, version="0.1")
+    for machine_, sizes in ((same_machine, (3, 5)), (make_environment(torch=torch), (4,))):
         cases = [
             Case(factors={"size": size}, layers=layers({"size": size}), series={NAME: (7 * size,)})
             for size in sizes
         ]
         earlier_file = write_record(factory.record(cases, machine_, study="tiny"), tmp_path)
-    monkeypatch.setattr(counting, "cpu", lambda: here.cpu)
+    monkeypatch.setattr(counting, "cpu", lambda: same_machine.cpu)
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         asked.extend(case for case, _ in task.cases)
@@ -129,14 +129,14 @@ def test_counts_of_earlier_records(
     assert asked == [0, 3, 5]
     assert [case.samples(NAME) for case in cases_] == [(1,), (), (21,), (), (35,), ()]
     assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
-    assert all(why.startswith("not counted within 4 min") for why in missing.values())
+    assert all(reason.startswith("not counted within 4 min") for reason in missing.values())
     ((name, content),) = files.items()
-    known = unpack(content, counting.EARLIER, name)
-    assert [item.case for item in known] == [2, 4]
-    assert not {item.logs["record"] for item in known} & {f"tiny/{earlier_file.name}"}
+    earlier = unpack(content, counting.EARLIER, name)
+    assert [item.case for item in earlier] == [2, 4]
+    assert not {item.logs["record"] for item in earlier} & {f"tiny/{earlier_file.name}"}
 
 
-def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
+def test_lackey_counts_exactly_the_fused_multiply_adds() -> None:
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
     if "fma" not in machine.host().flags:
@@ -154,7 +154,7 @@ def test_lackey_counts_every_multiply_add_and_nothing_else() -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run on a GPU of sizes 1 to 6 that has only to be counted."""
+    """Write the journal of an uncounted run on a GPU, and put a fake ncu on the PATH."""
     program = f"#!{sys.executable}\n{(FOLDER / 'stand_in' / 'ncu.py').read_text()}"
     for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
         (tmp_path / folder).mkdir()
@@ -165,10 +165,10 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))
-    return to_count(tmp_path, device="cuda", gpu=factory.GPU)
+    return write_journal(tmp_path, device="cuda", gpu=factory.GPU)
 
 
-CORE = QUANTITIES[:4]  # all FLOPs, additions, multiplications and fused ones of float32
+CORE = QUANTITIES[:4]  # float32: all FLOPs, additions, multiplications, fused multiply-adds
 
 
 def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
@@ -209,10 +209,10 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     ({"LISTING": ""}, [], QUANTITIES, "lists no metric"),
     ({"OFF": '{"fp32": 1.02}'}, [0, 2], CORE, "1.02000"),
     ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in QUANTITIES], "2.00 GiB more"),
-    # The others go on in another process.
+    # After a crash, the remaining cases are counted in another process.
     ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in QUANTITIES], "failed under ncu"),
 ])  # fmt: skip
-def test_why_something_is_not_counted_is_told_for_every_quantity(
+def test_every_quantity_without_a_count_has_a_reason(
     journal: Path,
     notes: Notes,
     monkeypatch: pytest.MonkeyPatch,
@@ -221,7 +221,7 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
     missing: Sequence[str],
     reason_text: str,
 ) -> None:
-    # What the study does in a process that measures it must not happen here.
+    # The study's own function would raise the error of the variable NO_MEMORY in this process.
     monkeypatch.setattr(counting, "multiply_adds", lambda study, factors: 1)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""The machine: its facts, its key, what never gets into a record, and disturbances by others."""
+"""The machine: its facts and key, facts excluded from records, and disturbances by programs."""
 
 import getpass
 import os
@@ -49,11 +49,11 @@ processor\t: 1
 vendor_id\t: Another
 physical id\t: 1
 """
-#: Without a hypervisor, by a name as Intel writes it.
+#: No hypervisor, and a processor name in Intel's format.
 INTEL = AMD.replace(" hypervisor", "").replace(
     "AMD EPYC 7763 64-Core Processor", "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"
 )
-#: AWS, c6g: a 64-bit ARM kernel gives neither a name nor a socket.
+#: AWS, c6g: a 64-bit ARM kernel prints neither a name nor a socket.
 GRAVITON = """\
 processor\t: 0
 Features\t: fp asimd evtstrm aes
@@ -62,7 +62,7 @@ CPU architecture: 8
 CPU part\t: 0xd0c
 CPU revision\t: 1
 """
-#: Level, kind, size and sharing processors as sysfs shows them, of which some say nothing.
+#: Level, kind, size and sharing processors in sysfs format; the last three rows are unusable.
 CACHES = (
     ("3", "Unified", "32768K", "000000ff,0000000f"),
     ("1", "Data", "32K", "5"),
@@ -80,7 +80,7 @@ VECTORS = ("avx", "avx2", "f16c", "fma")
     (GRAVITON, "", ("neon",), ("0x41", 8, 0xD0C, 1, None, None, None)),
     ("", "", (), (None,) * 7),
 ])  # fmt: skip
-def test_what_linux_says_of_a_machine(
+def test_machine_facts_are_read_from_linux_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: str,
@@ -107,25 +107,25 @@ def test_what_linux_says_of_a_machine(
 
 
 MIB = 2**20
-#: Files of a group with half a processor and 900 MiB, and of one without limits, by version.
-SECOND = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
-SECOND |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
-NO_SECOND = SECOND | {"cpu__max": "max 100000", "memory__max": "max"}
-FIRST = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
+#: Control groups of versions 1 and 2: half a processor and 900 MiB, or no limit (FREE).
+V2 = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
+V2 |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
+FREE_V2 = V2 | {"cpu__max": "max 100000", "memory__max": "max"}
+V1 = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
 SIZES = ("limit", 900), ("usage", 500)
-FIRST |= {f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in SIZES}
-FIRST |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
-NO_FIRST = FIRST | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
+V1 |= {f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in SIZES}
+V1 |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
+FREE_V1 = V1 | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
 TREES = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
 
 
 @pytest.mark.parametrize(("own", "groups"), [
-    ("0::/a/b", {"a": SECOND, "a/b": NO_SECOND}),
-    (TREES, {"cpu,cpuacct/docker/0a": FIRST, "cpu,cpuacct": NO_FIRST,
-             "memory/docker/0a": FIRST, "memory": NO_FIRST}),
-    (TREES, {"cpu,cpuacct": FIRST, "memory": FIRST}),
+    ("0::/a/b", {"a": V2, "a/b": FREE_V2}),
+    (TREES, {"cpu,cpuacct/docker/0a": V1, "cpu,cpuacct": FREE_V1,
+             "memory/docker/0a": V1, "memory": FREE_V1}),
+    (TREES, {"cpu,cpuacct": V1, "memory": V1}),
 ], ids=["version 2", "version 1", "version 1 as a container sees it"])  # fmt: skip
-def test_what_a_container_may_use_stands_in_the_environment(
+def test_limits_of_containers_are_read(
     own: str, groups: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, files in groups.items():
@@ -141,7 +141,7 @@ def test_what_a_container_may_use_stands_in_the_environment(
 
 
 CPUS = "sys/devices/system/cpu"
-#: Four cores of kind P with two threads each and four of kind E, as Intel's hybrid processors.
+#: An Intel hybrid processor: four P cores with two threads each, and four E cores.
 HYBRID = {
     f"{CPUS}/present": "0-11\n",
     "sys/devices/cpu_core/cpus": "0-7\n",
@@ -156,7 +156,7 @@ for number in range(12):
     HYBRID[f"{CPUS}/cpu{number}/topology/thread_siblings_list"] = pair
     HYBRID[f"{CPUS}/cpu{number}/cpufreq/scaling_governor"] = "powersave\n"
     HYBRID[f"{CPUS}/cpu{number}/thermal_throttle/core_throttle_count"] = f"{number}\n"
-#: Two fast and two slow cores of an Arm processor with a switch for the clock.
+#: An Arm processor with two slow and two fast cores and a switch for turbo.
 ARM = {f"{CPUS}/cpu{n}/cpu_capacity": size for n, size in enumerate(("446", "446", "1024", "1024"))}
 ARM |= {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
 STATES: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] = (
@@ -173,7 +173,7 @@ STATES: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] 
 
 
 @pytest.mark.parametrize(("files", "usable", "state", "throttled"), STATES)
-def test_the_state_of_processors(
+def test_conditions_of_processors_are_read(
     files: dict[str, str],
     usable: set[int],
     state: dict[str, str],
@@ -185,7 +185,7 @@ def test_the_state_of_processors(
     assert machine.throttle_count(usable, tmp_path) == throttled
 
 
-def test_heat_is_recorded_and_threads_stay_on_one_kind_of_core(
+def test_throttling_is_recorded_and_threads_use_one_kind_of_core(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pinned: list[set[int]] = []
@@ -201,7 +201,7 @@ def test_heat_is_recorded_and_threads_stay_on_one_kind_of_core(
     assert state == {"throttled": "3 times"}
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
     assert machine.pin_to_one_kind() == message and pinned == [{0, 1}]
-    # What slows processors is named by the gates.
+    # The gates report conditions that slow processors.
     state |= {"siblings": "0-7 share cores", "governor": "powersave"}
     assert [*gates.state_notes(make_environment(conditions=state, threads=2))] == [
         "heat slowed the processors 3 times during the run",
@@ -216,17 +216,17 @@ def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
     return device_key(make_environment(host=changed, **changes))
 
 
-def test_the_key_names_the_device_whatever_an_update_changes() -> None:
-    another: tuple[dict[str, Any], ...] = (
+def test_updates_do_not_change_the_key_of_a_device() -> None:
+    other_device: tuple[dict[str, Any], ...] = (
         {"vendor": "GenuineIntel"}, {"family": 26}, {"model": 17}, {"stepping": 2}, {"sockets": 2},
         {"flags": ("avx2", "avx512f", "fma")}, {"caches": ()}, {"virtualisation": "none"},
     )  # fmt: skip
-    same: tuple[dict[str, Any], ...] = (
+    same_device: tuple[dict[str, Any], ...] = (
         {"microcode": "0x2"}, {"c_library": "glibc 2.41"}, {"virtualisation": "a hypervisor"},
         {"flags": (*HOST.flags, "md_clear", "ibpb_exit_to_user")},
     )  # fmt: skip
-    assert key() not in {*map(key, another), key(memory_bytes=2**35)}
-    assert {key(), *map(key, same)} == {key()}
+    assert key() not in {*map(key, other_device), key(memory_bytes=2**35)}
+    assert {key(), *map(key, same_device)} == {key()}
     assert key(gpu=factory.GPU) == key(gpu=factory.GPU, threads=1) != key()
     assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
     assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
@@ -252,7 +252,7 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
     assert not [name for name in (node, user) if len(name) > 4 and name in everything]
-    # On a GPU its name and its driver, which each GPU prints.
+    # On a GPU machine, nvidia-smi prints the driver once per GPU.
     h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
@@ -264,11 +264,11 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
         assert ("gpu.driver" in gathered.missing) == (driver is None)
 
 
-def test_variables_are_kept_by_device_and_without_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, on_cpu, on_gpu in (
         ("OMP_NUM_THREADS GLIBC_TUNABLES MALLOC_CONF", True, True),
         ("CUBLAS_WORKSPACE_CONFIG NVIDIA_TF32_OVERRIDE", False, True),
-        # Schedulers set it, and the record names the GPU itself.
+        # Schedulers set CUDA_VISIBLE_DEVICES; the record contains the GPU's name anyway.
         ("CUDA_VISIBLE_DEVICES", False, False),
         ("PATH MY_OMP_NUM_THREADS OMP TF_VAR_password JAX_API_KEY TORCH_SECRET", False, False),
     ):
@@ -290,7 +290,7 @@ def test_variables_are_kept_by_device_and_without_names(monkeypatch: pytest.Monk
     assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
 
 
-def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
+def test_measuring_code_of_a_study_excludes_other_modules() -> None:
     scaling, roofline = (
         {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
         for study in ("conv_scaling", "training_roofline")
@@ -303,7 +303,7 @@ def test_only_what_measures_a_study_decides_whether_runs_pool() -> None:
     assert "experiments/training_roofline.py" in roofline - scaling
 
 
-def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: Path) -> None:
+def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     folder = tmp_path / "experiments"
     write(folder, study__py="1")
     alone, missing = code.identify("study", tmp_path)
@@ -313,7 +313,7 @@ def test_the_commit_whether_the_tree_is_clean_and_what_the_hash_is_of(tmp_path: 
     write(tmp_path / "data", record__json="{}")
     clean, _ = code.identify("study", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True
-    assert code.identify("study", folder)[0].commit is None, "a folder in another's checkout"
+    assert code.identify("study", folder)[0].commit is None, "a folder in another checkout"
     (folder / "study.py").write_bytes(b"1\r\n")  # core.autocrlf
     dos, _ = code.identify("study", tmp_path)
     write(folder, study__py="2")
@@ -342,17 +342,17 @@ START = reading_after(wall=0.0)
     (reading_after(own=20.0), 2, None),
     (reading_after(own=20.0), 4, None),
     (START, 2, None),
-    # A full machine: other programs may use up to a tenth of a processor.
+    # No idle processor: other programs may use up to a tenth of a processor.
     (reading_after(used=0.99, own=20.0), 2, None),
     (reading_after(used=8.0, own=12.0), 2, "used 0.8 of 2"),
-    # Threads may wait for 2 % of their time for other programs, and longer for each other.
+    # A thread may wait 2 % of the time for other programs, and longer for other threads of the run.
     (reading_after(used=0.9, wait=0.39), 2, None),
     (reading_after(used=0.9, wait=0.41), 2, ""),
     (reading_after(used=0.9, wait=0.21), 1, ""),
     (reading_after(own=10.0, wait=8.0), 1, None),
     (reading_after(own=10.0, used=0.1, wait=8.0), 1, None),
     (reading_after(own=10.0, stolen=0.3, wait=8.0), 1, ""),
-    # The hypervisor takes time, even beside spare processors, alone or with other programs.
+    # Time taken by the hypervisor counts, alone or with other programs, even with idle processors.
     (reading_after(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
     (reading_after(stolen=2.8), 2, ""),
     (reading_after(stolen=0.9), 1, None),
@@ -362,7 +362,7 @@ START = reading_after(wall=0.0)
     # Other programs cannot use more processors than the machine has.
     (reading_after(wall=0.006, used=0.03), 2, None),
     (reading_after(wall=0.1, used=0.5), 2, "used 2.0 of 2"),
-    # Each clock is rounded down to its tick: four deviations of their sum are 0.04 s.
+    # Clocks are rounded down to ticks; four standard deviations of the sum of errors are 0.04 s.
     (reading_after(wall=0.1, used=0.039), 2, None),
     (reading_after(wall=0.1, used=0.041), 2, "used 0.4 of 2"),
 ])  # fmt: skip
@@ -374,7 +374,7 @@ def test_disturbances_above_the_limits(end: Reading, threads: int, cause: str | 
 def test_counters_of_linux_are_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
-    """Processor 1 is offline, so that ``stat`` has no line for it; at first there is no file."""
+    """Processor 1 is offline and has no line in ``stat``; at first the files are missing."""
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1
@@ -393,10 +393,10 @@ def test_counters_of_linux_are_read(
 
 @pytest.mark.parametrize(
     ("loads", "seconds", "used"),
-    # Five quiet seconds in a row end the wait; so do two minutes.
+    # Waiting ends after five quiet seconds in a row, or after two minutes.
     [((1.5, 0, 0, 0, 0, 0.5, 0), 11, "1.5 of 2"), ((2.0,), 120, "2.0 of 2")],
 )
-def test_a_wait_ends_after_five_quiet_seconds(
+def test_waiting_ends_after_five_quiet_seconds(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, used: str
 ) -> None:
     """Other programs use ``loads[n]`` processors in second n, and the last load from then on."""
@@ -417,7 +417,7 @@ def test_a_wait_ends_after_five_quiet_seconds(
 
 
 @pytest.mark.skipif(quiet.unavailable() is not None, reason="this system counts no other programs")
-def test_busy_loops_on_this_machine_are_seen() -> None:
+def test_busy_loops_are_detected() -> None:
     program = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(program) for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:

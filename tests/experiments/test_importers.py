@@ -21,20 +21,20 @@ from tests import factory
 HERE = Path(__file__).parent / "imported"
 ROOT = HERE.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
-#: A trace of a published study, with counters of each kernel in place of its time.
+#: A trace of a published study that contains counters of kernels instead of times.
 COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
 
 
-def traced(*events: dict[str, Any], gpus: tuple[str, ...] = ("some GPU",)) -> bytes:
-    """A trace; each event is an operator on the host unless it says otherwise."""
-    plain = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "tid": 1, "ts": 10.0, "dur": 9.0}
+def trace_of(*events: dict[str, Any], gpus: tuple[str, ...] = ("some GPU",)) -> bytes:
+    """Return a trace; the default event is an operator on the host."""
+    default = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "tid": 1, "ts": 10.0, "dur": 9.0}
     devices = [{"id": number, "name": name} for number, name in enumerate(gpus)]
-    all_events = [plain, *({**plain, **event} for event in events)]
+    all_events = [default, *({**default, **event} for event in events)]
     return json.dumps({"deviceProperties": devices, "traceEvents": all_events}).encode()
 
 
 KERNEL = {"cat": "kernel", "name": "k0", "dur": 6.88, "args": {"kind": "Dispatch Kernel"}}
-OTHERS: tuple[dict[str, Any], ...] = (
+IGNORED_EVENTS: tuple[dict[str, Any], ...] = (
     {"cat": "kernel", "name": "k1", "ts": 30.0, "dur": 3.12},
     {"cat": "gpu_memcpy", "name": "copy", "dur": 99.0, "args": {"External id": 2}},
     # Arguments of events other than kernels may be anything (pytorch/pytorch#145573).
@@ -48,18 +48,18 @@ PROFILE = tuple(
     for word in ("--set", pair)
 )
 TIDY = (*GPU, "--set", "kind=gpu", "--set", "instrument=a script")
-#: File → its content and what its user must say of it.
+#: File → content, and the options that the importer needs.
 FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     TIMM: ((HERE / TIMM).read_bytes(), ()),
     "ncu.csv": ((HERE / "ncu.csv").read_bytes(), GPU),
     "tidy.csv": ((HERE / "tidy.csv").read_bytes(), TIDY),
-    "trace.json": (traced(KERNEL, *OTHERS), PROFILE),
+    "trace.json": (trace_of(KERNEL, *IGNORED_EVENTS), PROFILE),
     "counted.json": (COUNTED, PROFILE),
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
 }
-#: One of the samples of a case by its number and quantity, and how many there are.
-READ_BACK = {
-    # A product of 3840 × 3840 × 8192, with 0.1 % of multiply-adds beside.
+#: (file, case, quantity) → (one of the samples, number of samples).
+SAMPLES = {
+    # A product of 3840 × 3840 × 8192, and 0.1 % of other multiply-adds.
     ("ncu.csv", 0, "ncu_fp32_multiply_adds"): (120_840_192_000, 1),
     ("ncu.csv", 0, "ncu_cuda_core_flops"): (2 * 120_840_192_000 + 58_982_400, 1),
     ("ncu.csv", 1, "ncu_tensor_core_flops"): (0, 1),
@@ -78,7 +78,7 @@ READ_BACK = {
 
 
 def run(folder: Path, name: str, content: bytes, *words: str) -> int:
-    """Import a file of this content into ``folder/data``; ``words`` may repeat an option."""
+    """Import a file with this content into ``folder/data``; ``words`` are further options."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(content)
     given = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
@@ -92,10 +92,10 @@ def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRe
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> None:
+def test_published_files_become_records_without_guesses(tmp_path: Path, name: str) -> None:
     content, words = FILES[name]
     record = imported(tmp_path, name, content, *words)
-    for (file, number, quantity), (sample, count) in READ_BACK.items():
+    for (file, number, quantity), (sample, count) in SAMPLES.items():
         if file == name:
             samples = record.cases[number].samples(quantity)
             assert sample in samples and len(samples) == count, quantity
@@ -111,18 +111,18 @@ def test_what_a_published_file_says_and_does_not(tmp_path: Path, name: str) -> N
 BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
-def test_names_and_levels_of_a_table_of_ones_own_are_as_written(tmp_path: Path) -> None:
+def test_names_and_levels_of_a_table_are_unchanged(tmp_path: Path) -> None:
     for name, stored in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
         record = imported(tmp_path / stored, name, BLANK, *TIDY)
         assert (record.origin.file, [file.name for file in record.attachments]) == (name, [stored])
-    table = edited("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
+    table = replace_in("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
     cases = imported(tmp_path, "tidy.csv", table.replace(b"batch", b" version "), *TIDY).cases
-    # A number that also stands without a point is whole, but not a version 12.0.
+    # 1.0 is read as 1, because the column also contains 1; 12.0 stays text, as a version does.
     levels = [(case.factors["version"], case.factors["layout"]) for case in cases]
     assert levels == [(1, "nchw"), (1, ""), ("12.0", "nhwc")]
 
 
-def test_conditions_of_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = imported(tmp_path / "named", TIMM, TABLE)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert record.conditions == {
@@ -130,13 +130,13 @@ def test_conditions_of_a_table_of_timm(tmp_path: Path, capsys: pytest.CaptureFix
     }  # fmt: skip
     assert (record.environment.framework, record.environment.cuda) == ("PyTorch 1.13", "11.7")
     (path,) = (tmp_path / "named" / "data" / "s" / "imported").glob("*.json")
-    path.with_name("cut.json").write_bytes(b"{")  # which hinders no import
+    path.with_name("cut.json").write_bytes(b"{")  # a damaged record does not stop an import
     assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
     facts = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
     words = [w for pair in {**facts, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
     given = (*words, "--device", "Intel Core i9-10940X")
-    older = edited(TIMM, "1024,106", "1024.0,106.0")
+    older = replace_in(TIMM, "1024,106", "1024.0,106.0")
     record = imported(tmp_path / "told", "mine.csv", older, *given)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
@@ -154,7 +154,7 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(f"`{name}`" in guide for name in FORMATS)
 
 
-def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
+def replace_in(name: str, old: str, new: str, count: int = 1) -> bytes:
     text = FILES[name][0].decode()
     assert old in text
     return text.replace(old, new, count).encode()
@@ -163,50 +163,50 @@ def edited(name: str, old: str, new: str, count: int = 1) -> bytes:
 TABLE, TIMELINE = FILES[TIMM][0], FILES["timeline.json"][0]
 RATE, TIME = "infer_samples_per_sec", "infer_step_time"
 ON_GPU_0, ON_GPU_1 = ({**KERNEL, "args": {"device": number}} for number in (0, 1))
-TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
+TRACE, FOR_TIMELINE = trace_of(KERNEL), (*GPU, *PROFILE)
 
 
 @pytest.mark.parametrize(("name", "content", "words", "reason"), [
-    # What would be guessed.
+    # Facts that would have to be guessed.
     ("table.csv", TABLE, (), "does not say the precision; give it with --set precision=…"),
     (TIMM, TABLE, ("--set", "precision=bf16"), "precision=bf16: the file says amp"),
     (TIMM, TABLE, ("--set", "weather=fine"), "--set weather: possible are"),
     (TIMM.replace("rtx3090", "4090"), TABLE, (), "calls the device 4090"),
     (TIMM.replace("infer", "train"), TABLE, (), "the columns say infer"),
-    (TIMM, edited(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
-    (TIMM, edited(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
-    (TIMM, edited(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
-    (TIMM, edited(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
-    (TIMM, edited(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
-    (TIMM, edited(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
-    (TIMM, edited(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
-    (TIMM, edited(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
-    (TIMM, edited(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
-    (TIMM, edited(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
-    ("ncu.csv", edited("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
-    ("tidy.csv", edited("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
-    ("tidy.csv", edited("tidy.csv", "time [ms]", "time(ms)"), TIDY, "column time(ms): no qu"),
-    ("tidy.csv", edited("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
-    ("tidy.csv", edited("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
-    ("tidy.csv", edited("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),
-    ("tidy.csv", edited("tidy.csv", "0.5", "0.0"), TIDY, "line 2, time [ms]: found '0.0'"),
-    ("tidy.csv", edited("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
-    ("tidy.csv", edited("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
+    (TIMM, replace_in(TIMM, "0.03,0.69", "x,0.69"), (), "line 2, infer_gmacs: found 'x'"),
+    (TIMM, replace_in(TIMM, "20.77", "0"), (), "line 2, infer_step_time: found '0'"),
+    (TIMM, replace_in(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
+    (TIMM, replace_in(TIMM, "20.77", "18.6"), (), "line 2: batch, time and rate contradict"),
+    (TIMM, replace_in(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
+    (TIMM, replace_in(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "line 4: found the case"),
+    (TIMM, replace_in(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
+    (TIMM, replace_in(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
+    (TIMM, replace_in(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
+    (TIMM, replace_in(TIMM, "infer_macts", "speed"), (), "column speed: its unit is not known"),
+    ("ncu.csv", replace_in("ncu.csv", ".sum", ".avg", -1), GPU, "no launch has a sum that"),
+    ("tidy.csv", replace_in("tidy.csv", "time [ms]", "time [B]"), TIDY, "time is measured in s"),
+    ("tidy.csv", replace_in("tidy.csv", "time [ms]", "time(ms)"), TIDY, "column time(ms): no qu"),
+    ("tidy.csv", replace_in("tidy.csv", "allocated_peak [MiB]", "time [s] "), TIDY, "hold time"),
+    ("tidy.csv", replace_in("tidy.csv", "batch", "speed"), TIDY, "column speed: its unit is not"),
+    ("tidy.csv", replace_in("tidy.csv", "layout", "gpu"), TIDY, "line 2, gpu: found nchw"),
+    ("tidy.csv", replace_in("tidy.csv", "0.5", "0.0"), TIDY, "line 2, time [ms]: found '0.0'"),
+    ("tidy.csv", replace_in("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
+    ("tidy.csv", replace_in("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
     ("tidy.csv", b"batch,time [ms]\n1,\n", TIDY, "no row has a measured number"),
     ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
-    ("tidy.csv", edited("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
+    ("tidy.csv", replace_in("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
     ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
     ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
     ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number of 1 or more"),
     ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
     ("timeline.json", TIMELINE, PROFILE, "give it with --device"),
-    # What is damaged or foreign.
+    # Damaged files and unknown formats.
     ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
-    ("trace.json", traced(), PROFILE, "found no kernel"),
-    ("trace.json", traced({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
+    ("trace.json", trace_of(), PROFILE, "found no kernel"),
+    ("trace.json", trace_of({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
     ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
-    ("trace.json", traced(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
-    ("trace.json", traced(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
+    ("trace.json", trace_of(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
+    ("trace.json", trace_of(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
     ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
     ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
     ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, FOR_TIMELINE, f"{2**64} B of activation"),
@@ -214,7 +214,7 @@ TRACE, FOR_TIMELINE = traced(KERNEL), (*GPU, *PROFILE)
     ("tidy.csv", b"", TIDY, "the file is empty"),
     (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),
 ], ids=lambda value: value[:24] if isinstance(value, str) else "")  # fmt: skip
-def test_what_cannot_be_imported_is_one_sentence_and_no_record(
+def test_a_refused_import_prints_one_sentence_and_writes_no_record(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     name: str,
@@ -232,7 +232,7 @@ def test_what_cannot_be_imported_is_one_sentence_and_no_record(
 @given(st.sampled_from(list(FILES)), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
 @settings(deadline=None, max_examples=60)
 def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float, bytes]]) -> None:
-    """Bytes of a tool's file are replaced by others at any places."""
+    """Replace bytes of a valid file at random places."""
     content = bytearray(FILES[name][0])
     for place, new in changes:
         start = int(place * len(content))
@@ -244,7 +244,7 @@ def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float,
         assert str(error).startswith(name) and "\n" not in str(error)
 
 
-def test_impossible_origins_and_one_unusable_file_leave_nothing(
+def test_invalid_options_or_one_unusable_file_write_no_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (

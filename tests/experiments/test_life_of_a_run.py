@@ -1,4 +1,4 @@
-"""A run from its command to its record: cases that fail, what ends it, and what goes on."""
+"""A run from the command to the record: failed cases, interruption, resuming and closing."""
 
 import shlex
 import signal
@@ -33,12 +33,12 @@ from report.core.records.store import read_attachments, read_records
 from tests import factory
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment, make_header
 
-#: Does what a command says, in this process; its exit code and all that it prints.
+#: Run a command line in this process; return the exit code and all output.
 Command = Callable[..., tuple[int, str]]
 
 
 def record_in(data: Path, *missing: int) -> Record:
-    """The only run, of all its shards but for those ``missing``."""
+    """Return the record of the only run; check that exactly the shards ``missing`` are missing."""
     (run,) = runs_of(read_records("tiny", data))
     assert missing_shards(run) == missing
     assert list((data / "tiny").glob(".*.journal.jsonl")) == []
@@ -46,7 +46,7 @@ def record_in(data: Path, *missing: int) -> Record:
 
 
 class Stopping(Observer):
-    """Interrupts its run as soon as so many cases have ended."""
+    """Interrupts the run after ``stop`` cases."""
 
     def __init__(self, stop: int | None, debug: bool = False) -> None:
         super().__init__(debug=debug)
@@ -77,26 +77,26 @@ def command(
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 
-    def do(words: str, study: str = "tiny_timed", stop: int | None = None) -> tuple[int, str]:
+    def run(words: str, study: str = "tiny_timed", stop: int | None = None) -> tuple[int, str]:
         monkeypatch.setitem(registry.STUDIES, "tiny", study)
         monkeypatch.setattr("experiments.__main__.Observer", partial(Stopping, stop))
         code = main([*shlex.split(words), "--records", str(tmp_path)])
         return code, "".join(capsys.readouterr())
 
-    return do
+    return run
 
 
 @pytest.mark.parametrize(
     ("forks", "words"), [(True, ""), (False, "--set way=well,raise,die,exit,'well again'")]
 )
-def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
+def test_a_failed_case_is_recorded_and_the_run_continues(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, forks: bool, words: str
 ) -> None:
     if forks and not worker.can_fork("cpu"):
         pytest.skip("cases share their process here")
     monkeypatch.setattr(worker, "can_fork", lambda device: forks)
-    code, said = command(f"run tiny --threads 1 --debug {words}", "tiny_failing")
-    assert code == 0 and "Traceback" in said
+    code, output = command(f"run tiny --threads 1 --debug {words}", "tiny_failing")
+    assert code == 0 and "Traceback" in output
     (stored,) = read_records("tiny", tmp_path)
     ways = [str(case.factors["way"]) for case in stored.record.cases]
     for way, case in zip(ways, stored.record.cases, strict=True):
@@ -107,7 +107,7 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
         assert ways == ["die", "exit", "raise", "well", "well again"]
         return
     assert ways == ["well", *REASONS, *FILES, "well again"]
-    assert "way=no file writes no file: Memory ran out." in said
+    assert "way=no file writes no file: Memory ran out." in output
     place = f"cases[{ways.index('no file')}].files"
     assert stored.record.environment.missing[place] == "Memory ran out."
     assert read_attachments(stored, ("*",), tmp_path) == {
@@ -117,50 +117,50 @@ def test_a_case_that_fails_is_an_outcome_and_the_others_go_on(
     }
 
 
-def test_what_ends_a_run(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fatal_errors(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
-    ends, clash = "tiny: its code ended in SystemExit: ", "'way=clashing file,clashing file again'"
-    for study, words, said in (
-        ("leaving", "", ends),
-        ("ending", "", ends),
+    clash = "'way=clashing file,clashing file again'"
+    for study, words, message in (
+        ("leaving", "", "tiny: its code ended in SystemExit: "),
+        ("ending", "", "tiny: its code ended in SystemExit: "),
         ("tiny_failing", f"--set {clash}", "trace: way=clashing file again writes another file of"),
         ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),
     ):
         (tmp_path / "leaving.py").write_text("import os; os._exit(0)", "utf-8")
         (tmp_path / "ending.py").write_text("exit(0)", "utf-8")
-        code, messages = command(f"run tiny --threads 1 {words}", study)
-        assert code == 1 and said in messages
+        code, output = command(f"run tiny --threads 1 {words}", study)
+        assert code == 1 and message in output
 
 
-def held_at(driver: Driver, size: str, *words: str, kept: int) -> subprocess.Popen[str]:
-    """A run that waits in the case ``size``, with ``kept`` further cases on the disk."""
+def run_until(driver: Driver, size: str, *words: str, saved: int) -> subprocess.Popen[str]:
+    """Start a run; return once it waits in case ``size`` with ``saved`` new cases on disk."""
     before, already = driver.finished(), len(driver.measured())
     process = driver.start(*words, hold=size)
     factory.until(lambda: size in driver.measured()[already:], process)
-    factory.until(lambda: driver.finished() >= before + kept, process)
+    factory.until(lambda: driver.finished() >= before + saved, process)
     return process
 
 
-def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
+def test_a_run_can_be_resumed_after_each_signal(driver: Driver) -> None:
     words: tuple[str, ...] = ()
-    for number, code, size, kept, of_all in (
+    for number, code, size, saved, saved_in_all in (
         (signal.SIGINT, 130, "2", 1, 1),
         (signal.SIGTERM, 143, "4", 2, 3),
         (signal.SIGKILL, -9, "6", 2, 5),
     ):
-        process = held_at(driver, size, *words, kept=kept)
+        process = run_until(driver, size, *words, saved=saved)
         process.send_signal(number)
         returned, messages = finished(process)
         assert returned == code and "Traceback" not in messages
         if number != signal.SIGKILL:
-            assert f"{of_all} of 6 cases are saved (close tiny writes a record" in messages
+            assert f"{saved_in_all} of 6 cases are saved (close tiny writes a record" in messages
             assert "continue with: python -m experiments run tiny" in messages
             assert messages.endswith("--resume\nInterrupted.\n")
         assert read_records("tiny", driver.data) == () and len(driver.journals()) == 1
         words = ("--resume",)
     with driver.journals()[0].open("ab") as stream:
-        stream.write(b'{"kind":"fin')  # as if it had been cut off while writing
+        stream.write(b'{"kind":"fin')  # a line that was cut off while being written
     returned, messages = finished(driver.start("--resume"))
     assert returned == 0, messages
     record = record_in(driver.data)
@@ -170,7 +170,7 @@ def test_a_run_goes_on_after_each_signal(driver: Driver) -> None:
     assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
 
 
-def test_an_interrupted_run_keeps_its_pairs_and_is_pooled_with_others(
+def test_a_resumed_run_measures_the_requested_pairs_and_is_pooled(
     tmp_path: Path, command: Command
 ) -> None:
     assert command("run tiny --threads 1 --set size=1 --pairs 2", stop=1)[0] == 130
@@ -181,34 +181,34 @@ def test_an_interrupted_run_keeps_its_pairs_and_is_pooled_with_others(
     assert processes == [{"retained": 2, "default": 2}, {"retained": 2, "default": 1}]
     assert records[0].command[-4:] == ("--pairs", "2", "--set", "size=1")
     assert why_not_pooled(*records) is None
-    code, said = command("run tiny --threads 1 --shard 1/2 --pairs 3")
-    assert code == 2 and "--pairs: shards have the plan's processes; drop the option." in said
+    code, output = command("run tiny --threads 1 --shard 1/2 --pairs 3")
+    assert code == 2 and "--pairs: shards have the plan's processes; drop the option." in output
 
 
-def damaged(path: Path) -> str:
-    """Damage a journal, without loss; what is said of it when it is read."""
+def damage(path: Path) -> str:
+    """Add damaged lines to a journal; return the message that reading must print."""
     with path.open("ab") as stream:
         stream.write(b"\0\n{\ncut o")
     return f"{path.name} has 2 damaged lines; their cases are run again."
 
 
-def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Command) -> None:
-    code, said = command("run tiny --threads 1 --shard 2/2", stop=1)
-    assert code == 130 and "1 of 3 cases are saved" in said
-    assert f" --threads 1 --shard 2/2 --records {tmp_path} --resume\n" in said
-    code, said = command("run tiny --threads 1 --shard 1/2 --resume")
-    assert code == 1 and "shard.number was 2 and is now 1" in said
-    again = f"python -m experiments run tiny --device cpu --threads 1 --records {tmp_path} --shard"
+def test_an_interrupted_shard_can_be_resumed(tmp_path: Path, command: Command) -> None:
+    code, output = command("run tiny --threads 1 --shard 2/2", stop=1)
+    assert code == 130 and "1 of 3 cases are saved" in output
+    assert f" --threads 1 --shard 2/2 --records {tmp_path} --resume\n" in output
+    code, output = command("run tiny --threads 1 --shard 1/2 --resume")
+    assert code == 1 and "shard.number was 2 and is now 1" in output
+    rerun = f"python -m experiments run tiny --device cpu --threads 1 --records {tmp_path} --shard"
     (path,) = (tmp_path / "tiny").iterdir()
     assert command("status tiny")[1].splitlines()[1:] == [
         "  shard 1/2  missing",
         f"  shard 2/2  unfinished  1 measurements in  {path.name}",
-        *("Next:", f"  {again} 1/2 --if-missing", f"  {again} 2/2 --if-missing"),
+        *("Next:", f"  {rerun} 1/2 --if-missing", f"  {rerun} 2/2 --if-missing"),
     ]
-    again = "Already measured; skipping."
-    for shard, expected in (("2/2", damaged(path)), ("1/2", ""), ("2/2", again)):
-        code, said = command(f"run tiny --threads 1 --shard {shard} --if-missing")
-        assert code == 0 and expected in said
+    skipped = "Already measured; skipping."
+    for shard, expected in (("2/2", damage(path)), ("1/2", ""), ("2/2", skipped)):
+        code, output = command(f"run tiny --threads 1 --shard {shard} --if-missing")
+        assert code == 0 and expected in output
     record = record_in(tmp_path)
     assert [case.samples("allocated_peak") for case in record.cases] == [(n,) for n in range(1, 7)]
 
@@ -216,26 +216,26 @@ def test_an_interrupted_shard_goes_on_as_that_shard(tmp_path: Path, command: Com
 def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) -> None:
     command("run tiny --threads 1 --shard 1/2", stop=2)
     (path,) = (tmp_path / "tiny").glob(".*.journal.jsonl")
-    _, said = command("run tiny --threads 1 --shard 2/2", stop=0)
-    assert "nothing was saved" in said and len(list((tmp_path / "tiny").iterdir())) == 1
+    _, output = command("run tiny --threads 1 --shard 2/2", stop=0)
+    assert "nothing was saved" in output and len(list((tmp_path / "tiny").iterdir())) == 1
     with read_journal(path):
-        code, said = command("close tiny")
-        assert code == 1 and f"process has ended (journals: {path.name})" in said
+        code, output = command("close tiny")
+        assert code == 1 and f"process has ended (journals: {path.name})" in output
     with pytest.raises(MeasurementError, match="whose process has ended"):
         close("tiny", tmp_path, Observer(), [path])
-    damage, last_outcome = damaged(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    code, said = command("close tiny")
-    assert code == 0 and damage in said
+    message, last_outcome = damage(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    code, output = command("close tiny")
+    assert code == 0 and message in output
     record = record_in(tmp_path, 2)
-    found = [case.samples("allocated_peak") for case in record.cases]
-    assert found == [(1,), (), (3,), (), (), ()]
+    peaks = [case.samples("allocated_peak") for case in record.cases]
+    assert peaks == [(1,), (), (3,), (), (), ()]
     assert record.cases[1].reason == "This was left to shard 2 of 2."
     assert record.cases[4].reason == "The run was ended before this was measured."
-    ended = "the run was ended before this was measured"
-    assert record.environment.missing["ceilings.after"] == ended
+    reason = "the run was ended before this was measured"
+    assert record.environment.missing["ceilings.after"] == reason
     assert record.finished == last_outcome.strftime("%Y-%m-%dT%H:%M:%SZ")
-    code, said = command("close tiny")
-    assert code == 1 and "tiny has no unfinished run in" in said
+    code, output = command("close tiny")
+    assert code == 1 and "tiny has no unfinished run in" in output
 
 
 HEADER = make_header(tiny_study.STUDY)
@@ -243,8 +243,8 @@ CASES = tuple(Case(factors={"size": size}) for size in range(3))
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Journal:
-    """A run of which three cases are finished."""
+def saved_journal(tmp_path: Path) -> Journal:
+    """Write the journal of a run with three finished cases."""
     with new_journal(tmp_path, HEADER) as journal:
         journal.append(Ceilings(reason="none asked for"))
         for index, case in enumerate(CASES):
@@ -254,14 +254,14 @@ def written(tmp_path: Path) -> Journal:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(cut=st.integers(min_value=0, max_value=10_000))
-def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None:
-    content = written.path.read_bytes()
+def test_a_truncated_journal_keeps_a_prefix_of_cases(saved_journal: Journal, cut: int) -> None:
+    content = saved_journal.path.read_bytes()
     first = content.index(b"\n") + 1
-    path = written.path.with_name("cut")
+    path = saved_journal.path.with_name("cut")
     path.write_bytes(content[: first + cut % (len(content) - first)])
     journal = read_journal(path)
-    kept = len(journal.finished)
-    assert journal.finished == dict(enumerate(CASES[:kept]))
+    count = len(journal.finished)
+    assert journal.finished == dict(enumerate(CASES[:count]))
     with journal:
         journal.append(CaseResult(case=2, outcome=CASES[2]))
     assert read_journal(path).finished == journal.finished
@@ -269,43 +269,43 @@ def test_a_cut_journal_goes_on_from_a_prefix(written: Journal, cut: int) -> None
 
 
 @pytest.mark.parametrize("place", [1, 2, 4, 5])
-def test_a_damaged_line_costs_no_other(written: Journal, place: int) -> None:
+def test_a_damaged_line_loses_no_other_line(saved_journal: Journal, place: int) -> None:
     garbage = b"\0" * 512 + b'\n\xff\r\n\n{}\n{"kind":"x"}\n{"kind":"fi'
     twice = b'{"kind":"finish","case":9,"case":0,"outcome":{"factors":{"size":7}}}\n'
-    lines = written.path.read_bytes().split(b"\n")
-    written.path.write_bytes(b"\n".join([*lines[:place], twice + garbage, *lines[place:]]))
-    with read_journal(written.path) as journal:
+    lines = saved_journal.path.read_bytes().split(b"\n")
+    saved_journal.path.write_bytes(b"\n".join([*lines[:place], twice + garbage, *lines[place:]]))
+    with read_journal(saved_journal.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
         assert journal.finished == dict(enumerate(CASES))
         journal.append(CaseResult(case=7, outcome=CASES[0]))
-    assert read_journal(written.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
+    assert read_journal(saved_journal.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
 
 
-def test_what_is_no_journal_is_a_fault_and_stops_nothing(written: Journal) -> None:
-    path = written.path.with_name(".x.journal.jsonl")
-    written.path.with_name(".y.journal.jsonl").mkdir()
-    header = written.path.read_bytes().splitlines(keepends=True)[0]
+def test_invalid_journals_are_reported_and_unchanged(saved_journal: Journal) -> None:
+    path = saved_journal.path.with_name(".x.journal.jsonl")
+    saved_journal.path.with_name(".y.journal.jsonl").mkdir()
+    header = saved_journal.path.read_bytes().splitlines(keepends=True)[0]
     unknown = header.replace(b'"kind":"run"', b'"kind":"run","colour":4')
     foreign = ".x.journal.jsonl: the first line is not the header of a run"
-    for begins in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n', unknown):
-        path.write_bytes(begins)
+    for content in (b"", b'{"kind":"finish"}\n', b'{"kind":"run","journal":4}\n', unknown):
+        path.write_bytes(content)
         unfinished, errors = journals.unfinished_journals(path.parent)
-        assert [journal.path for journal in unfinished] == [written.path]
+        assert [journal.path for journal in unfinished] == [saved_journal.path]
         for error, reason in zip(
             errors, (foreign, ".y.journal.jsonl cannot be read ("), strict=True
         ):
             assert str(error).startswith(reason)
-        assert path.read_bytes() == begins
+        assert path.read_bytes() == content
 
 
-def test_only_one_process_writes(written: Journal) -> None:
-    content = written.path.read_bytes()
-    assert not journals.is_in_use(written.path)
+def test_only_one_process_writes_a_journal(saved_journal: Journal) -> None:
+    content = saved_journal.path.read_bytes()
+    assert not journals.is_in_use(saved_journal.path)
     busy = pytest.raises(MeasurementError, match="another run is writing")
-    with read_journal(written.path), busy, read_journal(written.path):
+    with read_journal(saved_journal.path), busy, read_journal(saved_journal.path):
         pass
-    assert written.path.read_bytes() == content + b"\n"
-    written.path.unlink()
-    assert journals.is_in_use(written.path), "a run that ends while others look is at its journal"
-    with new_journal(written.path.parent, HEADER) as other:
-        assert other.path != written.path, "runs of the same second"
+    assert saved_journal.path.read_bytes() == content + b"\n"
+    saved_journal.path.unlink()
+    assert journals.is_in_use(saved_journal.path), "a removed journal counts as in use"
+    with new_journal(saved_journal.path.parent, HEADER) as other:
+        assert other.path != saved_journal.path, "runs of the same second have different names"

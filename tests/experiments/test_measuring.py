@@ -1,6 +1,6 @@
-"""What studies plan, and the smallest run of each, once, from the command to the record.
+"""Planned cases of all studies, and the smallest run of each study up to its record.
 
-In one process; only conv_scaling measures its ceilings.
+Runs happen in this process; only conv_scaling measures ceilings.
 """
 
 import gzip
@@ -42,6 +42,7 @@ STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
 
 def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> tuple[Factors, ...]:
+    """Return the cases that a run of the study would measure."""
     return Request(name, Path(), device, settings=settings, **options).select()[2]
 
 
@@ -63,7 +64,7 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
 
 
 @pytest.mark.parametrize("name", ["conv_profiling", "conv_scaling"])
-def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
+def test_every_call_returns_the_output_of_the_last_layer(name: str) -> None:
     meta: Any = "meta"  # tensors without memory
     for case in plan(name, "cuda"):
         workload = measure.build_workload(STUDIES[name], case, meta)
@@ -73,7 +74,7 @@ def test_every_call_gives_what_its_last_layer_does(name: str) -> None:
         assert tuple(result.shape) == tuple(last.output_shape), case
 
 
-def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
+def test_conv_profiling_measures_the_named_shapes() -> None:
     study = STUDIES["conv_profiling"]
     for case in plan("conv_profiling"):
         into, out = map(int, str(case["channels"]).split("-"))
@@ -83,11 +84,11 @@ def test_conv_profiling_measures_the_shapes_that_it_names() -> None:
         taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
         assert counting.multiply_adds(study, case) == taps
     listed = [shape for shapes in SHAPES.values() for shape in shapes]
-    assert len(listed) == len(set(listed)), "a shape of the rules' derivation is not held out"
+    assert len(listed) == len(set(listed)), "no held-out shape was used to derive rules"
     assert study.plan.full.processes == {"retained": 8} and study.plan.full.maximum_samples == 200
 
 
-def test_the_log_of_onednn_names_the_code_and_formats_of_each_convolution() -> None:
+def test_code_and_formats_are_read_from_the_log_of_onednn() -> None:
     shape = "mb8_ic9oc16_ih19oh17kh3sh1dh0ph0_iw19ow17kw3sw1dw0pw0"
     formats, verbose = "src:aBcd8b wei:A,attr-scratchpad:user", "onednn_verbose,v1"
     log = f"""{verbose},info,cpu,isa:Intel AVX2
@@ -97,19 +98,19 @@ def test_the_log_of_onednn_names_the_code_and_formats_of_each_convolution() -> N
     assert implementations_of(log) == {shape: "jit:avx2 src:aBcd8b wei:A"}
 
 
-def test_settings_choose_levels_and_other_batches() -> None:
+def test_settings_select_cases() -> None:
     cases = plan("inference_memory", "cpu", "sweep=peaks", "network=AlexNet", "batch=3,65,64")
     assert {case["batch"] for case in cases} == {3, 64}
     with pytest.raises(UsageError, match="no case"):
         plan("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
     with pytest.raises(UsageError, match="possible are float32, bfloat16"):
         plan("training_roofline", "cpu", "precision=tfloat32")
-    # A folder of images takes the place of the study's own.
+    # A folder of images replaces the data set of the study.
     cases = plan("backend_speedup", images=Path())
     assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}
 
 
-#: A batch of a thousand million images fits into no machine: 86 TB.
+#: A batch of a thousand million images needs 86 TB, more than any machine has.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": ("subject=layer", f"batch=1,{TOO_MANY}"),
@@ -122,7 +123,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 class Run(NamedTuple):
-    """The only record of a run, with its files, in the folder of records."""
+    """The only record of a run, its attachments, and the folder of records."""
 
     stored: Stored
     files: dict[str, bytes]
@@ -135,47 +136,47 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
-    """The run of a study, which is measured when it is asked for first."""
+    """Return a function that measures a study once and returns its run."""
 
     @cache
-    def of(name: str) -> Run:
+    def measure_once(name: str) -> Run:
         records = tmp_path_factory.mktemp(name)
         words = [word for setting in RUNS[name] for word in ("--set", setting)]
         ceilings = name == "conv_scaling"
         stored = measured(name, records, "--threads", "1", *words, ceilings=ceilings)
         return Run(stored, read_attachments(stored, ("*",), records), records)
 
-    return of
+    return measure_once
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], name: str) -> None:
+def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: str) -> None:
     stored, files, records = run(name)
     study, record = STUDIES[name], stored.record
     for case in record.cases:
-        well = case.factors.get("batch") != TOO_MANY
-        assert (case.status, case.reason is None) == ("ok" if well else "out_of_memory", well)
+        fits = case.factors.get("batch") != TOO_MANY
+        assert (case.status, case.reason is None) == ("ok" if fits else "out_of_memory", fits)
         assert case.layers == layers_of_case(study, case.factors)
         series = [item for series in case.all_series for item in series.items()]
-        assert bool(series) == well
+        assert bool(series) == fits
         assert all(samples and QUANTITIES[name].admits(samples) for name, samples in series)
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
-        # Events are kept where a paper replays them.
-        assert ("memory_events" in case.series) == (well and name.startswith("conv"))
-        assert bool(case.rounds) == (well and study.policies(case.factors, record.protocol) != ())
+        # Only papers that replay events have them in their records.
+        assert ("memory_events" in case.series) == (fits and name.startswith("conv"))
+        assert bool(case.rounds) == (fits and study.policies(case.factors, record.protocol) != ())
         for round_ in case.rounds:
             times = round_.samples("time")
             assert round_.status == "ok" and times and min(times) > 0
             assert len(round_.samples("page_faults")) == len(times)
     levels = {check.topic: check.level for check in checks_of(stored, records)}
-    # Beside other tests a ceiling may be slower than what it bounds.
+    # When tests run in parallel, a ceiling may be slower than the cases that it bounds.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
     text = (records / stored.file).read_bytes()
     assert Path(stored.file).name == record_name(record, text)
     assert b'memory_events"' not in text
     assert record.command[:5] == ("python", "-m", "experiments", "run", name)
     assert record.started <= record.finished
-    # Nothing names the machine or its user.
+    # Neither record nor attachments contain names of the machine or its user.
     texts = [gzip.decompress(f) if f.startswith(b"\x1f\x8b") else f for f in files.values()]
     words = [str(Path.home()) + "/", str(ROOT), str(records.parent)]
     words += [socket.gethostname()] if len(socket.gethostname()) > 4 else []
@@ -183,7 +184,7 @@ def test_a_run_leaves_a_record_that_can_be_handed_in(run: Callable[[str], Run], 
         assert not [word for word in words if word.encode() in text]
 
 
-def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
+def test_ceilings_are_measured_before_and_after_a_run(run: Callable[[str], Run]) -> None:
     recorded = run("conv_scaling")
     work = {(c.operation, c.instrument, c.moment): c.work for c in recorded.stored.record.ceilings}
     for moment in ("before", "after"):
@@ -193,13 +194,13 @@ def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
         assert work["matrix_product", "torch.mm", moment] == 2 * 1024**3
         # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
         assert work["convolution", "torch.nn.Conv2d", moment] == 2 * 8 * 26**2 * 256 * 9 * 256
-        # Some systems map pages several at once; their price is no ceiling then.
+        # Where systems map several pages at once, page mapping has no ceiling.
         assert work.get(("page_mapping", "mmap", moment)) in (None, 64 * 2**20 // mmap.PAGESIZE)
     failed = recorded.case(batch=TOO_MANY, **{"pass": "forward"})
     assert "86528000000000 B" in str(failed.reason)
 
 
-def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> None:
+def test_a_profile_times_forward_and_backward_of_every_layer(run: Callable[[str], Run]) -> None:
     case = run("training_roofline").case(subject="profile")
     (round_,) = case.rounds
     forward, backward = (round_.samples(f"layer_{way}_time") for way in ("forward", "backward"))
@@ -207,13 +208,13 @@ def test_a_profile_times_every_layer_both_ways(run: Callable[[str], Run]) -> Non
     assert 0 < sum(forward) + sum(backward) < sum(round_.samples("time"))
 
 
-def test_steps_wait_for_images_that_four_workers_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_images_is_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL")
     monkeypatch.setattr(training_roofline, "LOADED_STEPS", 2)
     monkeypatch.setattr(training_roofline, "LOADED_WARMUP", 1)
     crops = image_loader.RandomCrops(32, 8, 4)
     assert crops[3].shape == (3, 8, 8) and crops[3].dtype is torch.float32
-    # Normalized: black and white are 2 and 2.4 deviations of pixels from their mean.
+    # Normalized: black is 2 standard deviations below the mean, white at most 2.45 above.
     assert -2.01 < crops[0].min() < crops[0].max() < 2.45
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     session, cores = Session("cpu", QUICK), os.sched_getaffinity(0)
@@ -230,13 +231,13 @@ def test_steps_wait_for_images_that_four_workers_load(monkeypatch: pytest.Monkey
 
 
 def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
-    found = run("backend_speedup")
-    training = found.case(subject="training")
-    course = training.samples("test_accuracy")
-    assert len(course) == 501 and course[-1] > 0.9
-    (timed,) = found.case(subject="scaling").rounds
+    backend_run = run("backend_speedup")
+    training = backend_run.case(subject="training")
+    accuracies = training.samples("test_accuracy")
+    assert len(accuracies) == 501 and accuracies[-1] > 0.9
+    (timed,) = backend_run.case(subject="scaling").rounds
     assert {"time", "call_time"} <= set(timed.series)
-    assert set(found.files) == {"images.json", "backend.numpy.json"}
+    assert set(backend_run.files) == {"images.json", "backend.numpy.json"}
 
 
 def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,28 +250,28 @@ def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
-def test_a_real_limit_parts_the_batches_that_theory_parts() -> None:
-    """In a process of its own, since the limit's preparation changes the C library's heap."""
+def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
+    """Measure in a separate process, because preparing the limit changes the C library's heap."""
     from multiprocessing import get_context
 
     with get_context("spawn").Pool(1) as pool:
-        tried, ran = pool.apply(_searched)
-    last = dict(zip(tried, ran, strict=True))
-    largest = max(batch for batch, ran in last.items() if ran)
-    assert last[largest + 1] == 0
+        tried, ran = pool.apply(_search_under_limit)
+    ran_by_batch = dict(zip(tried, ran, strict=True))
+    largest = max(batch for batch, ran in ran_by_batch.items() if ran)
+    assert ran_by_batch[largest + 1] == 0
     conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
     fits = theory.fits(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
 
 
 @pytest.mark.parametrize(("border", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
-def test_the_search_for_the_largest_batch_ends_at_the_border(border: int, start: int) -> None:
+def test_the_search_finds_the_largest_batch(border: int, start: int) -> None:
     tried = inference_memory._search(lambda batch: batch <= border, start)
     assert max((batch for batch, ran in tried.items() if ran), default=0) == border
     assert not tried[border + 1] and len(tried) < 14
 
 
-def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filling_a_heap_that_cannot_grow_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = iter(range(100_000))
     library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
     monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)
@@ -278,7 +279,7 @@ def test_a_heap_that_cannot_grow_is_not_filled_without_end(monkeypatch: pytest.M
     assert next(blocks) == inference_memory._LARGEST_HEAP // inference_memory._MAPPED < 100_000
 
 
-def _searched() -> tuple[Any, Any]:
+def _search_under_limit() -> tuple[Any, Any]:
     torch.set_num_threads(1)
     case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
     subject = inference_memory.subject({**case, "layout": "contiguous"})

@@ -1,6 +1,6 @@
-"""Networks as layers and operators, against published figures, torch's own count and other ways.
+"""Layers and operators of networks, compared with published figures and with torch's counter.
 
-Committed captures equal new ones, and explain every request that an H100's allocator saw.  Random
+Committed captures equal new ones, and explain every request to the allocator of an H100.  Random
 networks of supported layers are counted exactly, or refused.
 """
 
@@ -40,8 +40,8 @@ from tests.experiments.functions import First, Function
 from tests.factory import DATA
 
 SHAPES = {"MNIST": (1, 28, 28), **INPUT_SHAPES}
-#: Parameters, multiply-adds and digits behind the point of millions, as printed by their authors or
-#: by torchvision's documentation.
+#: Network → parameters, millions of multiply-adds, and decimal places of the millions, as printed
+#: by the authors or by torchvision's documentation.
 PUBLISHED: dict[str, tuple[int, float, int]] = {
     "MNIST": (1_199_882, 11.992448, 6),
     "LeNet-5": (61_706, 0.416520, 6),
@@ -59,7 +59,7 @@ PUBLISHED: dict[str, tuple[int, float, int]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
+def test_captured_layers_match_module_and_published_counts(name: str) -> None:
     with torch.device("meta"):
         module = mnist_cnn() if name == "MNIST" else network(name)
         layers = capture_layers(module.eval(), torch.empty(2, *SHAPES[name]))
@@ -86,13 +86,13 @@ def test_layers_are_those_of_the_module_and_of_its_authors(name: str) -> None:
     (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
     (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
 ])  # fmt: skip
-def test_unknown_layers(module: nn.Module, shape: tuple[int, ...], reason: str) -> None:
+def test_unknown_layers_are_refused(module: nn.Module, shape: tuple[int, ...], reason: str) -> None:
     with pytest.raises(MeasurementError, match=reason):
         capture_layers(module, torch.zeros(shape))
 
 
 class Functional(nn.Module):
-    """A network that hides from hooks on modules."""
+    """A network whose functional calls are invisible to hooks on modules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,8 +116,8 @@ def test_functional_calls_and_tied_weights_are_captured() -> None:
     assert {operator.module for operator in network.operators} >= {"", "first", "second"}
 
 
-def whole_numbers(module: nn.Module) -> nn.Module:
-    """Small whole numbers for weights, so that float64 sums are exact in whatever order."""
+def set_whole_weights(module: nn.Module) -> nn.Module:
+    """Set all weights to small whole numbers, so that float64 sums are exact in any order."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -127,14 +127,14 @@ def whole_numbers(module: nn.Module) -> nn.Module:
 
 def block(channels: int, stride: int) -> nn.Module:
     residual = basic(4, channels, stride, shortcut=option_a, last="relu2")
-    whole_numbers(residual)
+    set_whole_weights(residual)
     for norm in (residual.trunk[1], residual.trunk[4]):
         norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
     return residual
 
 
 def convolution(kernel: int, stride: int, padding: int) -> nn.Module:
-    return whole_numbers(nn.Conv2d(4, 3, kernel, stride, min(padding, kernel - 1)))
+    return set_whole_weights(nn.Conv2d(4, 3, kernel, stride, min(padding, kernel - 1)))
 
 
 WINDOW = st.integers(1, 5), st.integers(1, 3), st.integers(0, 2)
@@ -149,7 +149,7 @@ BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
 )
 @settings(max_examples=80, deadline=None)
 def test_tiling_exact(make: Callable[[], nn.Module], extents: tuple[int, int], tile: int) -> None:
-    """Also where tiles do not divide the map and where padding exceeds a tile's halo."""
+    """Tiles need not divide the map, and padding may exceed the halo of a tile."""
     module, generator = make(), torch.Generator().manual_seed(1)
     source = torch.randint(-3, 4, (2, 4, *extents), generator=generator).double()
     with torch.no_grad():
@@ -158,8 +158,8 @@ def test_tiling_exact(make: Callable[[], nn.Module], extents: tuple[int, int], t
 
 @pytest.mark.parametrize("form", ["tiled_layers", "tiled_blocks", "tiled_stages"])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_tiled_maps_are_the_same(form: Form, layout: torch.memory_format) -> None:
-    """Scores average over the map, so that a wrong border could hide in them."""
+def test_tiled_networks_compute_the_same_maps(form: Form, layout: torch.memory_format) -> None:
+    """Compare maps, because averaged scores could hide wrong borders."""
     torch.manual_seed(0)
     network = cifar_resnet(8).eval().to(memory_format=layout)
     source = torch.randn(1, 3, 40, 24).contiguous(memory_format=layout)
@@ -176,7 +176,7 @@ def test_tiled_maps_are_the_same(form: Form, layout: torch.memory_format) -> Non
 
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
-#: What cuBLAS holds from its first product on, by the record's history (B).
+#: Bytes that cuBLAS holds after its first product, from the record's allocation history.
 CUBLAS = 33_554_432 + 1_048_576
 
 
@@ -192,29 +192,29 @@ def case(file: str, **factors: object) -> Case:
 
 
 @cache
-def of_inference(name: str, batch: int) -> Theory:
+def inference_theory(name: str, batch: int) -> Theory:
     shape = (batch, *INPUT_SHAPES[name])
     return capture_theory(partial(network, name), [Input(shape)], allocator=DEFAULT)
 
 
 @cache
-def of_training(batch: int) -> Theory:
+def training_theory(batch: int) -> Theory:
     build = partial(network, "ResNet-50", in_place=True)
     return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
 def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
-    """Each tensor that a call allocates: the operator's name and the bytes; labels are inputs."""
+    """Yield operator and bytes of each allocated tensor; labels (from ``zeros``) are inputs."""
     for operator in theory.network.operators:
         for request in requests(operator, theory.network):
             if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
                 yield operator.base, request.bytes
 
 
-def others(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
-    """The requests for anything else than theory's tensors, each with the operator that ran.
+def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
+    """Return operator and bytes of each request that is not a tensor of theory.
 
-    Theory's tensors must all be there, in order; an operator asks for its results first.
+    All tensors of theory must occur in order; an operator requests its results first.
     """
     expected, extra, running = list(tensors(theory)), [], "start"
     for size in (int(event) for event in events if event > 0):
@@ -232,11 +232,11 @@ def others(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     *(("VGG-16", batch) for batch in (8, 640)),
     *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
 ])  # fmt: skip
-def test_inference_asks_for_tensors_of_theory_and_workspaces(name: str, batch: int) -> None:
+def test_inference_requests_tensors_of_theory_and_workspaces(name: str, batch: int) -> None:
     image = INPUT_SHAPES[name][1]
     measured = case(INFERENCE, network=name, batch=batch, image=image, execution="eager")
-    theory = of_inference(name, batch)
-    extra = others(theory, measured.samples("memory_events"))
+    theory = inference_theory(name, batch)
+    extra = further_requests(theory, measured.samples("memory_events"))
     assert {operator for operator, _ in extra} <= {"convolution"}
     assert theory.cuda is not None and theory.peak is not None
     assert theory.peak.total <= theory.cuda["allocated"]
@@ -248,11 +248,11 @@ def test_inference_asks_for_tensors_of_theory_and_workspaces(name: str, batch: i
 
 
 @pytest.mark.parametrize("batch", [32, 128])
-def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> None:
+def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
     measured = case(TRAINING, batch=batch, subject="training")
-    theory = of_training(batch)
-    extra = others(theory, measured.samples("memory_events"))
-    # The measured update adds the decay of weights to all gradients at once; theory's has none.
+    theory = training_theory(batch)
+    extra = further_requests(theory, measured.samples("memory_events"))
+    # The measured update adds the weight decay to all gradients at once; theory has no decay.
     parameters = sorted(t.bytes for t in theory.network.parameters.values())
     assert sorted(size for running, size in extra if running == "update")[-161:] == parameters
     assert {r for r, _ in extra} <= {"convolution", "convolution_backward", "update"}
@@ -261,9 +261,9 @@ def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> N
     assert 0.9 * allocated < theory.peak.total < allocated
 
 
-def test_what_takes_nothing_was_seen_in_these_calls() -> None:
-    calls = [*(of_inference(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
-    calls.append(of_training(32))
+def test_operators_without_workspace_ran_in_these_calls() -> None:
+    calls = [*(inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
+    calls.append(training_theory(32))
     seen = {operator.base for call in calls for operator in call.network.operators}
     assert seen >= WITHOUT_WORKSPACE_ON_GPU
 
@@ -281,13 +281,13 @@ def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant
 
 # -------------------------------------------------------------------- random networks
 
-#: Operators with multiply-adds that torch's own counter leaves out on a processor.
+#: Operators with multiply-adds that torch's counter ignores on a processor.
 UNCOUNTED = {
     "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention",
     "mkldnn_rnn_layer", "mv", "dot",
 }  # fmt: skip
 
-#: Chooses one of several values.
+#: Draw one of several values.
 Pick = Callable[[Any], Any]
 ACTIVATIONS = (
     nn.ReLU(), nn.ReLU6(inplace=True), nn.GELU(), nn.SiLU(inplace=True), nn.Hardswish(), nn.Tanh(),
@@ -295,7 +295,7 @@ ACTIVATIONS = (
 
 
 class Joined(nn.Module):
-    """A branch and its input, added or concatenated."""
+    """Sum or concatenation of an input and a branch."""
 
     def __init__(self, branch: nn.Module, join: str) -> None:
         super().__init__()
@@ -393,7 +393,7 @@ def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
         try:
             with torch.no_grad():
                 result = layer(torch.zeros(current))
-        except ValueError:  # a norm over a single value
+        except ValueError:  # torch refuses to normalize a single value
             break
         if result.numel() == 0 or result.numel() > 20_000:
             break

@@ -1,4 +1,4 @@
-"""The peak that theory predicts from operators, against the allocator's own events."""
+"""Predicted peaks of memory, compared with events of the allocator."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ PRECISIONS = ("float32", "bfloat16")
 def measured(
     build: Callable[[], nn.Module], shape: Shape, variant: networks.Variant = PLAIN
 ) -> tuple[int, int]:
-    """The bytes that are alive before one call, and the most during it."""
+    """Measure the live bytes before one call and the peak during the call."""
 
     def workload() -> Any:
         nhwc = variant.layout == "channels_last"
@@ -61,7 +61,7 @@ def measured(
     [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8), ("AlexNet", 8)],
 )
 def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Variant) -> None:
-    """The networks of papers, in their files, with autocast too."""
+    """Use the committed captures of networks, with and without autocast."""
     if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
@@ -79,7 +79,7 @@ def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Var
 
 
 ROWS, MAPS, BATCH = (4, 70), (2, 3, 20, 20), (3, 40, 70)
-ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
+OPERATORS: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     **{
         name: (getattr(functional if hasattr(functional, name) else torch, name), ROWS)
         for name in ("relu", "relu_", "sigmoid", "tanh", "gelu", "silu", "hardswish",
@@ -132,11 +132,11 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
 }  # fmt: skip
 
 
-def test_every_operator_with_such_a_rule_is_tried() -> None:
-    assert {name.partition(",")[0] for name in ALONE} == WITHOUT_WORKSPACE | set(OF_OPERATORS)
+def test_every_operator_with_a_workspace_rule_is_tried() -> None:
+    assert {name.partition(",")[0] for name in OPERATORS} == WITHOUT_WORKSPACE | set(OF_OPERATORS)
 
 
-#: Of a tensor, others of as many extents that lie otherwise in its memory.
+#: Views with the same number of dimensions and another memory layout.
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "whole": lambda x: x,
     "chunk": lambda x: x.chunk(2, 1)[1],
@@ -151,28 +151,28 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("view", list(VIEWS))
-@pytest.mark.parametrize("name", list(ALONE))
-def test_operators_that_take_nothing_or_what_a_rule_gives(name: str, view: str) -> None:
-    function, shape = ALONE[name]
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str) -> None:
+    function, shape = OPERATORS[name]
     shape = tuple(2 * extent for extent in shape)
-    # The product dies, as an input would not.
+    # The product x * x is freed during the call, unlike an input.
     build = partial(Function, lambda x: function(VIEWS[view](x * x)))
     try:
         build()(torch.zeros(shape))
     except (RuntimeError, IndexError):
-        pytest.skip("it does not take this view")
+        pytest.skip("the operator refuses this view")
     theory = capture_theory(build, [Input(shape)])
     assert theory.complete or view != "whole", theory.may_take_more
     assert theory.peak is not None
     total, (_, peak) = theory.peak.total, measured(build, shape)
-    if total > peak:  # once in thousands of times the profiler misses an event
+    if total > peak:  # the profiler misses an event once in thousands of runs
         _, peak = measured(build, shape)
     assert total == peak if theory.complete else total <= peak, theory.may_take_more
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("name", ["LeNet-5", "ResNet-20"])
-def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: Any) -> None:
+def test_the_peak_of_a_step_equals_pytorchs_tracker(name: str, optimizer: Any) -> None:
     build, shape = partial(catalogue.network, name), (16, *catalogue.INPUT_SHAPES[name])
     module, images = build().train(), torch.randn(shape)
     step = ReplayedStep(module, CapturePolicy(optimizer=optimizer), gpu=False)
@@ -191,7 +191,7 @@ def test_tensors_of_a_step_are_those_that_pytorch_tracks(name: str, optimizer: A
 MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
 
 
-def test_a_step_holds_what_others_measured_on_a_gpu() -> None:
+def test_the_peak_of_a_step_matches_a_published_timeline() -> None:
     build = partial(catalogue.network, "ResNet-50", in_place=True)
     network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.

@@ -1,4 +1,4 @@
-"""Times and bytes: what lies inside the window, how many samples, which process measures what.
+"""Times and bytes: the timed part of a call, numbers of samples, and the order of processes.
 
 Bytes by PyTorch's profiler are compared with theory in ``test_predicted_peaks``, and with a trace
 in ``test_measuring``.
@@ -47,7 +47,7 @@ def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
 
 @given(minimum=st.integers(1, 40), extra=st.integers(0, 40), calls=st.integers(1, 200))
 def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, calls: int) -> None:
-    """With a fake clock: a call lasts 1 s and the budget is worth ``calls`` of them."""
+    """With a fake clock, a call lasts 1 s and the budget suffices for ``calls`` calls."""
     taken: list[Workload] = []
 
     def clock(workload: Workload) -> CallTime:
@@ -59,7 +59,7 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
     assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
-def test_calls_start_alike_and_free_their_result_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_reset_before_and_freed_after_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
     class Result:
@@ -79,13 +79,13 @@ def test_calls_start_alike_and_free_their_result_later(monkeypatch: pytest.Monke
 
 
 def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake torch: the order of events and synchronisations, and milliseconds to seconds."""
+    """With a fake torch, check the order of events and synchronisations, and the unit."""
     order: list[str] = []
     names = iter(("start", "end"))
 
     def event(enable_timing: bool) -> Any:
         name = next(names)
-        # Of the end no time is asked for.
+        # Only the start event is asked for the elapsed time.
         return SimpleNamespace(
             record=lambda: order.append(name),
             elapsed_time={"start": lambda end: 2.5 if enable_timing else None}.get(name),
@@ -97,7 +97,7 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
 
 
-def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
+def test_a_step_is_stochastic_gradient_descent() -> None:
     """Momentum 0.9, weight decay 1e-4, rate 0.1, twice, by hand."""
     torch.manual_seed(0)
     parts = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
@@ -116,9 +116,9 @@ def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
     slow = protocol(5, 15, 2.0)
     assert timing.warm_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == 3
-    assert timing.warm_up(lambda: 0.001, slow) == 5  # the first, and four that are steady
+    assert timing.warm_up(lambda: 0.001, slow) == 5  # the first call and four steady calls
     steady = [timing.is_steady([1.0, last, 1.2, 1.2]) for last in (0.979, 0.98)]
-    assert steady == [False, True], "one of the last is faster by more than 2 %"
+    assert steady == [False, True], "a call that is 2 % faster is not steady"
 
 
 POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
@@ -129,7 +129,7 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
     cases=st.sets(st.integers(0, 50)),
     seed=st.integers(0, 5),
 )
-def test_policies_take_turns(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
+def test_policies_alternate(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
     turns = plan_rounds(planned)
     for policy, n in planned.items():
         assert [t.process for t in turns if t.policy == policy] == list(range(1, n + 1))
@@ -167,9 +167,9 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
     return spent, Counter(e.case for e in log)
 
 
-def test_long_cases_have_fewer_processes_and_disturbed_ones_more() -> None:
+def test_long_cases_have_fewer_processes_and_disturbed_cases_more() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
-    # Of two that were tried, the one that has taken less comes first and leaves no room.
+    # Of two measured cases, the one with less total time comes first and uses up the budget.
     log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
     assert affordable_cases((0, 1), log, "retained", 1, 3.5) == {0}
     # A disturbed case is repeated until a quiet process has made up for it.
@@ -179,13 +179,13 @@ def test_long_cases_have_fewer_processes_and_disturbed_ones_more() -> None:
     for results, repeated in ((log, (0,)), (again, (0,)), (made_up, ())):
         assert disturbed_cases((0, 1), results, "retained", planned=2) == repeated
     assert disturbed_cases((0, 1), log, "default", planned=2) == ()
-    # A case is lost where every process lost it, and for the first reason.
+    # A case fails if every process failed, with the first reason.
     lost = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
     assert outcome(lost) == ("failed", "It broke 1.")
     assert outcome([*lost, ended(0, 1.0, 3).round]) == ("ok", None)
 
 
-def test_ceilings_are_measured_again_when_a_case_beats_them(
+def test_ceilings_are_remeasured_when_a_case_exceeds_them(
     tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A layer of 2 GFLOP in 1 s beats 1 GFLOP/s and 1.5 GFLOP/s, but not 3 GFLOP/s."""
@@ -195,10 +195,10 @@ def test_ceilings_are_measured_again_when_a_case_beats_them(
     )
     rates = iter((1.5e9, 3e9))
 
-    def again(session: Session, size: str, moment: Moment, note: object) -> Ceilings:
+    def remeasure(session: Session, size: str, moment: Moment, note: object) -> Ceilings:
         return Ceilings(ceilings=(factory.ceiling("matrix_product", moment, next(rates)),))
 
-    monkeypatch.setattr(rounds, "measure_ceilings", again)
+    monkeypatch.setattr(rounds, "measure_ceilings", remeasure)
     before = Ceilings(ceilings=(factory.ceiling("matrix_product", "before", 1e9),))
     study, results = tiny_study.STUDY, [ended(0, 1.0)]
     with Journal(tmp_path / ".j.journal.jsonl", make_header(study)) as journal:
@@ -209,22 +209,22 @@ def test_ceilings_are_measured_again_when_a_case_beats_them(
             rounds.recheck_ceilings(study, session, journal, results, notes)
     assert journal.ceilings is not None and next(rates, None) is None
     assert [item.moment for item in journal.ceilings.ceilings] == ["before", "during", "during"]
-    (_, both) = merged_ceilings(journal.ceilings.ceilings)
-    assert len(both.samples) == 2 * len(before.ceilings[0].samples)
+    (_, pooled) = merged_ceilings(journal.ceilings.ceilings)
+    assert len(pooled.samples) == 2 * len(before.ceilings[0].samples)
     resumed = read_journal(journal.path)
     assert (resumed.ceilings, resumed.ceilings_again) == (journal.ceilings, 2)
 
 
 @pytest.mark.parametrize("forks", [worker.can_fork("cpu"), False])
-def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
+def test_a_crashing_case_does_not_affect_other_cases(
     tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch, forks: bool
 ) -> None:
     monkeypatch.setattr(worker, "can_fork", lambda device: forks)
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # of processes, too
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # also for worker processes
     sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
     study = registry.load("tiny")
-    # Two pairs of what the quick plan compares, where the plan has one process of returned memory.
+    # Two pairs of policies, although the full plan has only one process with returned memory.
     header = make_header(study, cases=tuple({"size": size} for size in sizes), pairs=2)
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, factors in enumerate(header.factors):
@@ -241,11 +241,11 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
     assert plain.samples("time") == (0.001,) * 2
     losses = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
     assert losses == {("default", 0), ("retained", 1)}
-    # Cases that need no import find none, with forks and without.
+    # Every case of every round ran in another process.
     well = [r.samples("step_loss")[0] for case in (plain, loud) for r in case.rounds]
     assert len(set(well)) == len(well)
 
-    # What was disturbed is kept, marked, and repeated as often as allowed.
+    # Disturbed rounds are recorded with a mark and repeated as often as allowed.
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in loud.rounds} == {"a test"}
     assert len(loud.rounds) == 4 + 2 * min(4, rounds.REPEATS)
@@ -255,8 +255,8 @@ def test_each_process_measures_each_case_and_no_case_takes_another_with_it(
 
 MIB = 2**20
 
-#: A layer of 1000 B takes a workspace of 700 B, leaves a result of 600 B, and is called again; an
-#: address serves again as soon as it is free.
+#: Allocation history of a layer of 1000 B, with a workspace of 700 B and a result of 600 B, that is
+#: called twice; freed addresses are reused.
 HISTORY = (
     ("alloc", 1, 1000), ("segment_alloc", 9, 2 * MIB),
     ("alloc", 2, 700), ("alloc", 3, 600), ("free_requested", 2, 700), ("free_completed", 2, 700),
@@ -275,11 +275,11 @@ REQUESTS = CALL | {
     ("missed", "emptied", "expected"),
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
-def test_requests_before_a_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
+def test_requests_by_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
     assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == expected
 
 
-def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     order, trace = list[str](), [{"action": "alloc", "addr": 1, "size": 1}]
     empty = {"reserved_bytes.all.current": 0}
     before = {"allocated_bytes.all.current": 1024, "requested_bytes.all.current": 1000}
@@ -297,7 +297,7 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
         return Result()
 
     def record(enabled: str | None, context: str | None = "all") -> None:
-        assert enabled is None or context is None, "stacks are of no use and cost time"
+        assert enabled is None or context is None, "recording call stacks would cost time"
 
     nothing, clear = (lambda: None), (lambda: order.append("clear"))
     history = SimpleNamespace(
@@ -308,8 +308,8 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
         memory_stats=lambda: order.append("read") or next(levels),
         current_device=lambda: 1, get_allocator_backend=lambda: "native",
     )  # fmt: skip
-    own = SimpleNamespace(_cuda_clearCublasWorkspaces=nothing)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=own))
+    extension = SimpleNamespace(_cuda_clearCublasWorkspaces=nothing)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=extension))
     series = memory.measure_cuda(lambda: Workload(call))
     assert order[3:] == ["clear", "read", "call", "read", "freed"] * 3
     assert series == REQUESTS | {
@@ -324,7 +324,7 @@ def test_statistics_stand_around_each_call(monkeypatch: pytest.MonkeyPatch) -> N
     ("reasons", "cause"),
     [((1, 4, 1), None), ((0, 0x20, 0), "driver slowed it for heat"), ((0, 0, 8), "the hardware")],
 )
-def test_a_throttled_series_is_disturbed(
+def test_throttling_is_read_from_nvml(
     monkeypatch: pytest.MonkeyPatch, reasons: tuple[int, ...], cause: str | None
 ) -> None:
     masks, order, energies = iter(reasons), list[str](), iter((1_000_000, 1_501_000))
@@ -359,10 +359,10 @@ def test_a_throttled_series_is_disturbed(
     assert not {"device_clock", "energy"} & {*timing.sample_times(Workload(list), protocol, "cuda")}
 
 
-def test_the_energy_of_calls_is_that_of_all_packages(
+def test_the_energy_of_a_call_adds_all_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By hand: 200 µJ of one package, over the end of its range, and 300 µJ of the other."""
+    """One package's counter overflows and adds 200 µJ; the other package adds 300 µJ."""
     monkeypatch.setattr(sensors, "_POWERCAP", tmp_path)
     assert sensors.read_energy("cpu") == Missing("the system shows no energy counter (powercap)")
     readings = []
@@ -392,7 +392,7 @@ def test_the_energy_of_calls_is_that_of_all_packages(
     )
 
 
-#: Takes 1 block of 8 MiB, then 3 together, and frees them; the result is the last.
+#: Trace one call with 1 block of 8 MiB and one with 3 blocks; the last block is the result.
 _PROGRAM = """
 import sys, msgspec, numpy
 from experiments.harness import policies
@@ -407,8 +407,8 @@ sys.stdout.buffer.write(msgspec.json.encode(traces))
 """
 
 
-def test_policies_are_told_to_the_allocator_which_returns_large_heaps() -> None:
-    """The heap is returned beyond twice the largest block."""
+def test_policies_set_variables_of_the_allocator() -> None:
+    """glibc returns the heap when its free end exceeds twice the largest block."""
     assert policies.variables("jemalloc")["MALLOC_CONF"].startswith("dirty_decay_ms:-1")
     large = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
     assert large == f"glibc.malloc.mmap_threshold={2**32}"
@@ -428,7 +428,7 @@ def test_policies_are_told_to_the_allocator_which_returns_large_heaps() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
-def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
+def test_a_memory_limit_is_enforced_and_removed() -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)

@@ -1,4 +1,4 @@
-"""Several runs: a sweep as jobs of this machine or of SLURM, and all that papers need of a GPU."""
+"""Sweeps submitted as local or SLURM jobs, and GPU sessions that run several studies."""
 
 import os
 import signal
@@ -31,13 +31,13 @@ from tests.experiments.conftest import Ask, Driver, Notes, finished, make_header
 LOCAL = ("--cluster", "local", "--nodes", "2")
 
 
-def test_a_killed_job_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     pytest.importorskip("submitit")
     held, driver = tmp_path / "held", Driver(tmp_path)
     monkeypatch.setenv("TINY_STUDY", "tiny_timed")
     monkeypatch.setenv("TINY_HELD", str(held))
     process = driver.start(*LOCAL, command="submit")
-    # The first case is on the disk a moment after the third has begun and waits.
+    # Wait until the third case waits and the first case is on disk.
     finish = b'"kind":"finish","case":0'
     factory.until(held.exists, process)
     factory.until(lambda: any(finish in path.read_bytes() for path in driver.journals()), process)
@@ -62,19 +62,19 @@ def test_a_killed_job_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
     assert ask("status", "tiny", "--records", driver.data)[1].count("measured  ") == 2
     assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "nothing is left"
     ((head, _),) = sweeps("tiny", driver.data)
-    usual = head.environment.threads
-    asked = ((None, None), (usual, None), (usual + 1, None), (None, "another kind of node"))
-    tags = [tag("tiny", head.shard, threads, label) for threads, label in asked]
+    default = head.environment.threads
+    options = ((None, None), (default, None), (default + 1, None), (None, "another kind of node"))
+    tags = [tag("tiny", head.shard, threads, label) for threads, label in options]
     states = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
     assert states == ["measured", "measured", "missing", "missing"]
 
 
-def test_jobs_without_progress(
+def test_jobs_without_progress_end_the_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
-    """Shard 2 has ``saved`` cases before each job: fewer, then more, and then no more.
+    """Before its jobs, shard 2 has the cases in ``saved``; after the fourth job none are added.
 
-    Before the last job, the record of shard 1 is gone, which no job of this test measures.
+    Before the last job, the record of shard 1 disappears, which must not submit shard 1.
     """
     saved = (3, 1, 0, 4)
     started, log = list[int](), tmp_path / "a.log"
@@ -101,7 +101,7 @@ def test_jobs_without_progress(
     assert started == [2] * 6
 
 
-def test_the_script_for_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exported_sbatch_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = "submit conv_scaling --device cuda --partition gpu --gres gpu:1 --shards 4 --nodes 2"
     options = ["--label", "a b", "--time", "90", "--export-sbatch", "sweep.sh"]
@@ -118,11 +118,11 @@ def test_the_script_for_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a program of SLURM onto the path that does what a shell is told."""
+    """Return a function that puts a fake SLURM program, a shell script, onto the PATH."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
-    def put(name: str, does: str) -> None:
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+    def put(name: str, script: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
 
     return put
@@ -149,7 +149,7 @@ def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]
 
 
 @pytest.mark.usefixtures("tiny")
-def test_refusals_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask: Ask) -> None:
+def test_errors_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask: Ask) -> None:
     pytest.importorskip("submitit")
     slurm("srun", "exit 0")
     slurm("squeue", "exit 0")
@@ -160,21 +160,21 @@ def test_refusals_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], a
     for flag in ("partition=nowhere", "time=60", "signal=B:TERM@30", "exclusive", "nodes=1"):
         assert f"\n#SBATCH --{flag}" in script
     assert "\n#SBATCH --comment=ridgepoint:tiny:" in script
-    assert "\nexec " in script, "the run hears the signal itself"
+    assert "\nexec " in script, "exec, so that the run receives the signal"
 
 
-def test_every_part_leaves_cases_and_work_to_count_where_it_counts() -> None:
+def test_every_part_of_a_gpu_session_is_valid() -> None:
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).select()
         assert cases
         assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
-        # What a reader refuses is found before half an hour of a GPU is spent on it.
+        # A protocol that cannot be read back would waste half an hour of a GPU.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.request.counters == "none" or study.subject is not None
-        assert not part.request.if_missing, "a session measures anew"
+        assert not part.request.if_missing, "a session never skips measured parts"
 
 
-def test_an_alarm_ends_one_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
+def test_an_alarm_ends_only_the_current_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
     with pytest.raises(KeyboardInterrupt) as caught, gpu_session._interrupt_after(0.01):
         time.sleep(60)
     assert caught.value.args == (signal.SIGALRM,)
@@ -187,14 +187,14 @@ def test_an_alarm_ends_one_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -
         gpu_session.measure_all("cuda", 10, Path(), notes)
 
 
-def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
+def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     notes: Notes,
 ) -> None:
-    """The first leaves its time, one fails, others would take too long, the third has no case."""
-    one, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
+    """One part ends early, one fails, three reach their limit, of which one has no case."""
+    result, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
@@ -206,7 +206,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
             raise MeasurementError("No device.")
         if request.study != "backend_speedup":
             with new_journal(tmp_path / request.study, header) as journal:
-                journal.append(one)
+                journal.append(result)
         raise KeyboardInterrupt(signal.SIGALRM)
 
     def close(study: str, records: Path, _: object, apart: list[Path]) -> Any:
@@ -222,7 +222,7 @@ def test_all_parts_end_in_time_and_one_that_fails_stops_no_other(
     earlier = []
     for study in ("training_roofline", "backend_speedup"):
         with new_journal(tmp_path / study, header) as journal:
-            journal.append(one)
+            journal.append(result)
         earlier.append(journal.path)
     for name, double in (("run", run), ("close", close), ("_interrupt_after", limited)):
         monkeypatch.setattr(gpu_session, name, double)

@@ -1,4 +1,4 @@
-"""What theory says of networks: faults that users met in such tools, and the batch that fits."""
+"""Theory of networks: cases in which other tools are wrong, and the largest batch that fits."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ put = aten.index_put_
 
 
 class Cache(nn.Module):
-    """Keys of 4,096 places, of which one is written."""
+    """A cache of keys with 4,096 rows; a call writes one row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class Cache(nn.Module):
         return self.cache.index_copy_(1, place, keys)
 
 
-def of(function: Callable[..., Any] | nn.Module, *inputs: Any, **how: Any) -> Theory:
-    """Theory of a function or module on inputs: shapes, or shapes and types other than float32."""
-    given = [Input(*form) if isinstance(form[-1], str) else Input(form) for form in inputs]
+def theory_of_call(function: Callable[..., Any] | nn.Module, *inputs: Any) -> Theory:
+    """Capture a function or module; inputs are shapes (float32) or pairs of shape and type."""
+    sources = [Input(*form) if isinstance(form[-1], str) else Input(form) for form in inputs]
     build = (lambda: function) if isinstance(function, nn.Module) else lambda: Function(function)
-    return capture_theory(build, given, **how)
+    return capture_theory(build, sources)
 
 
 def flexible(x: Any) -> Any:
@@ -48,9 +48,9 @@ def flexible(x: Any) -> Any:
     return flex_attention(x, x, x)
 
 
-#: 160 rows of 256 B by their numbers, 8 offsets written and read, and 8 sums with two numbers each
-#: and one for each row.
-LOOKED_UP = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
+#: Bytes of an EmbeddingBag: 160 indices and rows of 256 B; 8 offsets, written and read; and 8 sums
+#: with two numbers per bag and one per row.
+BAG_BYTES = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: torch.mul(*x.chunk(2, 1)), ((2, 8, 4, 4),), 1_536),
     (lambda x: attention(*x.unbind(0)), ((3, 2, 4, 16, 8),), 16_896),
@@ -62,8 +62,8 @@ TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: x[:, :1].expand(4, 9) + x, ((4, 9),), 4 * 2 * 36),
     (Cache(), ((1, 1, 64), ((1,), "int64")), 520),
     (nn.Embedding(2, 768), (((1, 128), "int64"),), 400_384),
-    (nn.EmbeddingBag(1000, 64), (((8, 20), "int64"),), LOOKED_UP),
-    (nn.EmbeddingBag(1000, 64).requires_grad_(False), (((8, 20), "int64"),), LOOKED_UP),
+    (nn.EmbeddingBag(1000, 64), (((8, 20), "int64"),), BAG_BYTES),
+    (nn.EmbeddingBag(1000, 64).requires_grad_(False), (((8, 20), "int64"),), BAG_BYTES),
     (lambda x, i: x.take(i), ((1000, 64), ((20,), "int64")), 20 * (8 + 4 + 4)),
     (lambda x, i: x[i], ((1000, 64), ((20,), "int64")), 20 * (8 + 2 * 256)),
     (lambda x, i: x.index_select(0, i), ((1000, 64), ((20,), "int64")), 20 * (8 + 2 * 256)),
@@ -75,16 +75,16 @@ TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "right"), TRAFFIC)
-def test_each_place_moves_once(function: Any, inputs: tuple[Any, ...], right: int) -> None:
-    assert of(function, *inputs).bytes == right
+@pytest.mark.parametrize(("function", "inputs", "expected"), TRAFFIC)
+def test_every_byte_is_counted_once(function: Any, inputs: tuple[Any, ...], expected: int) -> None:
+    assert theory_of_call(function, *inputs).bytes == expected
 
 
-#: Projections, scores and values; every step meets the weights of inputs and of hidden states.
+# Attention: projections, scores and values.  LSTM: weights of inputs and of hidden states.
 ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), 3)
 LSTM = First(nn.LSTM(5, 6, batch_first=True), 1)
 COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
-    # Multiply-adds in full, and those that meet data.
+    # Function, inputs, all multiply-adds, and multiply-adds without padding or masks.
     (lambda q: attention(q, q, q, is_causal=True), ((2, 3, 16, 8),), 24_576, 24_576 * 136 // 256),
     (nn.Conv2d(1, 1, 3, padding=1, bias=False), ((1, 1, 8, 8),), 576, 22 * 22),
     (nn.Conv1d(2, 2, 3, padding=1, groups=2), ((1, 2, 5),), 30, 2 * 13),
@@ -100,7 +100,7 @@ COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
 
 @pytest.mark.parametrize(("function", "inputs", "full", "effective"), COUNTS)
 def test_multiply_adds(function: Any, inputs: tuple[Any, ...], full: int, effective: int) -> None:
-    theory = of(function, *inputs)
+    theory = theory_of_call(function, *inputs)
     assert (theory.multiply_adds, theory.effective) == (full, effective)
 
 
@@ -112,7 +112,7 @@ def padded() -> nn.Module:
 
 
 class Counting(nn.Module):
-    """Does something else in every other call."""
+    """Alternates between two operators from call to call."""
 
     calls = 0
 
@@ -139,16 +139,16 @@ REFUSED: list[tuple[Any, tuple[Any, ...], str]] = [
 
 
 @pytest.mark.parametrize(("function", "inputs", "keyword"), REFUSED)
-def test_what_is_refused_names_what_to_do(
+def test_unsupported_operators_are_refused_with_advice(
     function: Any, inputs: tuple[Any, ...], keyword: str
 ) -> None:
     with pytest.raises(MeasurementError, match=keyword.replace("(", r"\(").replace(")", r"\)")):
-        of(function, *inputs)
+        theory_of_call(function, *inputs)
 
 
 def shared() -> nn.Module:
-    one = nn.Linear(10, 10)
-    return nn.Sequential(nn.Sequential(one), nn.Sequential(one))
+    layer = nn.Linear(10, 10)
+    return nn.Sequential(nn.Sequential(layer), nn.Sequential(layer))
 
 
 def head() -> nn.Module:
@@ -156,8 +156,8 @@ def head() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(192, 100), nn.ReLU(), normed)
 
 
-#: Multiply-adds and parameters of each row that has any: a layer forward, the gradient of its
-#: weight, and that of its input where a layer made it.  A norm reads the direction and the lengths.
+#: Multiply-adds and parameters by module.  A layer computes its result, the gradient of its weight,
+#: and the gradient of its input if a layer computed the input.  A weight norm has two parameters.
 OF_SHARED = {"0.0, 1.0": (5 * 100_000, 110)}
 NORM = "3.parametrizations.weight.0"
 OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
@@ -178,7 +178,7 @@ def test_work_of_modules_includes_their_gradients(
     assert calls == sum(operator.phase == "update" for operator in theory.network.operators)
 
 
-def test_grouped_gradients_are_right_whichever_way_torch_counts() -> None:
+def test_grouped_gradients_are_right_for_both_counts_of_torch() -> None:
     theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
     work = zip(theory.network.operators, theory.work, strict=True)
     # An image has no gradient.
@@ -208,7 +208,7 @@ def deep() -> nn.Module:
 
 
 class Doubling(nn.Module):
-    """Computes more for small batches, so that its operators do not grow with the batch."""
+    """Doubles batches below 100, so that work is not proportional to the batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ def total(theory: Theory) -> int:
 @pytest.mark.parametrize("build", [deep, Doubling])
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_largest_batch_equals_trials(
+def test_the_largest_batch_equals_trial_captures(
     build: Callable[[], nn.Module], train: bool, device: str
 ) -> None:
     theory = theory_of(build, (3, WIDTH), train=train, device=device)
@@ -237,13 +237,13 @@ def test_the_largest_batch_equals_trials(
         assert fits.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
         for batch, predicted in fits.bracket.items():
             assert total(predicted) == sizes[batch]
-            # No rule tells what a backward pass takes, nor what cuBLAS does.
-            known = "undecided" if train or device == "cuda" else "fits"
-            assert fits.verdict(batch) == (known if batch <= fits.largest else "does not fit")
+            # Workspaces of backward passes and of cuBLAS are unknown.
+            verdict = "undecided" if train or device == "cuda" else "fits"
+            assert fits.verdict(batch) == (verdict if batch <= fits.largest else "does not fit")
 
 
 def looped(x: Any) -> Any:
-    """Loops over its first extent, as code of recurrent networks does."""
+    """Loop over the first extent, as code of recurrent networks does."""
     state = torch.zeros_like(x[0])
     for step in x:
         state = torch.tanh(state + step)
@@ -252,7 +252,7 @@ def looped(x: Any) -> Any:
 
 @pytest.mark.parametrize("shape", [(5, "N", 8), ("N", 5, 8)])
 @pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), partial(Function, looped)])
-def test_the_batch_is_the_extent_that_is_marked(
+def test_the_batch_is_the_extent_marked_n(
     build: Callable[[], nn.Module], shape: tuple[int | str, ...]
 ) -> None:
     theory = theory_of(build, shape)
@@ -266,21 +266,21 @@ def test_the_batch_is_the_extent_that_is_marked(
         assert total(predicted) == total(theory.captured(batch, None))
 
 
-#: Bytes of state beside the gradients; a count of steps has four.
+#: Bytes of an optimizer's state, without gradients; a step counter has four bytes.
 STEP_COUNTS = 4 * 2 * DEPTH
 STATE = {
     "sgd": 0,
     "momentum": WEIGHTS,
     "adam": 2 * WEIGHTS + STEP_COUNTS,
     "adamw": 2 * WEIGHTS + STEP_COUNTS,
-    # A row and a column for each weight, as much as itself for each bias.
+    # Per weight a row and a column, per bias a vector of the same size.
     "adafactor": 4 * DEPTH * (2 * WIDTH + WIDTH) + STEP_COUNTS,
 }
 
 
 @pytest.mark.parametrize("optimizer", STATE)
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
-def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any) -> None:
+def test_state_bytes_of_optimizers(optimizer: Any, update: Any) -> None:
     if (optimizer, update) == ("adafactor", "fused"):
         return
     policy = CapturePolicy(optimizer=optimizer, update=update)
@@ -292,14 +292,14 @@ def test_an_optimizer_keeps_copies_of_the_parameters(optimizer: Any, update: Any
     assert state_bytes == sum(tensor.untyped_storage().nbytes() for tensor in step.state())
 
 
-def activations(**how: Any) -> int:
-    """What a step has alive beside parameters, state and inputs at its peak."""
+def activations(**options: Any) -> int:
+    """Return the peak of activations and gradients of a training step (B)."""
     build = lambda: nn.Sequential(deep(), deep())  # noqa: E731
-    theory = theory_of(build, (4096, WIDTH), train=True, **how)
+    theory = theory_of(build, (4096, WIDTH), train=True, **options)
     return max(m.alive["activations"] + m.alive["gradients"] for m in theory.moments)
 
 
-def test_policies_change_what_is_alive() -> None:
+def test_capture_policies_change_live_bytes() -> None:
     whole = activations()
     halves = activations(checkpoint=["0", "1"])
     assert halves < 0.7 * whole
@@ -309,7 +309,7 @@ def test_policies_change_what_is_alive() -> None:
         total(theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update=update))
         for update in ("single", "foreach")
     )
-    assert lists > single + WEIGHTS / 2, "a list of all square roots is alive at once"
+    assert lists > single + WEIGHTS / 2, "the square roots of all parameters are alive together"
 
 
 # ------------------------------------------- operators on fake tensors, and on real ones
@@ -349,7 +349,7 @@ REFUSED_TYPES = {
 
 
 @pytest.mark.parametrize("name", REFUSED_TYPES)
-def test_types_that_a_kernel_refuses_are_refused(name: str) -> None:
+def test_fake_tensors_refuse_the_types_that_kernels_refuse(name: str) -> None:
     func, *args = REFUSED_TYPES[name]
     for call in (lambda: func(*args), lambda: faked(func, args)):
         with pytest.raises((RuntimeError, IndexError, ValueError)):
@@ -366,7 +366,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_batch_norm_writes_in_the_order_of_the_kernel(source: Any) -> None:
+def test_layouts_of_batch_norm_equal_the_kernel(source: Any) -> None:
     ones = torch.ones(source.shape[1])
     for training in (True, False):
         args = (source, ones, ones, ones, ones, training, 0.1, 1e-5)

@@ -1,6 +1,6 @@
 """``python -m experiments theory``: any network, from its code to tables, JSON and figures.
 
-The examples of ``docs/theory-of-a-network.md`` run as they stand.
+The examples of ``docs/theory-of-a-network.md`` are run without changes.
 """
 
 import importlib.util
@@ -84,27 +84,27 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(file: Path, ask: Ask) -> Ask:
-    """Asks about a network of the file."""
+    """Run the command ``theory`` on a network of the file."""
     return lambda network, *words: ask("theory", network.format(file=file), *words)
 
 
-def test_json_holds_what_follows_from_shapes(run: Ask) -> None:
+def test_json_output_equals_values_by_hand(run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert found["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
-    assert found["multiply_adds"] == 2 * (36 * 8 * 27 + 8 * 36 * 5)
-    assert (found["refused"], found["complete"], found["may_take_more"]) == ([], True, [])
-    assert found["inputs"] == [{"dtype": "float32", "shape": [2, 3, 8, 8]}]
-    assert [row["class"] for row in found["modules"]] == ["Conv2d", "ReLU", "Flatten", "Linear"]
-    kinds = {row["name"]: row for row in found["kinds"]}
+    assert result["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
+    assert result["multiply_adds"] == 2 * (36 * 8 * 27 + 8 * 36 * 5)
+    assert (result["refused"], result["complete"], result["may_take_more"]) == ([], True, [])
+    assert result["inputs"] == [{"dtype": "float32", "shape": [2, 3, 8, 8]}]
+    assert [row["class"] for row in result["modules"]] == ["Conv2d", "ReLU", "Flatten", "Linear"]
+    kinds = {row["name"]: row for row in result["kinds"]}
     assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
-    # Parameters, the image, the result of the convolution and that of the activation.
-    assert found["peak_bytes"] >= 4 * (found["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
+    # Parameters, the image, and the results of convolution and activation.
+    assert result["peak_bytes"] >= 4 * (result["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
     code, out, err = run("{file}:transformed", "--input", "2,16", "--json")
-    found = json.loads(out)
-    assert code == 1 and found["refused"] == ["_fft_r2c.default(2×16)"] and "_fft_r2c" in err
-    assert found["multiply_adds"] is None and found["peak_bytes"]
+    result = json.loads(out)
+    assert code == 1 and result["refused"] == ["_fft_r2c.default(2×16)"] and "_fft_r2c" in err
+    assert result["multiply_adds"] is None and result["peak_bytes"]
 
 
 BUILD = ("{file}:build",)
@@ -140,7 +140,7 @@ GIVEN, SMALL = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     ((*SMALL, "--train", "--checkpoint", "layer9"), "layer9"),
     ((*SMALL, "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
 ])  # fmt: skip
-def test_what_cannot_be_told_is_one_sentence(
+def test_impossible_requests_print_one_sentence(
     words: tuple[str, ...], sentence: str, run: Ask
 ) -> None:
     code, out, err = run(*words)
@@ -148,9 +148,9 @@ def test_what_cannot_be_told_is_one_sentence(
     assert sentence in err and err.count("\n") == 1
 
 
-def test_a_network_prints_beside_its_theory(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_may_print_and_close_output(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("{file}:closing", *INPUT, "--json") == run(*GIVEN, "--json")
-    # A missing package is told before torch is imported.
+    # A missing package is reported before torch is imported.
     for name in ("torchvision", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
     code, out, err = run("torchvision:resnet50")
@@ -171,7 +171,7 @@ def layer():
 }
 
 
-def test_a_capture_on_disk_is_valid_while_its_files_are_the_same(
+def test_a_cached_capture_is_valid_until_its_files_change(
     tmp_path: Path, captures: Path, run: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in SOURCES.items():
@@ -186,71 +186,71 @@ def test_a_capture_on_disk_is_valid_while_its_files_are_the_same(
 
     monkeypatch.setattr(operators, "capture", counted)
 
-    def question(*words: str) -> tuple[int, int]:
-        """Ask as a new program would; return the number of captures, and the parameters."""
+    def run_new(*words: str) -> tuple[int, int]:
+        """Run the command as in a new process; return the numbers of captures and parameters."""
         calls.clear()
         for name in ("helper", "widths"):
             sys.modules.pop(name, None)
         _, out, _ = run(f"{tmp_path}/my_network.py:build", "--input", "1,3", "--json", *words)
         return len(calls), json.loads(out)["parameters"]
 
-    assert question() == question() == (1, 8)  # the files are newer than this program
+    assert run_new() == run_new() == (1, 8)  # the files are newer than this program
     assert not captures.exists()
     monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
-    assert [question(), question()] == [(1, 8), (0, 8)]
+    assert [run_new(), run_new()] == [(1, 8), (0, 8)]
     (tmp_path / "widths.py").write_text("WIDTH = 5\n")
-    assert [question(), question()] == [(1, 20), (0, 20)]
+    assert [run_new(), run_new()] == [(1, 20), (0, 20)]
     (tmp_path / "factor.txt").write_text("2")
-    assert [question(), question()] == [(1, 40), (0, 40)]
+    assert [run_new(), run_new()] == [(1, 40), (0, 40)]
     (entry,) = captures.iterdir()
     content = bytearray(entry.read_bytes())
     for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
         entry.write_bytes(damaged)
-        assert [question(), question()] == [(1, 40), (0, 40)]
-    assert [question("--train"), question("--train"), question()] == [(1, 40), (0, 40), (0, 40)]
+        assert [run_new(), run_new()] == [(1, 40), (0, 40)]
+    assert [run_new("--train"), run_new("--train"), run_new()] == [(1, 40), (0, 40), (0, 40)]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert question() == (1, 40)
+    assert run_new() == (1, 40)
     assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
 
 
 @pytest.mark.parametrize("torch", ["raise RuntimeError", "def f(:", "raise SystemExit(0)", ""])
 @pytest.mark.parametrize("command", ["doctor", "theory study:LeNet-5", "run conv_scaling --quick"])
-def test_a_broken_torch_is_one_sentence(
+def test_a_broken_torch_is_reported_in_one_sentence(
     command: str, torch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "torch.py").write_text(torch)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch")
-    code, *said = ask(*command.split())
-    assert code == 1 and "".join(said).count("PyTorch cannot be imported (") == 1
+    code, *output = ask(*command.split())
+    assert code == 1 and "".join(output).count("PyTorch cannot be imported (") == 1
 
 
 H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-1de971c8.json"
 
 
 @pytest.mark.parametrize("peaks", ["H100", H100])
-def test_a_roof_is_that_of_a_data_sheet_or_of_a_record(peaks: str, run: Ask) -> None:
+def test_the_roof_comes_from_a_data_sheet_or_a_record(peaks: str, run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--json", "--device-peaks", peaks)
-    found = json.loads(out)
-    roof = found["roof"]
+    result = json.loads(out)
+    roof = result["roof"]
     assert code == 0 and "H100" in roof["device"]
     assert roof["source"] == ("data sheet" if peaks == "H100" else "measured")
     assert 3e13 < roof["flops_per_s"] <= 6.7e13 and 2e12 < roof["bytes_per_s"] <= 3.35e12
-    assert found["least_time_s"] == pytest.approx(sum(row["seconds"] for row in found["modules"]))
+    assert result["least_time_s"] == pytest.approx(sum(row["seconds"] for row in result["modules"]))
 
 
-def test_the_memory_of_a_gpu_comes_from_its_allocator(
+def test_the_peak_on_a_gpu_comes_from_its_allocator(
     run: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("{file}:build", *INPUT, "--device", "cuda")
     code, out, _ = run(*words, "--json")
-    found = json.loads(out)
-    assert code == 0 and found["complete"] is False
-    assert found["may_take_more"] == ["convolution.default", "addmm.default"]
+    result = json.loads(out)
+    assert code == 0 and result["complete"] is False
+    assert result["may_take_more"] == ["convolution.default", "addmm.default"]
     # Four parameters, the image, the results of convolution and activation, in blocks of 512 B.
-    assert found["peak_bytes"] == 1024 + 512 + 6144 + 512 + 1536 + 2560 + 2560
-    assert found["allocator"]["allocated_bytes"] == found["peak_bytes"]
-    assert found["allocator"]["reserved_bytes"] == 2 * 2**20
+    assert result["peak_bytes"] == 1024 + 512 + 6144 + 512 + 1536 + 2560 + 2560
+    assert result["allocator"]["allocated_bytes"] == result["peak_bytes"]
+    assert result["allocator"]["reserved_bytes"] == 2 * 2**20
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "large_segment_size_mb:40")
     code, out, err = run(*words)
     assert code == 1 and not out and "large_segment_size_mb: it is not modelled" in err
@@ -261,17 +261,17 @@ def test_the_memory_of_a_gpu_comes_from_its_allocator(
 @pytest.mark.parametrize(
     ("limit", "size"), [("1MB", 10**6), ("T4", 16 * 10**9), (f"record:{H100}", 85_017_493_504)]
 )
-def test_the_largest_batch_that_fits(limit: str, size: int, run: Ask) -> None:
+def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--fits", limit, "--json")
-    found = json.loads(out)
-    first, *rest = found["batches"]
-    assert code == 0 and found["limit_bytes"] == size
-    assert first["batch"] == found["largest_batch"] and first["peak_bytes"] <= size
+    result = json.loads(out)
+    first, *rest = result["batches"]
+    assert code == 0 and result["limit_bytes"] == size
+    assert first["batch"] == result["largest_batch"] and first["peak_bytes"] <= size
     assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
     assert ("allocator" in first) == (limit != "1MB")
     fits = first["batch"] if first["verdict"] == "fits" else 0
-    assert found["largest_certain_batch"] == fits
-    assert [each["verdict"] for each in rest] == ["does not fit"] * (first["batch"] < MOST)
+    assert result["largest_certain_batch"] == fits
+    assert [batch["verdict"] for batch in rest] == ["does not fit"] * (first["batch"] < MOST)
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The tiny study as one whose cases end in the way that they name, or leave files."""
+"""The tiny study with cases that fail in the way of their level, or attach files."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="flo
 
 
 class OutOfMemoryError(RuntimeError):
-    """Stands for torch.OutOfMemoryError, which is told by its name."""
+    """Replaces torch.OutOfMemoryError, which the harness recognizes by its name."""
 
 
-ASKED = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
-#: Ways to fail, by an error or by the end of the process, and what becomes of them.
+NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
+#: Way to fail → error (None: the process ends), status and reason in the record.
 WAYS: dict[str, tuple[Exception | None, str, str]] = {
-    "no cpu memory": (RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] {ASKED} code 12"),
+    "no cpu memory": (RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] {NO_MEMORY} code 12"),
                       "out_of_memory", "Memory ran out when 400 B more were asked for."),
     "no gpu memory": (OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
                       "out_of_memory", "Memory ran out when 2.00 GiB more were asked for."),
@@ -32,7 +32,7 @@ WAYS: dict[str, tuple[Exception | None, str, str]] = {
     "exit": (None, "failed", "ended with exit code 3"),
 }  # fmt: skip
 REASONS = {way: (status, reason) for way, (_, status, reason) in WAYS.items()}
-#: Ways to leave files, of which the last two do not go together.
+#: Ways to attach files; the two CLASHING ways write different files of the same name.
 FILES = ("own file", "another file", "same file", "same file again", "no file")
 CLASHING = ("clashing file", "clashing file again")
 
@@ -63,9 +63,9 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """All but those that clash, which have to be asked for."""
-    asked = levels["way"]
-    return tuple({"way": way} for way in asked if len(asked) == 2 or way not in CLASHING)
+    """Return all cases except the clashing ones, which must be selected alone."""
+    ways = levels["way"]
+    return tuple({"way": way} for way in ways if len(ways) == 2 or way not in CLASHING)
 
 
 STUDY = replace(

@@ -9,7 +9,7 @@ import msgspec
 from experiments.harness.study import FULL, Experiment, Factor, Plan, Session
 from report.core.records.record import Factors, SeriesByQuantity
 
-#: Sizes at which the timed study kills its process, or says that it was disturbed.
+#: Sizes at which the timed study kills its process, or reports a disturbance.
 CRASHING, LOUD = 66, 77
 
 
@@ -19,7 +19,7 @@ def measure(factors: Factors, session: Session) -> SeriesByQuantity:
         with Path(log).open("a") as stream:
             stream.write(f"{size}\n")
     if os.environ.get("TINY_HOLD") == size:
-        for _ in range(1200):  # a signal that comes just before a long sleep is only seen after it
+        for _ in range(1200):  # a signal just before a long sleep would be handled after the sleep
             time.sleep(0.05)
     return {"time": (0.00025, 0.0005, 0.00075)}
 

@@ -1,4 +1,4 @@
-"""The tiny study with bytes that each case has once, and times by processes of their own."""
+"""The tiny study with bytes, measured once per case, and times, measured in timing processes."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import msgspec
 import psutil
 from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
-from tiny_study import measure as logged
+from tiny_study import measure as log_case
 
 from experiments.harness.study import Session
 from experiments.machine import quiet
@@ -18,14 +18,14 @@ from report.core.records.record import Factors, SeriesByQuantity
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Write the case into the log; its bytes are its size.
+    """Write the case into the log and return its size as bytes.
 
-    The first time that the third case begins it waits, after it has said which process is the run.
+    On its first start, the third case writes the process number of the run to a file and waits.
     """
-    logged(factors, session)
+    log_case(factors, session)
     held = Path(os.environ.get("TINY_HELD", os.devnull))
     if factors["size"] == 3 and not held.exists():
-        run = psutil.Process(os.getppid()).ppid()  # the parent of the worker, whose child this is
+        run = psutil.Process(os.getppid()).ppid()  # this process is a child of the worker
         held.with_suffix(".tmp").write_text(str(run))
         held.with_suffix(".tmp").rename(held)
         time.sleep(600)
@@ -33,7 +33,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """The size as a time (ms); the process and whether glibc was told to keep memory beside it."""
+    """Return the size as a time (ms), the process number, and whether glibc keeps freed memory."""
     size = int(factors["size"])
     for library in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM"):
         assert os.environ[f"{library}_THREADS"] == str(session.threads)

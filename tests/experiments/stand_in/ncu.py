@@ -1,4 +1,4 @@
-"""Stands in for Nsight Compute: runs the program, and turns each launch into a row of its table."""
+"""Replacement for Nsight Compute: run the program and write one table row per kernel launch."""
 
 import csv
 import json
@@ -20,8 +20,8 @@ if words == ["--query-metrics"]:
     sys.exit(0)
 options = dict(pairwise(words))
 log, metrics = Path(options["--log-file"]), options["--metrics"].split(",")
-if said := os.environ.get("SAYS"):
-    log.write_text(said)
+if message := os.environ.get("SAYS"):
+    log.write_text(message)
     sys.exit(1)
 launches = Path(os.environ["LAUNCHES"])
 launches.write_text("")
@@ -31,9 +31,10 @@ off = json.loads(os.environ.get("OFF", "{}"))
 
 
 def counts(name, work):
-    """What the metrics count of a launch: of a product its operations, as far as they are not off.
+    """Return a launch's value of each metric.
 
-    Others do 1,000 operations of each kind for their work.
+    A product counts its operations, times the factor of its precision in the variable OFF.
+    Any other kernel does 1,000 operations of each kind per unit of work.
     """
     if "product" not in name:
         work = 1000 * int(work)

@@ -1,6 +1,6 @@
-"""Stands in for torch where only its switches are set, or a kernel is launched for ncu to count.
+"""Replacement for torch that has its switches, and kernels that the replacement for ncu counts.
 
-A launch while the profiler is on is written down with the NVTX range around it.
+A launch while the profiler is on is written to the file LAUNCHES with the enclosing NVTX range.
 """
 
 import os
@@ -12,38 +12,38 @@ backends = SimpleNamespace(
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)),
     cudnn=SimpleNamespace(allow_tf32=True, benchmark=True),
 )
-device = nullcontext  # on which nothing is
+device = nullcontext
 _profiler = SimpleNamespace(on=False, range=None)
 
 
 def nothing(*given, **named):
-    """Stands for all that has no result."""
+    """Replace any function whose result is not used."""
 
 
 manual_seed = randn = nothing
-bfloat16 = float16 = float32 = None  # which are only handed on
+bfloat16 = float16 = float32 = None  # only passed on
 
 
 def mm(left, right):
-    """A product tells whether it may use TF32."""
+    """Launch a product whose work is whether it may use TF32."""
     launch(backends.cuda.matmul.allow_tf32)
 
 
 def launch(work):
-    """A kernel that does so much work."""
+    """Launch a kernel that does ``work`` units of work."""
     if _profiler.on:
         with Path(os.environ["LAUNCHES"]).open("a") as stream:
             stream.write(f"{_profiler.range}\t{work}\n")
 
 
 def range_start(name):
-    """A number for the range, which begins now."""
+    """Start a range and return its number."""
     _profiler.range = name
     return 7
 
 
 def range_end(number):
-    """A range ends behind the profiler, so that it holds all that was profiled."""
+    """End the range; the profiler must be off, so that the range contains every profiled launch."""
     assert number == 7 and not _profiler.on
     _profiler.range = None
 
