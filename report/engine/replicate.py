@@ -135,9 +135,12 @@ def replicas_of(
     declared = _declared(study)
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
-    for stored, label in zip(inputs.records, labels_by_day(inputs.records), strict=True):
+    for stored, name in zip(inputs.records, labels_by_day(inputs.records), strict=True):
         try:
             findings = declared.evaluate(inputs, stored, claims_only=claims_only)
+            threads = stored.record.environment.threads_text
+            conditions = declared.compared.run(stored, name).conditions
+            label = name.replace(threads, f", {conditions}") if conditions else name
             replicas.append(Replica(stored, label, findings))
         except Exception as error:  # so that one bad record stops no other
             reason = reason_of(error)

@@ -63,6 +63,11 @@ class Run(MeasuredDevice):
         """Number of computing threads."""
         return self.stored.record.environment.threads
 
+    @property
+    def conditions(self) -> str:
+        """Threads and arithmetic of the cases if they differ from the environment's."""
+        return ""
+
     @cached_property
     def _by_policy(self) -> dict[Policy, Self]:
         return {self.policy: self}

@@ -26,6 +26,15 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "D": "undecided in the paper",
     "P": "same in part",
 }
+#: Letter → the beginning of a sentence that names such claims, with the verdict of these data.
+_ANSWERS: Final[Mapping[str, str]] = {
+    "C": "Contrary to the paper, {} here",
+    "U": "Undecided here",
+    "P": "{} as in the paper, in those of its comparisons that were measured",
+    "A": "{} as in the paper",
+    "D": "Undecided in the paper, {} here",
+    "N": "Not measured",
+}
 DECIDED: Final = ("supported", "refuted")
 #: Beginnings of reasons that speak of a data directory, and the reason of a record.
 _NO_RUN: Final = ("no run of the experiment is in", "nothing to compare was recorded")
@@ -152,40 +161,40 @@ def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
     return Row(common, {**claims, **compared}, cases, cases_of(paper))
 
 
+def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
+    """Name the claims with each outcome on the machines of these labels; count unmeasured ones."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        claims = {label: row.claims[label] for label in labels if label in row.claims}
+        if claims:
+            own = replace(row, claims=claims)
+            sentence = _ANSWERS[own.outcome].format(own.over_all.verdict)
+            sentence = sentence.removesuffix(", undecided here")  # machines that differ
+            where = f" ({own.over_all.because})" if len(claims) > 1 else ""
+            groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
+    if unmeasured := groups.pop(_ANSWERS["N"], []):
+        groups[_ANSWERS["N"]] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]
+    return [f"{text[0].upper()}{text[1:]}: {'; '.join(few)}." for text, few in groups.items()]
+
+
 def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
     """Count the claims with the paper's verdict by kind of machine; list contradicting ones."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
         of_kind = [row for row in rows if row.paper.about == about]
-        lines.append(_summary_of_kind(of_kind, about, labels))
+        outcomes = Counter(row.outcome for row in of_kind)
+        where = "every machine that decides them" if labels[1:] else labels[0]
+        line = f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict as the paper "
+        counts = [f"on {where}"]
+        for letter in "PCUND":
+            if letter in "CUN" or outcomes[letter]:
+                counts.append(f"{outcomes[letter]} {AGREEMENTS[letter]}")
+        contrary = first_few([row.paper.title for row in of_kind if row.outcome == "C"])
+        line += "; ".join(counts)
+        named = f" contrary ({'; '.join(contrary)})"
+        lines.append(line.replace(" contrary", named) if contrary else line)
     return ". ".join(lines) or "0 of 0 claims are decided, without a record"
-
-
-def _summary_of_kind(rows: Sequence[Row], about: str, labels: Sequence[str]) -> str:
-    by_letter: dict[str, list[Row]] = {letter: [] for letter in AGREEMENTS}
-    for row in rows:
-        by_letter[row.outcome].append(row)
-    if len(rows) == len(by_letter["D"]):
-        line = f"The paper decides no claim about {about} that one run can test"
-        decided = sum(row.deciding > 0 for row in rows)
-        return f"{line}; {decided} of {len(rows)} decided here" if rows else line
-    same = by_letter["A"]
-    refuted = sum(row.paper.verdict == "refuted" for row in same)
-    split = f" ({refuted} refuted)" if refuted else ""
-    where = labels[0]
-    if labels[1:]:
-        counts = sorted({row.deciding for row in same}) or [0]
-        numbers = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-        where = f"every machine that decides them ({numbers} of {len(labels)})"
-    line = f"{len(same)} of {len(rows)} claims about {about}: same verdict as the paper{split}"
-    line += f" on {where}"
-    for letter in "PCUND":
-        if letter in "CUN" or by_letter[letter]:
-            line += f"; {len(by_letter[letter])} {AGREEMENTS[letter]}"
-    if titles := [row.paper.title for row in by_letter["C"]]:
-        line = line.replace(" contrary", f" contrary ({'; '.join(first_few(titles))})")
-    return line
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:

@@ -14,26 +14,41 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
-from report.core.records.record import Record
+from report.core.records.record import Case, Environment, Record
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run, machine_id
 from report.instruments import gates
-from report.paper.claims import first_few, formula_parts, open_comparisons
+from report.paper.claims import (
+    comparison_names,
+    first_few,
+    formula_parts,
+    open_comparisons,
+)
 from report.paper.findings import Claim, Figure, Findings
-from report.paper.machines import MachineComparison, drawing_of, in_order, measure, setup
-from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
-from report.paper.tables import Content, Table, table_of
+from report.paper.machines import (
+    MachineComparison,
+    drawing_of,
+    in_order,
+    measure,
+    properties,
+    setup,
+)
+from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
+from report.paper.tables import Column, Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
-#: The most comparisons of one claim that a table lists.
+#: The most comparisons of one claim that a table lists, and the most cases that a sentence names.
 _MOST: Final = 24
+_MOST_CASES: Final = 8
 #: Fields that are missing in most records and that no result rests on.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
+#: Labels of records that the paper does not use, and of its own.
+_Labels: TypeAlias = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -54,28 +69,35 @@ def report(
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> Findings:
     """Compute what the report of these machines prints; ``copies`` are explained by label."""
-    rows = compare(replicas, original.findings)
+    rows, independent, of_paper = compare(replicas, original.findings), list[str](), list[str]()
+    for replica in replicas:
+        used = replica.files & original.records.keys()
+        (of_paper if used else independent).append(replica.label)
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
     else:
-        tables, figures, facts = _of_many(original, replicas, rows)
+        by_origin = (independent, of_paper)
+        tables, figures, facts = _of_many(original.compared, replicas, rows, by_origin)
     own = [replica.stored.record for replica in replicas]  # a new study's paper has no record
     newest = max(original.records.values() or own, key=attrgetter("started"))
-    independent, days = list[str](), list[str]()
-    for replica in sorted(replicas, key=attrgetter("stored.record.started")):
-        days.append(replica.stored.record.started[:10])
-        if not replica.files & original.records.keys():
-            independent.append(replica.label)
+    days = sorted(record.started[:10] for record in own)
+    claims = sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason"))
+    main = [claim["outcome"] for claim in claims if claim["main"]]
+    tested = sum(outcome not in ("", "N") for outcome in main)
     facts |= {
         "summary": summary(rows.values(), replicas),
         "single": len(replicas) == 1,
         "records": str(len(replicas) or ""),
-        "of_paper": str((len(replicas) - len(independent)) or ""),
+        "of_paper": str(len(of_paper) or ""),
         "independent": first_few(independent),
+        "answers": [answers(rows.values(), labels) for labels in (independent, of_paper)],
+        "main": f"{tested or 'none'} of {len(main)}" if main else "",
+        **_commands(original, replicas, rows),
+        "newest": newest.started[:10] if original.records else "",
         "level": f"{100 * CONFIDENCE:.0f} %",
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "commit": (newest.code.commit or "unknown")[:12],
-        "claims": sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason")),
+        "claims": claims,
         "copies": [f"{label}: {why}" for label, why in copies.items()],
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
@@ -148,21 +170,25 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     of_paper, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
         name = id.removeprefix("tbl-")
-        of_paper.append(replace(table, id=f"tbl-paper-{name}"))  # reports have tables of this name
+        renamed = replace(table, id=f"tbl-paper-{name}")  # reports have tables of this name
+        of_paper.append(_with_claims(renamed, measured))
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
     disturbed = gates.disturbed(run.record for run in one.stored.runs)
+    cases = one.stored.record.cases
+    bimodal = [_levels(case, ", ") for case in cases if any(gates.bimodal_times(case))]
     facts = {
         "where": one.label,
         "disturbed": "{} of {}".format(*disturbed) if disturbed else "",
-        "bimodal": str(sum(any(gates.bimodal_times(c)) for c in one.stored.record.cases) or ""),
+        "bimodal": str(len(bimodal) or ""),
+        "bimodal_cases": _few_cases(comparison_names(bimodal)),
         "described": bool(cited),
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
         "tables_of_paper": names,
         **figure_facts,
-        **_commands(original, one, rows),
+        "own_commit": (one.stored.record.code.commit or "unknown")[:12],
     }
-    tables = [_claims_of_one(one, measured, cited), _open_claims(measured), setup(runs)]
+    tables = [_claims_of_one(one, measured, cited), _open_claims(measured), _setup(one, runs)]
     return [*tables, _records([one]), *of_paper], figures, facts
 
 
@@ -179,7 +205,8 @@ def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, R
 
 def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replica]) -> Table:
     """List the claims that this machine measured, beside the paper's numbers and machines."""
-    cells: list[_Cells] = []
+    legend = "; ".join(f"{name}: {machine.label}" for name, machine in cited.items())
+    cells, notes = list[_Cells](), [f"Machines of the paper: {legend}."] if legend else []
     for row in rows:
         (claim,), paper, expected = row.claims.values(), row.paper, row.paper.expected
         names = [name for name, machine in cited.items() if machine.files & {*paper.files}]
@@ -191,9 +218,10 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
             "This machine": _verdict(claim),
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
-    legend = "; ".join(f"{name}: {machine.label}" for name, machine in cited.items())
-    notes = (f"Machines of the paper: {legend}.",) if legend else ()
-    return replace(table_of("tbl-claims", cells, wide=True), notes=notes)
+        lacking = _only_in(paper, claim)
+        if claim.known < paper.known and lacking:
+            notes.append(f"“{claim.title}”: only the paper compares {lacking}.")
+    return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(notes))
 
 
 def _verdict(claim: Claim) -> str:
@@ -211,13 +239,17 @@ def _difference(row: Row, claim: Claim) -> str:
     if row.cases:
         printed = "" if row.cases == row.cases_of_paper else f"; the paper: {row.cases_of_paper}"
         return f" (means of both over {row.cases}{printed})"
-    parts = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
-    of_paper = dict.fromkeys(chain.from_iterable(map(formula_parts, paper.formulas)))
-    texts = []
-    for where, own, other in (("here", parts, of_paper), ("in the paper", of_paper, parts)):
-        if different := [part for part in own if part not in other]:
-            texts.append(f"{', '.join(first_few(different))} {where}")
-    return f", by partly other cases ({'; '.join(texts)})" if texts else ""
+    cases, of_paper = _only_in(claim, paper), _only_in(paper, claim)
+    if not cases and not of_paper:
+        return ""
+    return f", by partly other cases ({cases or 'none'} here, {of_paper or 'none'} in the paper)"
+
+
+def _only_in(claim: Claim, other: Claim) -> str:
+    """Name the compared cases of a claim that the same claim on other data lacks."""
+    names = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
+    others = {*chain.from_iterable(map(formula_parts, other.formulas))}
+    return ", ".join(_few_cases([name for name in names if name not in others]))
 
 
 def _open_claims(rows: Iterable[Row]) -> Table:
@@ -257,23 +289,50 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     return {"fig-beside": drawing}, {"beside": {"name": name, "paper": label}}
 
 
-def _commands(original: Original, one: Replica, rows: Mapping[str, Row]) -> dict[str, Any]:
-    """List commands with the paper's program: those of this record, then of unmeasured claims."""
-    again = dict.fromkeys(_command(run.record) for run in one.stored.runs)
+def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
+    """Mark the rows of a paper's table whose case no claim compares, if claims name such cases."""
+    formulas = chain.from_iterable(row.paper.formulas for row in rows)
+    compared = {*chain.from_iterable(map(formula_parts, formulas))}
+    marks = ["tested" if compared.intersection(map(str, row)) else "no claim" for row in table.rows]
+    if "tested" not in marks:
+        return table
+    cells = tuple((*row, mark) for row, mark in zip(table.rows, marks, strict=True))
+    return replace(table, columns=(*table.columns, Column("Claim")), rows=cells)
+
+
+def _setup(one: Replica, runs: Sequence[Run]) -> Table:
+    """Describe the machines; rows that contradict the conditions in the label are left out."""
+    table, contradicting = setup(runs), ("Cores and threads", "Arithmetic")
+    if one.stored.record.environment.threads_text in one.label:
+        return table
+    return replace(table, rows=tuple(row for row in table.rows if row[0] not in contradicting))
+
+
+def _few_cases(names: Sequence[str]) -> list[str]:
+    """Name all of a few cases, and of many the first ones."""
+    return [*names] if len(names) <= _MOST_CASES else first_few(names)
+
+
+def _commands(
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
+) -> dict[str, Any]:
+    """List the commands of one record, and the paper's for claims that some records lack."""
+    one = replicas[0].stored if len(replicas) == 1 else None
+    threads = one.record.environment.threads if one else None
+    again = dict.fromkeys(_command(run.record, threads) for run in (one.runs if one else ()))
     further = dict[str, None]()
     for row in rows.values():
         for record in filter(None, map(original.records.get, row.paper.files)):
-            if row.outcome == "N" and _command(record) not in again:
-                further[_command(record)] = None
-    own = (one.stored.record.code.commit or "unknown")[:12]
-    return {"own_commit": own, "again": [*again], "further": [*further]}
+            if "N" in row.letters.values():
+                further[_command(record, threads)] = None
+    return {"again": [*again], "further": [text for text in further if text not in again]}
 
 
-def _command(record: Record) -> str:
+def _command(record: Record, threads: int | None) -> str:
     """Write the minutes and the command of a record, in lines that a shell joins again."""
-    words = [*record.command]
-    if not any(word.startswith("--threads") for word in words):
-        words += ["--threads", str(record.environment.threads)]
+    # The label names a machine of the paper, and its threads are not those of another machine.
+    own = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
+    words = own.split("\0") + (["--threads", str(threads)] if threads else [])
     lines = [""]
     for word in words:
         quoted = shlex.quote(word)
@@ -288,14 +347,21 @@ def _command(record: Record) -> str:
 # ---------------------------------------------------------------------------------- many machines
 
 
-def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]) -> _Contents:
+def _of_many(
+    compared: MachineComparison[Any],
+    replicas: Sequence[Replica],
+    rows: Mapping[str, Row],
+    by_origin: _Labels,
+) -> _Contents:
     """Count the claims of many machines, or of none."""
-    compared, machines = original.compared, []
-    names = dict[str, str]()
+    machines, names = [], dict[str, str]()
     for replica in replicas:
-        star = " *" if replica.files & original.records.keys() else ""
-        names[replica.label] = f"{replica.label}{star}"
+        names[replica.label] = f"{replica.label}{' *' if replica.label in by_origin[1] else ''}"
         machine = measure(replica.stored, replica.label, compared)
+        environment = replica.stored.record.environment
+        conditions = compared.run(replica.stored, replica.label).conditions
+        machine.cells["Processor or GPU"] = _hardware(environment)
+        machine.cells["Threads"] = conditions or str(environment.threads)
         machine.cells["C library"] = _library(replica) or "not recorded"
         machines.append(machine)
     known = [machine for machine in machines if not machine.measured.missing]
@@ -315,7 +381,7 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
     if compared.heading and len(known) > 1:
         drawn = [m._replace(name=names[m.name]) for m in machines if not m.measured.missing]
         figures["fig-effects"] = replace(drawing_of(drawn, (), compared), wide=True)
-    claims, no_interval = _claims_of_many(replicas, rows)
+    claims, no_interval = _claims_of_many(replicas, rows, by_origin)
     outcomes = Counter(row.outcome for row in rows.values())
     facts = {
         "where": _count(replicas),
@@ -331,23 +397,44 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
 
 def _count(replicas: Sequence[Replica]) -> str:
     """Count machines, and their records if a machine has several."""
-    count = len({machine_id(replica.stored.record.environment) for replica in replicas})
+    environments = [replica.stored.record.environment for replica in replicas]
+    count = len({*map(machine_id, environments)})
     machines = f"{count or 'no'} machine{'s' if count > 1 else ''}"
-    return f"{len(replicas)} records of {machines}" if len(replicas) > count else machines
+    if len(replicas) == count:
+        return machines
+    known = all(environment.gpu or environment.host for environment in environments)
+    return f"{len(replicas)} records {f'of {machines}' if known else f'with {count} labels'}"
 
 
-def _claims_of_many(replicas: Sequence[Replica], rows: Mapping[str, Row]) -> tuple[Table, str]:
+def _hardware(environment: Environment) -> str:
+    """Name a GPU; of a CPU also the family, the model and the last cache, since names repeat."""
+    host, name = environment.host, environment.cpu.model
+    if environment.gpu:
+        return environment.gpu.model
+    if host is None or host.family is None:
+        return f"{name}, model not recorded"
+    cache = str(properties(environment)["Caches"]).rpartition(", ")[2]
+    return f"{name}, family {host.family}, model {host.model}, {cache}"
+
+
+def _claims_of_many(
+    replicas: Sequence[Replica], rows: Mapping[str, Row], by_origin: _Labels
+) -> tuple[Table, str]:
     """Count machines by agreement; predict the next effect, or return why that is not possible."""
+    headings = ("Other records", "Paper's records") if all(by_origin) else ("Machines",) * 2
     effects = [row.effects for row in rows.values()]
     no_interval = _not_alike(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
         no_interval = f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
     table, notes = list[_Cells](), list[str]()
     for n, row in enumerate(rows.values(), start=1):
-        counts, unit = Counter(row.letters.values()), row.paper.unit
+        unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
-        for letter in "APCUN":
-            cells[letter] = counts[letter]
+        for heading, labels in zip(headings, by_origin, strict=True):
+            if labels:
+                counts = Counter(filter(None, map(row.letters.get, labels)))
+                texts = [f"{counts[letter]} {letter}" for letter in "APCUND" if counts[letter]]
+                cells[heading] = ", ".join(texts)
         if any(effects):
             ends = [quantity_text(float(f"{end:.3g}"), unit) for end in sorted(row.effects)]
             cells["Range"] = " to ".join(dict.fromkeys((*ends[:1], *ends[-1:])))
@@ -365,12 +452,10 @@ def _not_alike(replicas: Sequence[Replica]) -> str:
     """Say why machines are no sample of one population; empty if they may be."""
     if _count(replicas).startswith(f"{len(replicas)} records"):
         return "several records are of one machine"
-    libraries: dict[str, str] = {}
-    allocators: set[object] = set()
+    libraries = {_library(replica): replica.label for replica in replicas}
+    allocators = set[object]()
     for replica in replicas:
-        environment = replica.stored.record.environment
-        libraries.setdefault(_library(replica), replica.label)
-        variables = sorted(environment.variables.items())
+        variables = sorted(replica.stored.record.environment.variables.items())
         allocators.add(tuple(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
     if "" in libraries:
         return f"the C library of {libraries['']} is not recorded"
@@ -408,6 +493,10 @@ def _records(replicas: Sequence[Replica]) -> Table:
     return table_of("tbl-records", rows, wide=True)
 
 
+def _levels(case: Case, separator: str = " ") -> str:
+    return separator.join(f"{name} {level}" for name, level in case.factors.items())
+
+
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     """Name the parts that records lack, those with one reason together."""
     labels: dict[str, list[str]] = {}
@@ -419,8 +508,7 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
                 reasons.setdefault(why, []).append(name)
         for case in record.cases:
             if case.status != "ok":
-                levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
-                reasons.setdefault(case.reason or case.status, []).append(levels)
+                reasons.setdefault(case.reason or case.status, []).append(_levels(case))
         for why, names in reasons.items():
             text = f"{', '.join(first_few(names))}: {why.rstrip('.')}"
             labels.setdefault(text, []).append(replica.label)

@@ -50,6 +50,12 @@ class Run(any_study.Run):
         """The sizes at which CuPy's time hardly grows, the least work first."""
         return tuple(size for size in self.sizes if size.multiply_adds <= FLAT.multiply_adds)
 
+    @property
+    def conditions(self) -> str:
+        """Changes are compared with one thread in float32, whatever the run may use."""
+        changed = any(case.factors.get("change") for case in self.stored.record.cases)
+        return "1 thread in float32 (changes: 2 threads, or float64)" if changed else ""
+
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """The factors of a case as the record names them; of any size where none is given."""
         wanted: dict[str, Level] = {"backend": library}

@@ -51,8 +51,9 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
     """State for each reconciliation that its terms give what was counted, to the unit."""
     for item in items:
         if not isinstance(item.measured, Missing):
-            rest = exact("residual", item.unit, item.measured.amount - item.end, source)
-            yield rest.exactly(0)
+            name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
+            rest = item.measured.amount - item.end
+            yield exact(f"residual({name})", item.unit, rest, source).exactly(0)
 
 
 # ---------------------------------------------------------------------------- processes of calls

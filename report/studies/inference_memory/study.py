@@ -235,7 +235,9 @@ changed.values("percent", **{
 def peaks_exact(run: Run) -> Iterator[Statement]:
     for peak in results.held_out(run):
         if not isinstance(peak.residual, Missing):
-            yield exact("residual", "B", peak.residual, run.file).exactly(0)
+            network, layout, *_ = peak.subject.removeprefix("Peak memory of ").split(", ")
+            call = f"{network.replace(' on ', ' of batch ').removesuffix(' images')} {layout}"
+            yield exact(f"residual({call})", "B", peak.residual, run.file).exactly(0)
 
 
 changed.claim("Limits of address space meet the prediction within the slack")(results.limits_within)
