@@ -278,7 +278,7 @@ def _expected(
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes."""
     size = study.plan.ceilings
-    repeats = rounds.REPEATS // 2 if noisy else 0  # about half with one of two processors busy
+    repeats = 3 * rounds.REPEATS // 4 if noisy else 0  # measured beside one busy processor of two
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
         memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)

@@ -165,7 +165,8 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
         yield f"{result.function}: {result.sentence}"
     yield f"{control.function} beside itself: {control.sentence}"
     for number, group in enumerate(groups(record) if len(candidates) > 1 else (), 1):
-        yield f"group {number}, not different: {', '.join(result.function for result in group)}"
+        members = ", ".join(result.function for result in group)
+        yield f"group {number}, not told apart when all pairs are tested: {members}"
     yield from reasons(record, files)
     yield f"pairs of processes: {control.pairs}, of which disturbed: {control.disturbed}"
     disturbed = [r.function for r in results if r.pairs and r.disturbed == r.pairs]

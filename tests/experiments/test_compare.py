@@ -420,6 +420,6 @@ def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> No
     assert "- a.py:solve: faster: 1.500 times the baseline's speed [1.471, 1.529]\n" in report
     assert "the fastest cache moves" in report
     assert "every pair of c.py:solve was disturbed; repeat with --wait-quiet 10\n" in report
-    assert "group 1, not different: a.py:solve, b.py:solve\n" in report
+    assert "group 1, not told apart when all pairs are tested: a.py:solve, b.py:solve\n" in report
     assert "- a.py:solve maps 0 pages a call, the baseline 12,006\n" in report
     assert "This is no sandbox" in page and record.environment.label in page
