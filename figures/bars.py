@@ -1,7 +1,7 @@
 """Draw named rows of stacked horizontal bars.
 
-Each series has its own hatching, so that it can be told apart without colours.  A row without
-measurements says so, since a bar of length 0 would be a measured zero.
+Each series has a hatching, so that series can be distinguished without colours.  A row without
+measurements is labelled, since a bar of length 0 would be a measured zero.
 """
 
 from typing import Final
@@ -12,13 +12,13 @@ from figures import style
 from figures.labels import Drawn, legend_above, name_rows
 from figures.panels import Bars
 
-#: Height of a bar as a share of its row.
+#: Height of a bar as a share of the row.
 _FILLED: Final = 0.78 * 0.9
 _LEGEND_COLUMNS: Final = 3
 
 
 def draw(panel: Bars, axes: Axes) -> Drawn:
-    """Draw each series from the ends of the previous ones."""
+    """Draw the series, stacked at the ends of the previous bars."""
     ends = [[0.0, 0.0] for _ in panel.names]
     for series in panel.series:
         rows = [row for row, x in enumerate(series.x) if x is not None]
@@ -56,6 +56,7 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
 
 
 def _say_not_measured(row: int, axes: Axes) -> None:
+    """Write "not measured" in an empty row."""
     axes.annotate(
         "not measured",
         xy=(0.0, row),

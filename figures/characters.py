@@ -1,4 +1,4 @@
-"""Replace characters that cannot be printed by their code points, so that none is lost."""
+"""Replace characters that cannot be printed by code points, so that no character is lost."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,17 +11,17 @@ _HIDDEN: Final = re.compile(
     "\\u2060-\\u206f\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufeff\\ufff0-\\ufffb\\ufffe\\uffff"
     "\\U000e0000-\\U0010ffff]+"
 )
-#: Joiners, selectors and accents, which belong to the character before them.
+#: Joiners, selectors and accents, which belong to the preceding character.
 _ATTACHED: Final = "\u200c\u200d\ufe00-\ufe0f\u0300-\u036f"
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters by their code points, such as ``‹U+202E›`` for a reversal."""
+    """Replace invisible characters by code points, such as ``‹U+202E›``."""
     return _HIDDEN.sub(_code_points, text)
 
 
 def visible_in(content: Any) -> Any:
-    """Make every text in JSON content ``visible``."""
+    """Apply ``visible`` to every text in JSON content."""
     if isinstance(content, str):
         return visible(content)
     if isinstance(content, Mapping):
@@ -32,13 +32,13 @@ def visible_in(content: Any) -> Any:
 
 
 def printable(text: str, known: Callable[[str], bool]) -> str:
-    """Make text visible, and replace runs of characters that are not ``known``."""
+    """Apply ``visible``, and replace sequences of characters that are not ``known``."""
     shown = visible(text)
-    strange = "".join(sorted(char for char in set(shown) if not known(char)))
-    if not strange:
+    unknown = "".join(sorted(char for char in set(shown) if not known(char)))
+    if not unknown:
         return shown
-    one = re.escape(strange)
-    return re.sub(f"[{one}][{one}{_ATTACHED}]*", _code_points, shown)
+    characters = re.escape(unknown)
+    return re.sub(f"[{characters}][{characters}{_ATTACHED}]*", _code_points, shown)
 
 
 def _code_points(run: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Draw dot plots: named rows with points on a common scale, and a line of reference.
+"""Draw dot plots: named rows with points on a common scale, and a reference line.
 
 Positions on a common scale are compared more exactly than lengths or areas (Cleveland, The Elements
 of Graphing Data, 1994).
@@ -12,7 +12,7 @@ from figures import style
 from figures.labels import Drawn, legend_above, name_rows, plain_log_ticks, say_not_measured
 from figures.panels import Dots, DotSeries
 
-#: Line widths of an interval, and of the inner part of a distribution (pt).
+#: Line widths (pt) of an interval, and of the inner part of a distribution.
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
 #: Opacity of a band.
@@ -20,7 +20,7 @@ _BAND: Final = 0.2
 
 
 def draw(panel: Dots, axes: Axes) -> Drawn:
-    """Draw the bands, the line of reference, the points, and the names of the rows."""
+    """Draw the bands, the reference line, the points, and the names of the rows."""
     for band in panel.bands:
         axes.axvspan(band.low, band.high, color=style.colour(band.series), alpha=_BAND, linewidth=0)
     if panel.reference is not None:
@@ -34,7 +34,7 @@ def draw(panel: Dots, axes: Axes) -> Drawn:
     name_rows(panel.names if panel.named else [""] * len(panel.names), axes)
     axes.set_ylim(len(panel.names) - 0.4, -0.6)
     if panel.x_top is not None:
-        axes.set_xlim(-panel.x_top / 25, panel.x_top)  # a marker at zero is not cut
+        axes.set_xlim(-panel.x_top / 25, panel.x_top)  # so that a marker at 0 is not clipped
     axes.set_xlabel(panel.x_label)
     axes.set_title(panel.title, loc="left")
     return []
@@ -56,7 +56,7 @@ def _points(series: DotSeries) -> list[tuple[float, float]]:
 
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:
-    """Draw the intervals, and the points over them."""
+    """Draw the intervals of a series, then the points."""
     colour = style.colour(series.series)
     points = _points(series)
     outer = zip(series.low, series.high, strict=True)

@@ -1,4 +1,4 @@
-"""The fonts of the figures: their characters, and their registration with matplotlib."""
+"""The fonts of figures: available characters, and registration with matplotlib."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -7,25 +7,25 @@ from typing import Final
 
 from figures import characters, style
 
-#: Fonts of the project, so that figures are the same on every machine.
+#: Fonts of the project; with them figures are the same on every machine.
 FOLDER: Final = Path(__file__).resolve().parents[1] / "templates" / "fonts"
 
 
 @cache
 def _code_points(names: str = "*") -> frozenset[int]:
-    """Return the code points for which a font with one of these file ``names`` has a glyph."""
+    """Return the code points with a glyph in the fonts whose file names match ``names``."""
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     codes: set[int] = set()
     for path in FOLDER.glob(f"{names}.ttf"):
         with TTFont(path, lazy=True) as font:
-            font.setGlyphOrder([""] * 2**16)  # reading their names takes most of the time
+            font.setGlyphOrder([""] * 2**16)  # skips reading names of glyphs, which is slow
             codes |= font.getBestCmap().keys()
     return frozenset(codes)
 
 
 def families(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the fonts that ``texts`` need, since matplotlib looks up each for every text."""
+    """Return the fonts that ``texts`` need; matplotlib searches all given fonts for every text."""
     first = style.FAMILIES[0]
     characters_used = {ord(char) for char in "".join(texts)} - {ord("\n")}
     plain = characters_used <= _code_points(first.replace(" ", ""))
@@ -33,7 +33,7 @@ def families(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def printable(text: str) -> str:
-    """Replace characters that no font of the project contains by their code points."""
+    """Replace characters without a glyph in the project's fonts by code points."""
     return characters.printable(text, _is_printable)
 
 
@@ -45,10 +45,10 @@ def _is_printable(char: str) -> bool:
 
 @cache
 def register() -> None:
-    """Add the project's fonts to matplotlib, before those of the system."""
+    """Add the project's fonts to matplotlib, before the fonts of the system."""
     from matplotlib.font_manager import fontManager
 
-    # Sorted, since the order decides the order of the fonts in a PDF.
+    # Sorted, since this determines the order of the fonts in a PDF.
     for path in sorted(FOLDER.glob("*.ttf")):
         fontManager.addfont(path)
         fontManager.ttflist.insert(0, fontManager.ttflist.pop())

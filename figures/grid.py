@@ -1,4 +1,4 @@
-"""A grid of letters on coloured cells, which also reads without the colours."""
+"""Draw a grid of letters on coloured cells; the letters suffice without colours."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from figures import style
 from figures.labels import Drawn, name_rows
 from figures.panels import Grid
 
-#: Share of a cell that is coloured; the rest parts it from its neighbours.
+#: Share of a cell that is coloured; the rest separates neighbouring cells.
 _FILLED: Final = 0.92
-#: Tints of the colours of figures, so that a letter on them is read.
+#: Light versions of the figures' colours, on which letters are legible.
 _TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf")
 
 
 def draw(panel: Grid, axes: Axes) -> Drawn:
-    """The cells with their letters, and the names of rows and columns."""
+    """Draw the cells with letters, and the names of rows and columns."""
     axes.grid(visible=False)
     for row, cells in enumerate(panel.cells):
         for column, letter in enumerate(cells):

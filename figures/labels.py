@@ -1,4 +1,4 @@
-"""Place labels: of rows, of series in legends or at the ends of lines, and of ticks."""
+"""Place labels of rows, series and ticks, and legends."""
 
 import math
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from figures import style
 
-#: Series, which have ``label``, ``x`` and ``y``, with the artists that draw them.
+#: Series (with ``label``, ``x`` and ``y``), and the artists that draw the series.
 Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
-#: Distances (pt): between the middles of two names, and from the axes to a name.
-_LINE, _AWAY = 1.25 * style.SMALL, 4.0
-#: Height of the axes as a share of the figure's, before the layout.
+#: Distances (pt): between two names, and from the axes to a name.
+_NAME_SPACING, _NAME_OFFSET = 1.25 * style.SMALL, 4.0
+#: Height of the axes as a share of the figure's height, before the layout.
 _AXES_SHARE: Final = 0.72
 
-#: Longest logarithmic axis, in decades, with room for ticks at 1, 2 and 5.
+#: Longest logarithmic axis (decades) with ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 2.5
-#: A shorter axis has ticks at equal steps, since ticks at 1, 2 and 5 would be too few.
-_NARROW: Final = 0.5
-_NARROW_TICKS: Final = 5
+#: Shortest axis (decades) with ticks at 1, 2 and 5, and number of equal steps on a shorter axis.
+_FEWEST_DECADES: Final = 0.5
+_EQUAL_STEPS: Final = 5
 
 
 def name_rows(names: Sequence[str], axes: Axes) -> None:
@@ -40,9 +40,9 @@ def say_not_measured(axes: Axes) -> None:
 
 
 def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Legend:
-    """Draw a legend above the axes in up to ``columns`` columns, fewer if the panel is narrow.
+    """Draw a legend above the axes, in the most columns from ``least`` to ``columns`` that fit.
 
-    The labels of the axes must be final.  ``options`` are matplotlib's.
+    The labels of the axes must be final.  ``options`` are options of matplotlib.
     """
     for count in range(columns, least - 1, -1):
         legend: Legend = axes.legend(
@@ -59,7 +59,7 @@ def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Le
 
 
 def fits(legend: Legend, axes: Axes) -> bool:
-    """Whether a legend fits between the labels of the axes and the right end of the panel."""
+    """Tell whether a legend fits between the labels of the axes and the panel's right end."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
     beside = axes.yaxis.get_tightbbox()
@@ -69,10 +69,9 @@ def fits(legend: Legend, axes: Axes) -> bool:
 
 
 def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
-    """Write names, in the colours of their series, at the right edge beside the last values.
+    """Write names of series at the right edge beside the last values, in the series' colours.
 
-    ``ends`` are names with the value and the number of the series.  The limits and scales of the
-    axes must be final.
+    ``ends`` are (name, last value, number of the series).  Limits and scales must be final.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -80,12 +79,12 @@ def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
     to_axes = axes.transData + axes.transAxes.inverted()
     x = axes.get_xlim()[1]
     shares = [float(to_axes.transform((x, y))[1]) for _, y, _ in ends]
-    places = spread([share * height for share in shares], _LINE, height)
+    places = spread([share * height for share in shares], _NAME_SPACING, height)
     for (name, _, series), share, place in zip(ends, shares, places, strict=True):
         axes.annotate(
             name,
             (1.0, share),
-            (_AWAY, place - share * height),
+            (_NAME_OFFSET, place - share * height),
             xycoords="axes fraction",
             textcoords="offset points",
             fontsize=style.SMALL,
@@ -96,10 +95,9 @@ def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
 
 
 def spread(places: Sequence[float], gap: float, top: float) -> list[float]:
-    """Move places apart to at least ``gap``, keeping their order, none above ``top``.
+    """Move places apart to distances of at least ``gap``, in the same order, all below ``top``.
 
-    Neighbours that would touch become a group around their common middle; groups that would touch
-    are joined.
+    Overlapping neighbours become a group around the common middle; overlapping groups are joined.
     """
 
     def start(group: Sequence[int]) -> float:
@@ -123,13 +121,13 @@ def plain_log_ticks(axis: Axis, few_decades: float = _FEW_DECADES) -> None:
     """Set the ticks of a logarithmic axis, with numbers such as 0.5 and 20 instead of powers."""
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
-    if decades < _NARROW:
-        axis.set_major_locator(MaxNLocator(_NARROW_TICKS, steps=[1, 2, 5, 10]))
+    if decades < _FEWEST_DECADES:
+        axis.set_major_locator(MaxNLocator(_EQUAL_STEPS, steps=[1, 2, 5, 10]))
     else:
         subs = (1, 2, 5) if decades < few_decades else (1,)
         axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(_plain_number))
-    # Minor ticks have no length in our style, but matplotlib would spend time on placing them.
+    # Minor ticks have length 0 in this style, but placing minor ticks takes time.
     axis.set_minor_locator(NullLocator())
 
 

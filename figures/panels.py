@@ -1,7 +1,7 @@
 """Descriptions of figures: their panels, in numbers and texts, and their size.
 
-Each kind of panel is a frozen dataclass, and has a module that draws it.  Studies import only the
-descriptions, so that a change of a figure's look does not compute the studies again.
+Each kind of panel is a frozen dataclass, and a module draws it.  Studies import only these
+descriptions, so that a change of the drawing code does not recompute studies.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
-#: Columns of a figure's data: a point of ``series`` with a name or a position ``at``, its value and
-#: the ends of its interval; None for missing ones.
+#: Columns of a figure's data, one row per point: name or position ``at``, value, ends of the
+#: interval; None for missing numbers.
 COLUMNS: Final = (
     "panel", "series", "name", "at_label", "at", "value_label", "value", "low", "high",
 )  # fmt: skip
-#: The cells of all columns except the first.
+#: Cells of all columns except ``panel``.
 DataRow: TypeAlias = tuple[str | float | None, ...]
-#: A peak rate or a bandwidth with its interval: low, middle, high.
+#: A peak rate or a bandwidth with its interval, as (low, middle, high).
 RoofLimit: TypeAlias = tuple[float, float, float]
 
-#: Heights in inches: a row of dots, and the rest of a panel of dots.
+#: Heights (inches) of a row of dots, and of the rest of a panel.
 _DOT_ROW, _DOT_REST = 0.155, 0.75
-#: Height in inches of a row of a grid of letters.
+#: Height (inches) of a row in a grid of letters.
 _GRID_ROW: Final = 0.19
 
 
@@ -38,15 +38,15 @@ class Panel(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[DataRow]:
-        """Yield the drawn numbers, in the columns after the first."""
+        """Yield the drawn numbers in the columns of ``DataRow``."""
 
 
 @dataclass(frozen=True)
 class Drawing:
     """A figure of a paper: panels in ``rows``, and the ``height`` in inches.
 
-    ``same_axes`` gives the panels of a row a common range, for comparisons.  ``place`` names the
-    function that describes the figure, for readers of its page.
+    ``wide``: spans both columns of a page.  ``same_axes``: the panels of a row have a common range.
+    ``place``: the function that describes the figure, for readers of the figure's page.
     """
 
     panels: tuple[Panel, ...]
@@ -58,7 +58,7 @@ class Drawing:
 
     @property
     def card(self) -> Drawing:
-        """The first panel alone, which stays legible where papers are listed."""
+        """The first panel alone, legible in the small size of a list of papers."""
         height = self.height / self.rows
         return replace(self, panels=self.panels[:1], wide=False, height=height, rows=1)
 
@@ -73,9 +73,8 @@ class Drawing:
 class Points:
     """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
 
-    ``low`` and ``high`` are the ends of the intervals, empty for points without.  ``names`` are
-    written beside the points unless empty.  Points of ``many`` are small, since only their
-    distribution matters.
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``names``: labels beside the
+    points; may be empty.  ``many``: draw small points, which show only a distribution.
     """
 
     label: str
@@ -90,7 +89,7 @@ class Points:
     names: tuple[str, ...] = ()
 
     def rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
-        """Yield the points as data of a panel with these labels."""
+        """Yield the points as data rows of a panel with these labels."""
         points = zip_longest(self.x, self.y, self.low, self.high, self.names)
         for x, y, low, high, name in points:
             yield self.label, name, x_label, x, y_label, y, low, high
@@ -98,7 +97,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A computed line of theory; dotted if it shows a ``part`` of the predictions."""
+    """A computed line of theory; dotted if the line shows a ``part`` of the predictions."""
 
     label: str
     x: tuple[float, ...]
@@ -108,7 +107,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """A range of an axis with its middle over the whole panel, such as a measured peak."""
+    """A range of an axis, and the middle of the range, such as a measured peak."""
 
     label: str
     low: float
@@ -121,10 +120,10 @@ class Band:
 class Scaling(Panel):
     """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
 
-    With ``direct`` the names of points are written at the right ends of their lines, not in a
-    legend, and hollow points without a line have none; without ``legend`` the panel beside has it.
-    ``y_top`` and ``y_bottom`` replace the ends of the axis, and ``regions`` are names of parts of
-    the panel with their left ends; a band that has the name of one is not named again.
+    ``direct``: write names of series at the right ends of lines instead of a legend; hollow points
+    without a line have no name.  ``legend``: false if the neighbouring panel has the legend.
+    ``y_top``, ``y_bottom``: ends of the axis.  ``regions``: (name, x, y) of labels for parts of the
+    panel; a band with the name of a region has no other label.
     """
 
     x_label: str
@@ -156,7 +155,7 @@ class Scaling(Panel):
 
 @dataclass(frozen=True)
 class RoofLine:
-    """A roof: ``peak`` in the unit of the rates, ``bandwidth`` in this unit per intensity."""
+    """A roof: ``peak`` in the unit of rates, ``bandwidth`` in this unit per unit of intensity."""
 
     label: str
     peak: RoofLimit
@@ -172,8 +171,8 @@ class RoofLine:
 class Roofline(Panel):
     """Achieved rate over arithmetic intensity under the roofs of a device.
 
-    All intensities and rates of ``marks`` are above 0, so that work without multiply-adds cannot be
-    drawn.  The parts of a roof without a label are named: memory and arithmetic.
+    All intensities and rates of ``marks`` must be above 0, so work without multiply-adds cannot be
+    drawn.  A roof without a label gets the labels "memory" and "arithmetic" on its parts.
     """
 
     x_label: str
@@ -199,7 +198,7 @@ def _middle_first(limit: RoofLimit) -> RoofLimit:
 
 @dataclass(frozen=True)
 class BarSeries:
-    """A bar per row; None in a row without.  ``low`` and ``high`` are the ends of intervals."""
+    """One bar or None per row; ``low`` and ``high`` are the ends of intervals."""
 
     label: str
     x: tuple[float | None, ...]
@@ -212,8 +211,7 @@ class BarSeries:
 class Bars(Panel):
     """Named rows from top to bottom, with bars.
 
-    Bars start at zero: positive ones are stacked to the right, negative ones to the left.  A line
-    at the ``reference`` crosses all rows.
+    Positive bars are stacked to the right of zero, negative bars to the left.  ``reference``: line.
     """
 
     names: tuple[str, ...]
@@ -231,11 +229,11 @@ class Bars(Panel):
 
 @dataclass(frozen=True)
 class DotSeries:
-    """A point per row, None in a row without; ``hollow`` points are rings.
+    """One point or None per row; ``hollow`` points are rings.
 
-    ``low`` and ``high`` are the ends of the intervals, empty for a series without.  ``inner`` are
-    the ends of a thicker line, such as quartiles within outer quantiles.  ``shift`` moves a series
-    down by a part of a row, so that its lines do not cover those of another series.
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``inner``: ends of a thicker
+    line, such as quartiles within outer quantiles.  ``shift``: distance downwards, as a share of a
+    row, so that series do not overlap.
     """
 
     label: str
@@ -252,10 +250,9 @@ class DotSeries:
 class Dots(Panel):
     """Named rows from top to bottom, with points.
 
-    On a ``log`` scale a ratio and its inverse are equally far from one.  A panel with the same rows
-    as its left neighbour need not be ``named`` again.  ``x_top`` ends a linear scale from zero.
-    ``bands`` are ranges of the axis that all rows are compared with.  Without ``legend`` the
-    caption names the series.
+    ``log``: a ratio and its inverse have equal distances from 1.  ``named``: false if the left
+    neighbour has the same rows.  ``x_top``: end of a linear scale from zero.  ``bands``: ranges of
+    the axis for comparison with all rows.  ``legend``: false if the caption names the series.
     """
 
     names: tuple[str, ...]
@@ -286,9 +283,9 @@ class Dots(Panel):
 
 @dataclass(frozen=True)
 class Grid(Panel):
-    """A letter for each row and column, such as machines and claims; empty where none applies.
+    """One letter (may be empty) per row and column, such as verdicts by machine and claim.
 
-    A letter has one colour everywhere, by its place in ``letters``.
+    The position of a letter in ``letters`` determines its colour.
     """
 
     names: tuple[str, ...]
@@ -304,7 +301,7 @@ class Grid(Panel):
         return round(_DOT_REST + _GRID_ROW * len(self.names), 2)
 
     def rows(self) -> Iterator[DataRow]:
-        """Yield the place of each letter in ``letters``, cell by cell."""
+        """Yield the position of each letter in ``letters``, cell by cell."""
         for name, cells in zip(self.names, self.cells, strict=True):
             for heading, letter in zip(self.headings, cells, strict=True):
                 if letter:

@@ -1,4 +1,4 @@
-"""Draw points with their intervals, for panels of scaling and rooflines."""
+"""Draw points with intervals, for scaling panels and rooflines."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from figures import style
 from figures.panels import Points
 
-#: Diameter of points that are drawn as ``many`` (pt).
+#: Diameter (pt) of points with ``many``.
 _SMALL: Final = 2.2
 
 
 def draw_points(
     points: Points, axes: Axes, *, label: str, alpha: float | None = None
 ) -> list[Artist]:
-    """Draw the points under ``label``; return their artists, none for ``many``."""
+    """Draw the points with ``label``; return the artists, for ``many`` an empty list."""
     colour = style.colour(points.series)
     if points.many:
         (marks,) = axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6)

@@ -1,4 +1,4 @@
-"""Render a description of a figure reproducibly: PDF for print, SVG for pages, PNG for Word."""
+"""Render figures reproducibly: PDF for print, SVG for pages, PNG for Word."""
 
 import io
 import textwrap
@@ -22,8 +22,8 @@ from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling
 from figures.svg import shorten
 
 _Described = TypeVar("_Described")
-#: Kind of panel → its module, with ``draw`` for marks, and ``finish``, if any, for labels whose
-#: place depends on the final limits of the axes.
+#: Kind of panel → module with ``draw`` for marks, and an optional ``finish`` for labels whose place
+#: depends on the final limits of the axes.
 _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
@@ -31,17 +31,17 @@ _KINDS: Final[Mapping[type[Panel], ModuleType]] = {
     Roofline: roofline,
     Scaling: scaling,
 }
-#: Characters on a line of a text; longer lines would leave no room for the axes.
-_LINE: Final = 45
-#: The resolution that publishers require.
+#: Longest line of a text (characters); longer lines leave no room for the axes.
+_LONGEST_LINE: Final = 45
+#: Resolution that publishers require (dots per inch).
 _PNG_DPI: Final = 300
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series of a panel: the ids of its elements in the SVG, and its points.
+    """A series of a panel: ids of the elements in the SVG, and points.
 
-    A point has its distances from the left and the top, as shares of the figure, and a description.
+    A point is (distance from the left, from the top, description), as shares of the figure.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered figure in each format, empty PNG unless for Word, and its series in the SVG."""
+    """A rendered figure by format (PNG empty unless for Word), and the series in the SVG."""
 
     pdf: bytes
     svg: bytes
@@ -60,7 +60,7 @@ class Rendered:
 
 
 def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
-    """Render ``drawing``; its id, ``salt``, keeps the ids of several SVGs on a page apart."""
+    """Render ``drawing``; the figure's id ``salt`` makes ids of SVG elements unique on a page."""
     with _laid_out(drawing, salt) as (figure, drawn):
         panels = zip(drawing.panels, figure.axes, drawn, strict=True)
         series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
@@ -74,26 +74,26 @@ def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
 
 
 def render_svg(drawing: Drawing, salt: str) -> bytes:
-    """Render ``drawing`` for a page only, in a third of the time of all formats."""
+    """Render only the SVG of ``drawing``, in a third of the time of all formats."""
     with _laid_out(drawing, salt) as (figure, _):
         return _print_svg(figure)
 
 
 @contextmanager
 def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[Drawn]]]:
-    """Draw and lay out ``drawing``; provide the figure, and the series of each of its panels.
+    """Draw and lay out ``drawing``; provide the figure, and the series of each panel.
 
-    Matplotlib's settings are the project's until the figure is printed.
+    The project's settings of matplotlib apply until the context is left.
     """
     register()
     texts: list[str] = []
     panels = tuple(_escaped(panel, texts) for panel in drawing.panels)
     specific = {"svg.hashsalt": salt, "font.family": families(texts)}
-    # The defaults come first, so that a user's matplotlibrc changes nothing.
+    # Begin with matplotlib's defaults, so that a user's matplotlibrc has no effect.
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **specific}
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
-        FigureCanvasPdf(figure)  # the layout is computed with the letters of the PDF
+        FigureCanvasPdf(figure)  # the layout uses text sizes of the PDF
         table = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
         drawn = [draw(panel, axes) for panel, axes in zip(panels, table.flat, strict=True)]
         if drawing.same_axes:
@@ -112,20 +112,20 @@ def draw(panel: Panel, axes: Axes) -> Drawn:
 
 
 def finish(panel: Panel, axes: Axes) -> None:
-    """Draw names and legends, whose places depend on the final limits of the axes."""
+    """Draw the names and legends whose places depend on the final limits of the axes."""
     if hasattr(kind := _KINDS[type(panel)], "finish"):
         kind.finish(panel, axes)
 
 
 def _equalise(panels: Sequence[Axes]) -> None:
-    """Set the axes of all panels to the smallest range that contains the range of each."""
+    """Set the axes of all panels to the smallest range that contains all ranges."""
     for axis in ("x", "y"):
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
         if len(set(ranges)) == 1:
             continue
         first_ends, last_ends = zip(*ranges, strict=True)
         if all(first > last for first, last in ranges):
-            common = (max(first_ends), min(last_ends))  # an axis of rows runs downwards
+            common = (max(first_ends), min(last_ends))  # axes of rows point downwards
         else:
             common = (min(first_ends), max(last_ends))
         for axes in panels:
@@ -133,11 +133,11 @@ def _equalise(panels: Sequence[Axes]) -> None:
 
 
 def _escaped(described: _Described, texts: list[str]) -> _Described:
-    """Escape and wrap the texts of a description for matplotlib, and add them to ``texts``."""
+    """Escape and wrap the texts of a description for matplotlib; add the texts to ``texts``."""
     changed: Any = described
     if isinstance(described, str):
         text = printable(described).replace("$", r"\$")
-        changed = textwrap.fill(text, _LINE) if len(text) > 2 * _LINE else text
+        changed = textwrap.fill(text, _LONGEST_LINE) if len(text) > 2 * _LONGEST_LINE else text
         texts.append(changed)
     elif isinstance(described, tuple):
         changed = tuple(_escaped(part, texts) for part in described)
@@ -150,7 +150,7 @@ def _escaped(described: _Described, texts: list[str]) -> _Described:
 def _lay_out(figure: Figure) -> None:
     """Lay the panels out once, for the PDF, so that all formats show the same picture.
 
-    By default matplotlib computes a layout for each format, and draws twice for it.
+    By default matplotlib computes the layout again for each format, which takes time.
     """
     engine, dpi = figure.get_layout_engine(), figure.dpi
     assert engine is not None
@@ -160,7 +160,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def _print(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
-    """Return the bytes that a canvas prints, and restore the resolution that printing changes."""
+    """Return the bytes that a canvas prints; restore the resolution, which printing changes."""
     dpi, stream = figure.dpi, io.BytesIO()
     print_(stream, metadata=metadata)
     figure.dpi = dpi
@@ -173,7 +173,7 @@ def _print_svg(figure: Figure) -> bytes:
 
 
 def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:
-    """Yield the series of all panels after the layout; set ids of their artists."""
+    """Set the ids of all artists, and yield the series of all panels; call after the layout."""
     for number, (panel, axes, drawn) in enumerate(panels):
         visible = [(series, artists) for series, artists in drawn if artists]
         for order, (series, artists) in enumerate(visible):
@@ -190,7 +190,7 @@ def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterato
 
 
 def _positions(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
-    """Yield the positions of a series' points as shares of the figure, beyond 0 to 1 if outside."""
+    """Yield the positions of points as shares of the figure (below 0 or above 1 if outside)."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     to_figure = axes.transData - figure.transFigure
@@ -200,7 +200,7 @@ def _positions(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
 
 
 def _descriptions(described: Any, panel: Any) -> Iterator[str]:
-    """Describe each point of a series: its value, its interval, its place."""
+    """Yield a description of each point: label, name, value, interval, position."""
     low, high, names = (getattr(described, part, ()) for part in ("low", "high", "names"))
     for number, (x, y) in enumerate(zip(described.x, described.y, strict=True)):
         name = f", {names[number]}" if number < len(names) and names[number] else ""
@@ -212,5 +212,5 @@ def _descriptions(described: Any, panel: Any) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    """Return an escaped text as a reader sees it."""
+    """Undo the escaping of a text."""
     return text.replace(r"\$", "$")

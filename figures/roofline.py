@@ -1,6 +1,6 @@
 """Draw rooflines: achieved rates over arithmetic intensity under the roofs of a device.
 
-After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with its interval as a band.
+After Williams, Waterman and Patterson (CACM 2009).  A roof is a line; its interval is a band.
 """
 
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from figures.labels import Drawn, plain_log_ticks, say_not_measured
 from figures.panels import Points, RoofLimit, RoofLine, Roofline
 from figures.points import draw_points
 
-#: Factor by which the axes extend beyond the marks and roofs.
-_ROOM: Final = 2.5
-#: Height of a line of the legend as a share of the axis' decades.
+#: Factor by which the axes extend beyond marks and roofs.
+_MARGIN: Final = 2.5
+#: Height of a line of the legend, as a share of the axis (in decades).
 _LEGEND_LINE: Final = 0.07
-#: Longest axis, in decades, with room for ticks at 1, 2 and 5.
+#: Longest axis (decades) with ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
-#: Line of each roof, since all have one colour.
+#: Line styles of roofs, since all roofs have one colour.
 _LINES: Final = ("solid", "dashed", "dotted")
-#: Position of the label of memory, as a share of the visible slope up to the ridge.
+#: Position of the label "memory", as a share of the visible slope up to the ridge.
 _LABEL_PLACE: Final = 0.45
-#: Offset of a name from its mark (pt): to the right and below, where no roof can be.  Names of odd
-#: series are lower, so that two near marks can both be named.
-_BESIDE: Final = ((4, -1), (-3, -5))
+#: Offsets (pt) of a name from its mark, for even and odd series: below the mark no roof can be, and
+#: the names of two near marks must not overlap.
+_NAME_OFFSETS: Final = ((4, -1), (-3, -5))
 
 
 def draw(panel: Roofline, axes: Axes) -> Drawn:
-    """Draw the marks, and set the axes so that roofs and legend have room."""
+    """Draw the marks, and set limits of the axes with room for roofs and legend."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     drawn: Drawn = []
@@ -42,9 +42,9 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
         x += marks.x
         y += marks.y
     if x:
-        axes.set_xlim(min(x) / _ROOM, max(x) * _ROOM)
-        # Above the roofs there are no marks, so the legend is placed there.
-        low, high = min(y) / _ROOM, max(y) * _ROOM
+        axes.set_xlim(min(x) / _MARGIN, max(x) * _MARGIN)
+        # The legend is above the roofs, where no marks are.
+        low, high = min(y) / _MARGIN, max(y) * _MARGIN
         axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * _entries(panel)))
     else:
         say_not_measured(axes)
@@ -55,7 +55,7 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
 
 
 def _entries(panel: Roofline) -> int:
-    """Count the lines of the legend; a single series needs none."""
+    """Count the lines of the legend; a single series needs no legend."""
     labels = [*(roof.label for roof in panel.roofs), *(marks.label for marks in panel.marks)]
     count = sum(map(bool, labels))
     return count if count > 1 else 0
@@ -85,11 +85,11 @@ def finish(panel: Roofline, axes: Axes) -> None:
 
 
 def _name_parts(roof: RoofLine, axes: Axes) -> None:
-    """Write on a roof without a name of its own what its parts are."""
+    """Label the parts of a roof that has no name: arithmetic and memory."""
     (left, right), bottom = axes.get_xlim(), axes.get_ylim()[0]
     axes.text(right, roof.peak[1], "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
-    seen = max(left, bottom / roof.bandwidth[1])
-    place = seen * (roof.ridge / seen) ** _LABEL_PLACE
+    visible_from = max(left, bottom / roof.bandwidth[1])
+    place = visible_from * (roof.ridge / visible_from) ** _LABEL_PLACE
     axes.text(
         place,
         roof.bandwidth[1] * place,
@@ -103,7 +103,7 @@ def _name_parts(roof: RoofLine, axes: Axes) -> None:
 
 
 def _line(peak: float, bandwidth: float, span: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the coordinates of a roof over ``span``, with its corner if that lies in it."""
+    """Return the coordinates of a roof over ``span``, with the ridge if it is inside."""
     ridge = peak / bandwidth
     x = sorted({*span, *([ridge] if span[0] < ridge < span[1] else [])})
     return x, [min(peak, intensity * bandwidth) for intensity in x]
@@ -118,16 +118,17 @@ def _fill(peak: RoofLimit, bandwidth: RoofLimit, span: Sequence[float], axes: Ax
 
 
 def _name(marks: Points, axes: Axes) -> None:
+    """Write the names of marks beside the marks."""
     for x, y, name in zip(marks.x, marks.y, marks.names, strict=False):
         axes.annotate(
             name,
             (x, y),
-            _BESIDE[marks.series % 2],
+            _NAME_OFFSETS[marks.series % 2],
             textcoords="offset points",
             fontsize=style.SMALL,
             color=style.colour(marks.series),
             ha="left",
             va="top",
-            zorder=1.9,  # below all marks, so that a name covers none
+            zorder=1.9,  # below all marks, so that names cover no mark
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
         )

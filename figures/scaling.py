@@ -1,6 +1,6 @@
 """Draw a quantity over an ordered factor: points, lines of theory, and bands of peaks."""
 
-from typing import Final
+from typing import Any, Final
 
 from matplotlib.axes import Axes
 
@@ -9,38 +9,26 @@ from figures.labels import Drawn, fits, label_ends, legend_above, plain_log_tick
 from figures.panels import Scaling
 from figures.points import draw_points
 
-#: The most labelled ticks of an axis; with more levels every second or third is labelled.
+#: Limit on the labelled ticks of an axis; with more levels every second or third has a label.
 _MOST_TICKS: Final = 24
-#: Columns of a legend if there is room.
+#: Columns of a legend that fits the panel.
 _COLUMNS: Final = 2
-#: Height of a line of the legend as a share of the axis.
-_ROOM_A_LINE: Final = 0.13
+#: Height of a line of the legend, as a share of the axis.
+_LEGEND_LINE: Final = 0.13
 
 
 def draw(panel: Scaling, axes: Axes) -> Drawn:
     """Draw bands, curves and points."""
     for band in panel.bands:
-        colour, label = style.colour(band.series), "" if panel.direct else band.label
-        axes.axhspan(
-            band.low,
-            band.high,
-            color=colour,
-            alpha=0.25,
-            linewidth=0,
-            label=style.legend_label(label),
-        )
+        colour = style.colour(band.series)
+        label = style.legend_label("" if panel.direct else band.label)
+        axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=label)
         axes.axhline(band.middle, color=colour, linewidth=0.7)
     curves: Drawn = []
     for curve in panel.curves:
-        lines = axes.plot(
-            curve.x,
-            curve.y,
-            color=style.THEORY,
-            dashes=(1.5, 1.5) if curve.part else (4, 2),
-            label=style.legend_label(curve.label),
-            zorder=1.5,
-        )
-        curves.append((curve, lines))
+        label, dashes = style.legend_label(curve.label), (1.5, 1.5) if curve.part else (4, 2)
+        line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
+        curves.append((curve, axes.plot(curve.x, curve.y, label=label, **line_style)))
     points: Drawn = []
     for series in panel.points:
         label = "" if panel.direct else series.label
@@ -54,6 +42,7 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
 
 
 def _scale(panel: Scaling, axes: Axes) -> None:
+    """Set labels, scales, ticks and limits of the axes."""
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     axes.set_xscale(panel.x_scale, **({"base": 2} if panel.x_scale == "log" else {}))
@@ -85,7 +74,7 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
     """Draw the title, and a legend if there is more than one entry.
 
     A legend above the axes covers no points and includes the title.  In a narrow panel the legend
-    is inside, where it covers least.
+    is inside the axes, where it covers least.
     """
     entries = len(axes.get_legend_handles_labels()[1]) if panel.legend else 0
     if entries > 1 and panel.bands and panel.y_from_zero:
@@ -101,10 +90,10 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
 
 
 def _legend_inside(panel: Scaling, axes: Axes, entries: int) -> None:
-    """Draw the legend above a band, which leaves no room beside it."""
+    """Draw the legend inside the axes, above the band, and extend the axis for it."""
     for columns in (_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
         if fits(legend, axes):
             break
     lines = -(-entries // columns)
-    axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * lines))
+    axes.set_ylim(top=axes.get_ylim()[1] * (1 + _LEGEND_LINE * lines))

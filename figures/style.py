@@ -1,7 +1,7 @@
 """The style of figures: sizes, fonts and colours.
 
-The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
-colour vision can tell apart; series also differ in their markers or lines.
+The colours are from Okabe and Ito (https://jfly.uni-koeln.de/color/), and are distinguishable with
+any colour vision.  Series also differ in markers or lines.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from figures.panels import Drawing
 
-#: Widths in inches: a column of an IEEE page, and the 160 mm of one-column styles, which fit on an
-#: IEEE page.  No style scales figures down, so their type keeps the sizes below.
+#: Widths (inches) of a column of an IEEE page, and of one-column styles (160 mm), which fits on an
+#: IEEE page too.  No style scales figures down, so type has the sizes below in print.
 COLUMN_INCHES: Final = 3.5
 PAGE_INCHES: Final = 6.29
 
@@ -23,12 +23,12 @@ SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", 
 _HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
-#: Smallest type (pt): labels inside a figure, and legends.
+#: Smallest type size (pt), for labels inside a figure and legends.
 SMALL: Final = 7
-#: Diameter of a ring (pt): larger than a filled point, so that both can be seen.
+#: Diameter of a ring (pt): larger than a filled point, so that both are visible.
 RING: Final = 5.5
 
-#: The font of the figures, then those for characters that it lacks, in this order.
+#: Fonts in the order of search: later fonts supply characters that earlier fonts lack.
 FAMILIES: Final = (
     "DejaVu Sans Basic",
     "DejaVu Sans",
@@ -90,10 +90,10 @@ def marker(index: int) -> str:
 
 
 def hatching(index: int) -> str:
-    """Return the hatching of the series ``index``, none for the first; the seven repeat."""
+    """Return the hatching of the series ``index`` (empty for 0); the seven hatchings repeat."""
     return _HATCHES[index % len(_HATCHES)]
 
 
 def legend_label(text: str) -> str:
-    """Return a label that a legend shows, also if it begins with an underscore."""
+    """Return ``text`` as matplotlib shows it in a legend, even with a leading underscore."""
     return text.replace("_", " _", 1 if text.startswith("_") else 0)

@@ -1,14 +1,14 @@
-"""Shorten matplotlib's SVGs, and remove styles, which a strict content security policy forbids."""
+"""Shorten matplotlib's SVGs, and remove styles, which content security policies forbid."""
 
 import re
 from typing import Final
 
-#: Decimals of a coordinate (pt); matplotlib writes six, of which no screen shows more than two.
+#: Decimals of a coordinate (pt): matplotlib writes six, screens show at most two.
 _DECIMALS: Final = 2
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
-#: The style sheet of matplotlib; its only setting that is no default is set at the root instead.
+#: Style sheet of matplotlib; ``shorten`` sets its only non-default property at the root.
 _SHEET: Final = re.compile(
     r"\s*<defs>\s*<style type=\"text/css\">\*\{stroke-linejoin: round; stroke-linecap: butt\}"
     r"</style>\s*</defs>"
@@ -28,7 +28,7 @@ def _as_attributes(style: re.Match[str]) -> str:
     for declaration in style[1].split(";"):
         name, colon, value = declaration.partition(":")
         if colon:
-            attributes[name.strip()] = value.strip()  # the last declaration of a property counts
+            attributes[name.strip()] = value.strip()  # the last declaration of a property applies
     return "".join(f' {name}="{value}"' for name, value in attributes.items())
 
 

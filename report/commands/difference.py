@@ -89,9 +89,8 @@ def difference(
 ) -> tuple[dict[str, str], tuple[StudyDifference, ...]]:
     """Compare papers from the data ``against`` (git revision or directory) with today's papers.
 
-    Returns the names of the old and the new data, and the difference of each study.  Writes
-    ``diff/`` below ``request.out``.  Raises ``RidgepointError`` if ``against`` names no data, or if
-    the page cannot be written.
+    Writes ``diff/`` below ``request.out``.  Returns the names of old and new data, and one
+    difference per study.  Raises ``RidgepointError`` for missing data, or if writing fails.
     """
     with stage_for(request.out, announce) as scratch:
         data, name = find_data(against, request.data, scratch)

@@ -82,8 +82,7 @@ class Handler(SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         """Return the path for an address.
 
-        For hidden files, and for files outside the site (also through links), return the path of a
-        missing file.
+        Hidden files, and files outside the site (also through links), get a path without a file.
         """
         site, target = Path(self.directory).resolve(), super().translate_path(path)
         page = Path(target, "index.html") if target.endswith("/") else Path(target)
@@ -178,8 +177,7 @@ def watch(options: Namespace) -> int:
 def file_changes(*paths: Path) -> Iterator[object]:
     """Yield the changes below ``paths`` when changes pause; without changes, yield an empty set.
 
-    Changes during a build are yielded after the build.  Raises ``RidgepointError`` if the system
-    cannot watch that many files.
+    Changes during a build are yielded later.  Raises ``RidgepointError`` for too many files.
     """
     from watchfiles import watch as watch_files
 

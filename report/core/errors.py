@@ -24,8 +24,7 @@ def shorten(text: str, longest: int) -> str:
 def one_line(text: str) -> str:
     """Make ``text`` safe for a terminal: one line of at most ``LONGEST`` characters.
 
-    Unprintable characters become escapes such as ``\\u202e``.  The beginning (the place) and the
-    end (the remedy) remain.
+    Unprintable characters become escapes such as ``\\u202e``.  Long texts lose their middle.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
     escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in words)

@@ -1,1 +1,1 @@
-"""Measurements, published values and theory, brought together."""
+"""Comparisons of measurements, published values and theory."""

@@ -1,9 +1,9 @@
-"""The audit of reported values: each derived number computed again from the numbers beside it.
+"""The audit of reported values: recompute derived numbers from the inputs that a source prints.
 
-A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
-The interval of what a formula can give from printed inputs is compared with the interval of the
-number that was printed, so that rounding is never taken for an error, nor an error for rounding.
-All arithmetic is exact (``Fraction``), because the edges decide.
+A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
+The audit compares the interval of the printed result with the interval of all results for the
+printed inputs, so that rounding is not mistaken for an error, or an error for rounding.
+All arithmetic is exact (``Fraction``), because verdicts depend on the ends of intervals.
 """
 
 import math
@@ -22,19 +22,19 @@ from report.quantity.expression import Quantity, reported
 from report.quantity.expression import exact as leaf
 from report.theory.rounding import Interval, Rounded, evaluate, rounding_interval
 
-#: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
-#: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.
+#: ``agrees``: the printed inputs give the printed number.  ``rounds``: other inputs, which round to
+#: the printed inputs, give the number.  ``differs``: no such inputs give the number.
 AuditVerdict: TypeAlias = Literal["agrees", "rounds", "differs"]
 
-#: Computes a derived number from its inputs; monotone in each of them, over their rounding.
+#: Computes a derived number from inputs; monotone in each input within its rounding interval.
 Formula: TypeAlias = Callable[..., Fraction]
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A number as it was printed: ``decimals`` of them, or exact if that is None.
+    """A printed number; ``decimals`` is the number of printed decimals, None for an exact number.
 
-    ``place`` says where it stands in the source, or how theory gives it.
+    ``place`` is the position in the source, or describes how theory computes the number.
     """
 
     number: Number
@@ -44,22 +44,22 @@ class Printed:
 
     @property
     def value(self) -> Fraction:
-        """The number that the digits say."""
+        """The printed number, exactly."""
         return Fraction(str(self.number))
 
     @property
     def text(self) -> str:
-        """The digits of the source, where it prints decimals at all."""
+        """The number with the printed decimals."""
         places = 0 if isinstance(self.number, int) or self.decimals is None else self.decimals
         return f"{self.number:,.{places}f}".replace("-", "\N{MINUS SIGN}")
 
     @property
     def interval(self) -> Interval:
-        """All numbers that are printed like this, whatever is done with a half."""
+        """All numbers that round to the printed number, by any rule for halves."""
         return rounding_interval(self.value, self.decimals)
 
     def quantity(self, unit: str, source: str, factor: float = 1.0) -> Quantity:
-        """Return the number times ``factor`` as a quantity in ``unit``."""
+        """Return the number, multiplied by ``factor``, as a quantity in ``unit``."""
         name = f"reported {self.place}"
         if self.decimals is None:
             return leaf(name, unit, self.value * Fraction(factor), source)
@@ -82,7 +82,7 @@ def printed_value(reported: Reported, id: str) -> Printed:
 def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
     """Return a column of numbers of the source; None for a cell without a number.
 
-    Raises ``StudyError`` for a key that is no column, or one of text.
+    Raises ``StudyError`` for an unknown key, and for a column of text.
     """
     cells = table.column(key)
     column = next(column for column in table.columns if column.key == key)
@@ -97,18 +97,18 @@ def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]
 
 
 class KnownFactor(NamedTuple):
-    """A factor by which numbers are often off, with its reason."""
+    """A common ratio of a wrong number to the right number, with the usual reason."""
 
     ratio: Fraction
     reason: str
 
 
+#: Ratio of binary to decimal prefixes, per step of the prefix.
 _KI: Final = Fraction(1024, 1000)
-#: A number of few digits that was computed from others is off by a little more than its rounding.
+#: Tolerance for known factors: numbers computed from rounded inputs exceed their own rounding.
 _NEAR: Final = Fraction(1, 100)
 
-#: Factors of printed over recomputed, the commonest reason first: of operations, of bytes, of any
-#: unit.
+#: Known ratios of printed to recomputed numbers, most common first: operations, bytes, any unit.
 _OPERATIONS: Final = (
     KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each"),
     KnownFactor(Fraction(2), "operations counted twice"),
@@ -136,10 +136,9 @@ _ANY: Final = (
 
 @dataclass(frozen=True)
 class Check:
-    """One derived number beside the result of its formula.
+    """A derived number, and the recomputed result of its formula.
 
-    ``recomputed`` is the result for the printed digits, ``possible`` all results for inputs that
-    round to them.
+    ``recomputed``: result for the printed inputs.  ``possible``: for all inputs that round to them.
     """
 
     derived: Printed
@@ -150,39 +149,39 @@ class Check:
 
     @property
     def verdict(self) -> AuditVerdict:
-        """Verdict on the derived number, by recomputing it from its inputs."""
+        """Verdict on the printed number."""
         if self.derived.interval.meets(Interval(self.recomputed, self.recomputed)):
             return "agrees"
         return "rounds" if self.derived.interval.meets(self.possible) else "differs"
 
     @property
     def factor(self) -> float | None:
-        """Printed over recomputed; None where the recomputed number is 0."""
+        """Ratio of printed to recomputed number; None if the recomputed number is 0."""
         return float(self.derived.value / self.recomputed) if self.recomputed else None
 
     @property
     def known(self) -> KnownFactor | None:
-        """The known factor that explains a difference, exactly or nearly, if one does."""
+        """The known factor that explains the difference exactly or nearly, or None."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
         unit = self.derived.unit
         of_bytes = _BYTES if unit.partition("/")[0].endswith("B") else ()
         fitting = (*(_OPERATIONS if "FLOP" in unit else ()), *of_bytes, *_ANY)
         exactly = (known for known in fitting if self.explained_by(known))
-        # A small factor cannot be told from a small error unless it fits exactly.
+        # Small factors must fit exactly, since otherwise a small error would look like a factor.
         large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)
         nearly = (known for known in large if self.explained_by(known, _NEAR))
         return next(exactly, None) or next(nearly, None)
 
     def explained_by(self, known: KnownFactor, slack: Fraction = Fraction(0)) -> bool:
-        """Return True if the factor reproduces the printed number within a relative ``slack``."""
+        """Tell whether the factor reproduces the printed number within a relative ``slack``."""
         low, high = self.possible.low * known.ratio, self.possible.high * known.ratio
-        moved = Interval(low * (1 - slack), high * (1 + slack))
-        return self.derived.interval.meets(moved)
+        expected = Interval(low * (1 - slack), high * (1 + slack))
+        return self.derived.interval.meets(expected)
 
     @property
     def finding(self) -> str:
-        """The verdict in words, with the reason of a difference where it is a known one."""
+        """The verdict in words, with the known reason of a difference."""
         if self.verdict == "agrees":
             return "agrees"
         if self.verdict == "rounds":
@@ -196,7 +195,7 @@ class Check:
         return f"differs by {about}the factor {shown}: {self.known.reason}"
 
     def as_json(self) -> dict[str, Any]:
-        """The check for ``out/values/<study>.json``."""
+        """Return the check as JSON for ``out/values/<study>.json``."""
         return {
             "place": self.derived.place,
             "printed": self.derived.number,
@@ -212,10 +211,10 @@ class Check:
 
 
 def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) -> Check:
-    """Compute ``derived`` again from ``inputs``; ``formula`` says in words what ``compute`` does.
+    """Recompute ``derived`` from ``inputs``; ``formula`` describes ``compute`` in words.
 
-    The extremes of a function that is monotone in each input lie at the corners of the inputs'
-    intervals, which are all tried.  Raises ``StudyError`` where it divides by zero at one of them.
+    All combinations of the inputs' interval ends are tried, since a function that is monotone in
+    each input has its extremes at such a combination.  Raises ``StudyError`` for a division by 0.
     """
     try:
         recomputed = Fraction(compute(*(item.value for item in inputs)))
@@ -230,9 +229,9 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
 
 
 def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
-    """Compute ``derived`` again by a formula of ``rounding.evaluate``, whose names are ``inputs``.
+    """Recompute ``derived`` by a formula of ``rounding.evaluate`` with the names in ``inputs``.
 
-    The formula has each name once, in the order of the inputs.
+    The formula contains each name once, in the order of the inputs.
     """
     numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
     result = evaluate(formula, numbers.__getitem__)
@@ -240,7 +239,7 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     return Check(derived, shown, tuple(inputs.values()), result.value, result.interval)
 
 
-#: Formulas: a quotient, and a difference.
+#: Quotient and difference, as formulas.
 ratio, difference = operator.truediv, operator.sub
 
 

@@ -1,4 +1,4 @@
-"""Cached methods of runs."""
+"""A decorator that caches the results of methods of runs."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,8 +14,7 @@ def cached(
 ) -> Callable[Concatenate[AnyRun, Arguments], Result]:
     """Cache the results of a method in its run, which never changes.
 
-    Papers print one number in tables, figures and sentences.  Arguments must be hashable; 1 and 1.0
-    are equal.
+    Papers use a number several times.  Arguments must be hashable; 1 and 1.0 are equal.
     """
     name = f"_cached_{compute.__module__}.{compute.__qualname__}"
 

@@ -1,4 +1,4 @@
-"""Checks of a record's cases before a study computes: their factors, and the layers that ran."""
+"""Check factors and layers of a record's cases before a study computes."""
 
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from report.core.records.quantities import LARGEST
 from report.core.records.record import Level
 from report.core.records.store import Stored
 
-#: Levels of a factor: whole numbers from 1 on, any text, or one of several texts.
+#: Allowed levels of a factor: whole numbers from 1, any text, or a set of texts.
 AllowedLevels: TypeAlias = type[int] | type[str] | Collection[str]
 
 _REMEDY: Final = "run the experiment of this version again"
@@ -24,22 +24,22 @@ def check_factors(
     optional: Mapping[str, AllowedLevels] = MappingProxyType({}),
     closed: Collection[str] = (),
 ) -> None:
-    """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
+    """Raise ``StudyError`` for a case with a missing factor or a level that is not allowed.
 
-    ``needed`` maps each subject of the study to its factors and their levels; the subject is empty
-    if the cases name none.  Cases of other subjects are not checked.  A case may lack ``optional``
-    factors.  A case of a subject in ``closed`` must not have other factors.
+    ``needed``: subject of the study (empty if cases have no subject) → required factors and their
+    levels.  Cases of other subjects are not checked.  ``optional``: factors that cases may lack.
+    ``closed``: subjects whose cases must not have other factors.
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
-        own: Mapping[str, AllowedLevels] = {} if "" in needed else {"subject": str}
-        looked_up = {**own, **needed.get(subject, {})}
+        subject_factor: Mapping[str, AllowedLevels] = {} if "" in needed else {"subject": str}
+        required = {**subject_factor, **needed.get(subject, {})}
         present = {name: levels for name, levels in optional.items() if name in case.factors}
-        known = looked_up.keys() | optional
-        strange = sorted(case.factors.keys() - known) if subject in closed else ()
+        known = required.keys() | optional
+        unknown = sorted(case.factors.keys() - known) if subject in closed else ()
         faults = {
-            **dict.fromkeys(strange, "this study has no such factor"),
-            **{n: _fault(case.factors.get(n), ls) for n, ls in (looked_up | present).items()},
+            **dict.fromkeys(unknown, "this study has no such factor"),
+            **{n: _fault(case.factors.get(n), ls) for n, ls in (required | present).items()},
         }
         for name, fault in faults.items():
             if fault:
@@ -48,11 +48,12 @@ def check_factors(
 
 
 def _fault(level: Level | None, levels: AllowedLevels) -> str | None:
+    """Describe why ``level`` is not allowed; None if it is."""
     if level is None:
         return "this factor is missing"
     if levels is int:
-        right = type(level) is int and 1 <= level <= LARGEST
-        return None if right else f"expected a whole number from 1 on, found {level!r}"
+        allowed = type(level) is int and 1 <= level <= LARGEST
+        return None if allowed else f"expected a whole number from 1 on, found {level!r}"
     if not isinstance(level, str):
         return f"expected text, found {level!r}"
     if levels is str or level in levels:  # type: ignore[operator]
@@ -63,9 +64,9 @@ def _fault(level: Level | None, levels: AllowedLevels) -> str | None:
 def check_ran(
     stored: Stored, expected: Callable[[Mapping[str, Level]], Layer], subject: str
 ) -> None:
-    """Raise ``StudyError`` for a layer of ``subject`` that is missing or contradicts its factors.
+    """Raise ``StudyError`` if the layers of ``subject`` are missing or contradict the factors.
 
-    Networks name their layers as they like.
+    The names of layers are not compared.
     """
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != subject:

@@ -1,8 +1,8 @@
 """The ceilings of a device: its best measured rates of arithmetic and of memory.
 
-A ceiling is the best of several instruments, since none is best on every processor.  Bandwidth is
-measured over working sets that no cache holds.  Records of the first edition name neither
-instruments nor working sets; their products measure arithmetic, and their copies memory.
+A ceiling is the best rate of several instruments, since no instrument is best on every processor.
+Bandwidth is measured over working sets larger than the caches.  Records of the first edition state
+neither instruments nor working sets; matrix products measure arithmetic, and copies memory.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from report.quantity.expression import Leaf, Quantity, absent, exact, measured, 
 from report.quantity.intervals import Process
 from report.quantity.operations import largest
 
-#: Name of the best ceiling of several operations.
+#: Operation → name of the ceiling if other operations are faster.
 _BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
 
 
 def _described(ceiling: Ceiling) -> str:
-    """Name a ceiling in formulas, uniquely in its record."""
+    """Name a ceiling in formulas, uniquely within a record."""
     plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
         return f"{plain}, {ceiling.moment}"
@@ -33,23 +33,23 @@ def _described(ceiling: Ceiling) -> str:
 
 
 def in_binary(number: int) -> str:
-    """Print bytes of a working set, such as ``512 MiB``."""
+    """Format bytes with a binary prefix, such as ``512 MiB``."""
     power = min((number.bit_length() - 1) // 10, 3) if number else 0
     return f"{number / 2 ** (10 * power):.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
 @dataclass(frozen=True)
 class MeasuredDevice:
-    """The device of a record with its ceilings; ``label`` names it as a reader would.
+    """The device of a record, and its ceilings from all pooled runs.
 
-    Ceilings are those of all runs that are pooled with the record.
+    ``label`` is the name of the device for readers.
     """
 
     stored: Stored
     label: str
 
     def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
-        """Return a series of at least one process of this device; its sources are the runs."""
+        """Return a series from at least one process on this device; the runs are its sources."""
         first, *further = dict.fromkeys(process.run for process in processes)
         return measured(name, unit, processes, first, tuple(further))
 
@@ -57,8 +57,8 @@ class MeasuredDevice:
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
         """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        It is the best of all instruments and sizes, before and after the series.  A matrix product
-        stands for all arithmetic in ``dtype``, a copy for all transfers between memory and cores.
+        The ceiling is the best rate over all instruments and sizes, before and after the series.
+        ``matrix_product`` includes all arithmetic in ``dtype``, ``copy`` all memory transfers.
         """
         ceilings = [
             (s.file, c) for s in self.stored.runs for c in bounding(s.record, operation, dtype)
@@ -68,7 +68,7 @@ class MeasuredDevice:
             reason = self._no_ceiling(operation, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
-            return self._price(ceilings)
+            return self._page_mapping_rate(ceilings)
         alone = {ceiling.operation for _, ceiling in ceilings} == {operation}
         name = operation.replace("_", " ") if alone else _BEST_OF[operation]
         rates = starmap(self._ceiling_rate, ceilings)
@@ -78,10 +78,10 @@ class MeasuredDevice:
         """Return ``peak_rate`` as a plain number."""
         return point(self.peak_rate(operation, dtype))
 
-    def _price(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
-        """Return the median rate of mapping pages (1/s), since its best is no limit.
+    def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
+        """Return the median rate of mapping pages (1/s), since the best rate is no limit.
 
-        If several runs measured it, each of their series counts as one process.
+        If several runs measured the rate, the series of each run counts as one process.
         """
         file, first = ceilings[0]
         what = _described(first)
@@ -92,6 +92,7 @@ class MeasuredDevice:
         return work / self.of_processes(f"time of the {what}", "s", processes)
 
     def _no_ceiling(self, operation: str, dtype: str) -> str:
+        """Return the reason why a ceiling is missing."""
         measured_at_all = {c.operation for c in self.stored.record.ceilings if c.samples}
         if operation in measured_at_all and dtype == FLOAT32:
             return f"no working set beyond the caches was measured on {self.label}"
@@ -101,8 +102,8 @@ class MeasuredDevice:
     def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
         """Divide work by the shortest time if an instrument is named, else by the median time.
 
-        STREAM reports the shortest time too (McCalpin 1995).  It is a fact of the record, which
-        other runs of the machine need not reproduce.
+        STREAM also reports the shortest time (McCalpin 1995).  Other runs on the machine need not
+        reproduce the shortest time, so it counts as an exact number of this record.
         """
         what = _described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)

@@ -1,4 +1,4 @@
-"""Executed work of a layer beside theory, counted on a CPU by lackey and on a GPU by ncu."""
+"""Compare counted work of a layer with theory: by lackey on a CPU, by ncu on a GPU."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,41 +9,36 @@ from report.core.records.layers import Layer
 from report.evidence.runs import CaseFactors, Run
 from report.quantity.expression import Quantity, absent, exact
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.terms import (
-    as_flops,
-    bias_kernel,
-    for_each_output,
-    theory_macs,
-)
+from report.theory.terms import as_flops, bias_kernel, for_each_output, theory_macs
 
-#: Counts of a second call and of a first call, less a process without calls, by lackey.
+#: Lackey's counts of a second and of a first call, minus the count of a process without calls.
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"
 
-#: The term of the kernel that a first call makes.
+#: Name of the term for the kernel that a first call creates.
 MAKING: Final = "Kernel made in the first call"
 
 Level = TypeVar("Level", int, str)
 
 
 def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
-    """Return the count of each level's case, and the part of it that the kernel's making adds.
+    """Return (count of a call, work of creating the kernel in that count) by level.
 
-    The second call is counted, which makes no kernel.  If a record has only the first call, the
-    kernel's making is taken from the largest level that has both.
+    The count is that of the second call, which creates no kernel.  If a record has only the first
+    call, the work of creating the kernel is taken from the largest level with both calls.
     """
-    seen = {
+    by_level = {
         level: (run.fixed(COUNTED, factors), run.fixed(FIRST, factors))
         for level, factors in cases.items()
     }
     both = (
         first - second
-        for second, first in reversed(seen.values())
+        for second, first in reversed(by_level.values())
         if isinstance(first, int) and isinstance(second, int)
     )
     making = next(both, 0)
     result: dict[Level, tuple[int, int]] = {}
-    for level, (second, first) in seen.items():
+    for level, (second, first) in by_level.items():
         if isinstance(second, int):
             result[level] = second, 0
         elif isinstance(first, int):
@@ -56,7 +51,7 @@ def executed(
 ) -> Reconciliation:
     """Reconcile the count of a call with the theory of the whole call and ``terms``.
 
-    ``making`` is the work of making a kernel, None where no kernel is made.
+    ``making`` is the work of creating a kernel; None if no kernel is created.
     """
     formula = "first − second call of another batch size; 0 where the second call is counted"
     if making is not None:
@@ -66,7 +61,7 @@ def executed(
 
 
 def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
-    """Return the residual furthest from 0 among several reconciliations in ``unit``."""
+    """Return the largest residual (by absolute value) of reconciliations in ``unit``."""
     source, *others = sources or ("",)
     further = tuple(others)
     pairs = [
@@ -86,9 +81,9 @@ def device_work(
 ) -> Reconciliation | None:
     """Reconcile a call of ``macs`` multiply-adds with the CUDA cores' float32 counters, if counted.
 
-    Half-precision instructions, which the record's ``ncu_cuda_core_flops`` includes, are left out:
-    compilers use them to write constants into registers (HFMA2 of two zeros and the constant).  On
-    an H100 PyTorch's addition of a bias in float32 executes one for each of its threads.
+    Half-precision instructions, which ``ncu_cuda_core_flops`` includes, are left out: compilers use
+    such instructions to write constants into registers (HFMA2 of two zeros and the constant).  On
+    an H100, PyTorch's float32 addition of a bias executes one such instruction per thread.
     """
     kinds = ("additions", "multiplications", "multiply_adds")
     counts = [run.fixed(f"ncu_fp32_{kind}", factors) for kind in kinds]
@@ -96,6 +91,8 @@ def device_work(
     if min(adds, multiplies, fused) < 0:
         return None
     tensor = run.fixed("ncu_tensor_core_flops", factors)
+    counted = isinstance(tensor, int)
+    tensor_evidence = "ncu_tensor_core_flops" if counted else "0: not counted on this GPU"
     beyond = 2 * (fused - macs)
     return Reconciliation(
         id,
@@ -103,17 +100,15 @@ def device_work(
         "FLOP",
         as_flops(replace(theory_macs(layer), amount=macs)),
         (
-            _if_seen(for_each_output("additions", layer), adds, "additions"),
-            _if_seen(for_each_output("scaling", layer), multiplies, "multiplications"),
-            _if_seen(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
-            # Work of the tensor cores, which the CUDA cores' counters do not include.
+            _if_counted(for_each_output("additions", layer), adds, "additions"),
+            _if_counted(for_each_output("scaling", layer), multiplies, "multiplications"),
+            _if_counted(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
+            # The counters of the CUDA cores do not include the tensor cores.
             Term(
                 "Tensor-core work, not in these counters",
                 -tensor if isinstance(tensor, int) else 0,
                 "−operations of the tensor cores",
-                "ncu_tensor_core_flops"
-                if isinstance(tensor, int)
-                else "0: not counted on this GPU",
+                tensor_evidence,
             ),
         ),
         Term(
@@ -125,8 +120,8 @@ def device_work(
     )
 
 
-def _if_seen(term: Term, counted: int, what: str) -> Term:
-    """Return a term of single operations if its counter equals it, else a term of 0."""
+def _if_counted(term: Term, counted: int, what: str) -> Term:
+    """Return ``term`` if the counter equals its amount, else the term with amount 0."""
     if counted == term.amount:
         return replace(term, evidence=f"equal to the counted {what}")
     return replace(term, amount=0, evidence=f"0: not equal to the counted {what}")

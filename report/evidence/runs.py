@@ -1,7 +1,7 @@
-"""The measurements of one run, case by case; a missing number carries its reason.
+"""The measurements of one run, case by case; a missing number has a reason.
 
-Studies look up cases by their factors.  Their runs extend ``Run``, so that all papers compute
-outcomes, medians, intervals and ceilings alike.
+Studies look up cases by factors, and extend ``Run``, so that all papers compute outcomes, medians,
+intervals and ceilings in the same way.
 """
 
 import re
@@ -24,16 +24,16 @@ from report.quantity.intervals import Process
 from report.theory.work import flops, forward_macs
 
 AnyRun = TypeVar("AnyRun", bound="Run")
-#: The factors of a case with their levels, as a record names them.
+#: Factor → level of a case, with the names in records.
 CaseFactors: TypeAlias = Mapping[str, Level]
 _DIGEST: Final = re.compile("[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
 class Run(MeasuredDevice):
-    """One record, with its times under the memory policy ``policy``.
+    """One record, with times under the memory policy ``policy``.
 
-    Series include the runs that are pooled with the record; all else is the record's own.
+    Series include the runs pooled with the record; everything else is from the record alone.
     """
 
     policy: Policy = field(default="retained", kw_only=True)
@@ -45,7 +45,7 @@ class Run(MeasuredDevice):
 
     @property
     def file(self) -> str:
-        """The record's file, the source of all numbers except those of pooled runs."""
+        """The record's file: the source of all numbers, except numbers from pooled runs."""
         return self.stored.file
 
     @property
@@ -73,7 +73,7 @@ class Run(MeasuredDevice):
         return {self.policy: self}
 
     def under(self, policy: Policy) -> Self:
-        """Return this run with the times under another memory policy, created once."""
+        """Return this run with times under another memory policy (one object per policy)."""
         if policy not in self._by_policy:
             self._by_policy[policy] = replace(self, policy=policy)
         return self._by_policy[policy]
@@ -85,7 +85,7 @@ class Run(MeasuredDevice):
         return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
     def measurements(self, *, disturbed: bool = False) -> Quantity:
-        """Count the monitored measurements, or only the ``disturbed`` ones among them."""
+        """Count the monitored measurements; with ``disturbed`` only the disturbed ones."""
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
         counts = gates.disturbed(stored.record for stored in runs)
         if counts is None:
@@ -99,13 +99,13 @@ class Run(MeasuredDevice):
 
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
-        """File and cases, by factors, of the record and then of each run pooled with it."""
+        """(file, factors → case) of the record, then of each pooled run."""
         runs = (self.stored, *self.stored.others)
         return tuple((stored.file, _by_factors(stored.record.cases)) for stored in runs)
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor in cases with levels ``where``, even failed ones."""
+        """Return the sorted levels of a factor in all cases, also failed, with levels ``where``."""
         levels = {
             case.factors[factor]
             for case in self.stored.record.cases
@@ -114,9 +114,9 @@ class Run(MeasuredDevice):
         return tuple(sorted(levels))
 
     def case(self, factors: CaseFactors) -> Case | Missing:
-        """Return the successful case with exactly these factors, or why there is none.
+        """Return the successful case with exactly these factors, or the reason why it is missing.
 
-        A case that failed counts as not measured, even if it has samples.
+        A failed case counts as not measured, even if it has samples.
         """
         (_, cases), *_ = self._cases
         case = cases.get(frozenset(factors.items()))
@@ -137,7 +137,7 @@ class Run(MeasuredDevice):
         return exact(described("work", factors), "FLOP", work, self.file)
 
     def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
-        """Return the raw samples of a quantity in the record, or why there are none."""
+        """Return the raw samples of a quantity in the record, or the reason for their absence."""
         quantity_of(quantity)  # raises for a name that is no quantity
         case = self.case(factors)
         if isinstance(case, Missing):
@@ -150,6 +150,7 @@ class Run(MeasuredDevice):
         return self._too_short(quantity, samples) or samples
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
+        """Return a reason if the samples are times below the resolution of the timer."""
         device = self.stored.record.environment.device
         if quantity == "time" and median(samples) < gates.RESOLUTION_S[device]:
             return Missing(f"below timer resolution on {self.label}")
@@ -169,9 +170,9 @@ class Run(MeasuredDevice):
         return self.of_processes(name, unit, processes)
 
     def _described(self, quantity: str, factors: CaseFactors) -> str:
-        """Name a series, with its memory policy if that is not the first.
+        """Name a series; add the memory policy if it is not the main policy.
 
-        The subject is named if a case of another subject has otherwise equal factors.
+        The subject is added if a case of another subject has otherwise equal factors.
         """
         shown = dict(factors)
         if "subject" in factors and any(
@@ -190,10 +191,10 @@ class Run(MeasuredDevice):
         return frozenset(c.factors["subject"] for c in cases if "subject" in c.factors)
 
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
-        """Return the samples of a quantity by process and run, or why there are none.
+        """Return the samples of a quantity by process and run, or the reason for their absence.
 
-        Deterministic quantities are read from the record alone.  Runs whose times disagree are not
-        one population: only runs that agree with the run ``_leading`` count.
+        Deterministic quantities are read from the record alone.  Times of runs that disagree with
+        the run ``_leading`` are left out, since they are not from one population.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):
@@ -202,11 +203,8 @@ class Run(MeasuredDevice):
             file: tuple(processes_of(case, quantity, self.policy, file))
             for file, case in self.in_each_run(factors)
         }
-        runs = (
-            list(by_file.values())[:1]
-            if quantity in FIXED
-            else list(filter(None, by_file.values()))
-        )
+        first = list(by_file.values())[:1]
+        runs = first if quantity in FIXED else list(filter(None, by_file.values()))
         if quantity == "time" and len(runs) > 1:
             leading = _medians(by_file.get(self._leading) or runs[0])
             runs = [run for run in runs if gates.agree(leading, _medians(run))]
@@ -216,9 +214,9 @@ class Run(MeasuredDevice):
 
     @cached_property
     def _leading(self) -> str:
-        """File of the run with most processes, the newest of equals.
+        """File of the run with most processes; the newest of equals.
 
-        It is one run for all series, so that compared series come from one state of the machine.
+        All series use the same run, so that compared series are from one state of the machine.
         """
 
         def processes(stored: Stored) -> int:
@@ -228,14 +226,14 @@ class Run(MeasuredDevice):
         return max(self.stored.runs, key=processes).file
 
     def in_each_run(self, factors: CaseFactors) -> Iterator[tuple[str, Case]]:
-        """Yield file and case of each run in which the case succeeded, the record's own first."""
+        """Yield (file, case) for each run in which the case succeeded, the record first."""
         for file, cases in self._cases:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 yield file, case
 
     def repeated(self, quantity: str, factors: CaseFactors) -> Leaf:
-        """Return a deterministic quantity, the same in every repetition, as an exact one."""
+        """Return a quantity that is equal in every repetition as an exact quantity."""
         name, unit = described(quantity, factors), quantity_of(quantity).unit
         value = self.fixed(quantity, factors)
         if isinstance(value, Missing):
@@ -243,7 +241,7 @@ class Run(MeasuredDevice):
         return exact(name, unit, value, self.file)
 
     def fixed(self, quantity: str, factors: CaseFactors) -> int | Missing:
-        """Return a quantity that must be the same in every repetition, such as allocated bytes."""
+        """Return a quantity that must be equal in every repetition, such as allocated bytes."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
             return samples
@@ -253,7 +251,7 @@ class Run(MeasuredDevice):
         return int(value)
 
     def grown(self, quantity: str, factors: CaseFactors, since: str) -> int | Missing:
-        """Return a fixed quantity less another one, such as the peak less the bytes before."""
+        """Return the fixed ``quantity`` minus ``since``, such as peak minus bytes before."""
         after, before = self.fixed(quantity, factors), self.fixed(since, factors)
         if isinstance(after, Missing):
             return after
@@ -269,20 +267,20 @@ def _medians(processes: Iterable[Process]) -> list[float]:
 
 
 def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
-    """Yield the samples of each process of one run, or of the run's own process."""
+    """Yield the samples of each process of one run, or else of the run's main process."""
     rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
-    for slot, round_ in _slots(rounds).items():
+    for number, round_ in _rounds_by_number(rounds).items():
         samples = tuple(map(float, round_.samples(quantity)))
-        yield Process(file, str(slot), samples, round_.disturbance is not None)
-    if not rounds and (own := case.samples(quantity, policy)):
-        yield Process(file, "", tuple(map(float, own)))
+        yield Process(file, str(number), samples, round_.disturbance is not None)
+    if not rounds and (series := case.samples(quantity, policy)):
+        yield Process(file, "", tuple(map(float, series)))
 
 
-def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
-    """Number the rounds from 1 on by process.
+def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
+    """Number the rounds from 1 by process.
 
-    A repeated process takes the number of the first disturbed one, so that cases are compared
-    process by process although some were measured again.
+    A repeated process gets the number of the first disturbed process that it replaces, so that
+    cases can be compared process by process.
     """
     numbers = range(1, len(rounds) + 1)
     free = iter(sorted(set(numbers) - {r.process for r in rounds}))
@@ -292,7 +290,7 @@ def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
 def described(quantity: str, factors: CaseFactors) -> str:
     """Name a series in a formula, such as ``time(batch 64, forward)``.
 
-    Only levels that are numbers are printed with their factor.
+    Numeric levels are printed with the name of the factor, others without.
     """
     levels = (
         _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
@@ -307,39 +305,39 @@ def _words(name: str) -> str:
 
 
 def machine_id(environment: Environment) -> str:
-    """Identify a machine by its label and the digest of its hardware, with which a key ends.
+    """Identify a machine by its label and the hardware digest at the end of the key.
 
-    The key of one machine has changed with the name of its processor; old keys have no digest.
+    The rest of a key may change with the processor's name.  For old keys, return the whole key.
     """
     digest = environment.key.rsplit("-", 1)[-1]
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
 def labels(records: Sequence[Stored]) -> tuple[str, ...]:
-    """Label each record's device; add the first property that tells equal labels apart.
+    """Label the device of each record; add a property to equal labels.
 
-    The key is added if no other property does.
+    The property is the first that differs between all devices with this label, at last the key.
     """
     machines = [item.record.environment for item in records]
     names = []
     for machine in machines:
         same = [other for other in machines if other.label == machine.label]
-        own = f" ({_own(machine, same)})" if len(same) > 1 else ""
-        names.append(f"{machine.label}{own}")
+        difference = f" ({_distinguishing(machine, same)})" if len(same) > 1 else ""
+        names.append(f"{machine.label}{difference}")
     return tuple(names)
 
 
-def _own(machine: Environment, others: Sequence[Environment]) -> str:
-    """Return the first property that differs among ``others``, which include ``machine``."""
+def _distinguishing(machine: Environment, others: Sequence[Environment]) -> str:
+    """Return the first property that differs among ``others`` (including ``machine``)."""
     columns = zip(*map(_properties, others), strict=True)
-    for own, values in zip(_properties(machine), columns, strict=True):
-        if own is not None and None not in values and len(set(values)) == len(values):
-            return own
+    for value, values in zip(_properties(machine), columns, strict=True):
+        if value is not None and None not in values and len(set(values)) == len(values):
+            return value
     return machine.key
 
 
 def _properties(machine: Environment) -> tuple[str | None, ...]:
-    """Describe properties of a machine, the clearest first; None for one that it lacks."""
+    """List properties of a machine, the clearest first; None for missing properties."""
     gpu, cpu = machine.gpu, machine.cpu
     return (
         gpu.model if gpu and machine.name else None,

@@ -1,1 +1,1 @@
-"""Quantities: expressions over measurements that know their unit, formula, sources and interval."""
+"""Quantities: expressions over measurements, with unit, formula, sources and interval."""

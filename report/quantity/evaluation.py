@@ -1,12 +1,12 @@
-"""Values of expressions with intervals, at the confidence level that their data allow.
+"""Values of expressions with intervals, at the confidence level that the data allow.
 
-A part whose series were measured in the same processes is computed once per process: drift and
-placement cancel, and the results have one interval.  Processes that lack one of the series are
-left out.  With six runs or more the runs are the units; with fewer their processes are, in an
-interval that contains the median of every run.
+A part of an expression whose series share processes is computed once per process: drift and memory
+placement cancel, and one interval follows from the results.  Processes that lack one of the series
+are left out.  With six runs or more, each run counts as one sample of the interval.  With fewer
+runs each process counts, and the interval is widened to contain the median of every run.
 
-Parts that were measured apart are combined by the extremes of their intervals, each at the share
-of the level that makes all hold together (Bonferroni).
+Parts without shared processes are combined by the ends of their intervals.  The level of each
+interval is raised so that all intervals hold together (Bonferroni).
 """
 
 import statistics
@@ -37,19 +37,19 @@ from report.quantity.units import ONE
 
 ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 
-#: A process of a run, by the names of both.
+#: Identity of a process: names of run and process.
 Key: TypeAlias = tuple[str, str]
 
-#: With this many runs or more, the runs are the units, else their processes.
+#: Fewest runs that count as the samples of an interval; with fewer runs the processes count.
 ENOUGH_RUNS: Final = 6
 
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
     """Compute the value of ``quantity`` with its interval.
 
-    The result has the requested ``confidence``, or the lower level that the data reach.  Without
-    measurements the level is 1, and the interval has width 0 or that of the printed digits.  The
-    result is missing if a leaf is, or for a quotient by an interval that contains 0.
+    The result has the requested ``confidence``, or a lower level if the data allow no more.
+    Without measurements the level is 1, and the interval has width 0 or the width of the printed
+    digits.  The result is missing if a leaf is missing, or if the interval of a divisor contains 0.
     """
     known = quantity.estimates
     if confidence not in known:
@@ -60,23 +60,23 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
 def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
     if quantity.missing:
         return quantity.missing
-    units = tuple(dict.fromkeys(_units(quantity)))
+    parts = tuple(dict.fromkeys(_parts_with_intervals(quantity)))
     try:
-        intervals = _intervals(units, confidence)
+        intervals = _intervals(parts, confidence)
         value, low, high = _bounds(quantity, intervals)
     except ArithmeticError as error:
         return Missing(str(error))
     lost = sum(1 - interval.confidence for interval in intervals.values())
-    reached = max(0.0, round(1 - lost, 12)) if units else 1.0
-    level = min(reached, confidence if units else 1.0)
+    reached = max(0.0, round(1 - lost, 12)) if parts else 1.0
+    level = min(reached, confidence if parts else 1.0)
     bimodal = any(interval.bimodal for interval in intervals.values())
     return Estimate(value, low, high, samples(quantity), level, bimodal)
 
 
 def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
-    """Return the value for printing, exact if no part was measured or rounded.
+    """Return the value for printing; exact if no part was measured or rounded.
 
-    A whole number stays one, however large.
+    Whole numbers are returned as ``int``, however large.
     """
     if quantity.missing:
         return quantity.missing
@@ -107,21 +107,24 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
     return exact(name, str(unit), float(f"{rounded:.{digits}g}"), file, tuple(further))
 
 
-def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
-    """Compute an interval for each unit, so that all hold together with ``confidence``.
+def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
+    """Compute an interval for each part, so that all hold together with ``confidence``.
 
-    All have equal shares of the error probability.  A unit that needs a larger share, as one of
-    six processes needs 3 %, keeps it, and the others divide the remainder.
+    The parts get equal shares of the error probability.  A part that needs a larger share (with six
+    processes 3 %) gets the larger share, and the other parts share the rest.
     """
-    if not units:
+    if not parts:
         return {}
-    share = bonferroni(confidence, len(units))
-    intervals = {unit: _of_unit(unit, share) for unit in units}
-    rest = [unit for unit in units if intervals[unit].confidence >= share]
-    left = (1 - confidence) - sum(1 - intervals[u].confidence for u in units if u not in rest)
-    if len(rest) in (0, len(units)) or left <= 0:
+    share = bonferroni(confidence, len(parts))
+    intervals = {part: _interval_of_part(part, share) for part in parts}
+    rest = [part for part in parts if intervals[part].confidence >= share]
+    left = (1 - confidence) - sum(1 - intervals[p].confidence for p in parts if p not in rest)
+    if len(rest) in (0, len(parts)) or left <= 0:
         return intervals
-    return {**intervals, **{unit: _of_unit(unit, bonferroni(1 - left, len(rest))) for unit in rest}}
+    return {
+        **intervals,
+        **{part: _interval_of_part(part, bonferroni(1 - left, len(rest))) for part in rest},
+    }
 
 
 def samples(quantity: Quantity) -> int:
@@ -135,8 +138,8 @@ def samples(quantity: Quantity) -> int:
     return min(counts, default=0)
 
 
-def _units(quantity: Quantity) -> Iterator[Quantity]:
-    """Yield the parts that get one interval: the largest with two shared processes, else series."""
+def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
+    """Yield the largest parts whose series share two or more processes, and all other series."""
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
@@ -145,22 +148,22 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
         yield quantity
         return
     for part in quantity.parts:
-        yield from _units(part)
+        yield from _parts_with_intervals(part)
 
 
 def compared_in_pairs(quantity: Quantity) -> bool:
-    """Return whether a quantity is a pure number that compares series of the same processes."""
+    """Tell whether a quantity is dimensionless and all its series share processes."""
     if quantity.unit != ONE:
         return False
-    for unit in _units(quantity):
-        measured = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled | Inferred)]
+    for part in _parts_with_intervals(quantity):
+        measured = [leaf for leaf in part.leaves if isinstance(leaf, Sampled | Inferred)]
         if len(measured) < 2 or not all(isinstance(leaf, Sampled) for leaf in measured):
             return False
     return True
 
 
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
-    """Return the processes that all ``leaves`` share; an inferred number has none."""
+    """Return the processes that all ``leaves`` share; an inferred number has no processes."""
     first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
     shared = first
     for keys in others:
@@ -169,41 +172,42 @@ def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
     return shared
 
 
-def _of_unit(unit: Quantity, confidence: float) -> Estimate:
-    if isinstance(unit, Inferred):
-        return unit.interval(confidence)
-    leaves = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled)]
+def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
+    """Compute the interval of a part from its values in single processes, or in single runs."""
+    if isinstance(part, Inferred):
+        return part.interval(confidence)
+    leaves = [leaf for leaf in part.leaves if isinstance(leaf, Sampled)]
     if leaves[0].alone:
         process = leaves[0].processes[0]
         return calls_interval(process.samples, confidence, process.inflation)
     results: list[float] = []
     by_run: dict[str, list[float]] = {}
     for key in _shared(leaves):
-        result = value(unit, partial(_median_of, key))
+        result = value(part, partial(_median_of, key))
         results.append(result)
         by_run.setdefault(key[0], []).append(result)
     if is_bimodal(results) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         n, low, high = len(results), min(results), max(results)
-        # If the ratio is beyond a bound in every pair of processes, both groups are beyond it.
-        level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(unit) else 0.0
+        # A bound that every pair of processes exceeds is exceeded by both groups.
+        level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(part) else 0.0
         return Estimate(statistics.median(results), low, high, n, level, bimodal=True)
     medians = [statistics.median(values) for values in by_run.values()]
     if len(medians) >= ENOUGH_RUNS:
         return median_interval(medians, confidence)
-    return _holding(medians, median_interval(results, confidence))
+    return _widened_to(medians, median_interval(results, confidence))
 
 
 def _median_of(key: Key, leaf: Sampled) -> float:
     return leaf.medians[key]
 
 
-def _holding(medians: Sequence[float], interval: Estimate) -> Estimate:
-    """Widen the interval of few runs to contain the median of each.
+def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
+    """Widen the interval of few runs to contain the ``medians`` of all runs.
 
-    Processes of one run share the causes that make it fast or slow, so that their number says
-    little about the next run; the interval must at least show how far apart the runs are.  If a run
-    lies outside the interval of the processes, the runs differ, and so few of them bound their
-    median only at ``1 - 2^(1 - n)``.
+    Processes of one run are fast or slow for common reasons, so that many processes say little
+    about the next run.  The interval must at least show the scatter between the runs.  If the
+    median of a run is outside the interval of the processes, the runs differ, and n runs bound
+    their median only with confidence ``1 - 2^(1 - n)``.
     """
     low, high = min(interval.low, *medians), max(interval.high, *medians)
     if (low, high) == (interval.low, interval.high):
@@ -217,7 +221,7 @@ def _median(leaf: Sampled) -> float:
 
 
 def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
-    """Compute ``quantity`` from the values of its series, which ``value_of`` returns.
+    """Compute ``quantity``; ``value_of`` returns the value of a series.
 
     Raises ``ArithmeticError`` if an operation has no result.
     """
@@ -233,12 +237,13 @@ def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):
-        # Whole numbers and quotients of them are computed without rounding.
+        # Whole numbers and their quotients are computed without rounding.
         return Fraction(quantity.value)  # type: ignore[return-value]
     return _fixed(quantity)[0]
 
 
 def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
+    """Combine the ``intervals`` of the parts to the bounds of ``quantity``."""
     interval = intervals.get(quantity)
     if interval is not None:
         return interval.value, interval.low, interval.high

@@ -1,8 +1,8 @@
 """Expressions over measured series, counts and reported values.
 
-A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
-units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded.  Its
-formula, sources and missing parts are derived from its leaves, and its estimates are cached.
+A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  Building
+a quantity checks units, so that a study that adds bytes to FLOPs fails when it is loaded.  Formula,
+sources and missing parts follow from the leaves; estimates are cached.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from report.quantity.intervals import Process
 from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
-#: The product's code, and its studies, whose lines are named in messages.
+#: Folders of the product's code, and of studies; messages name lines of studies.
 _PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _PRODUCT_CODE + "studies/"
 
-#: Precedence of the parts of a formula: lists, sums, products, names.
+#: Precedence of parts of a formula: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
-#: A value between its bounds: (value, low, high).
+#: A value with its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """Expression with a unit, computed from the data or missing with a reason.
+    """An expression with a unit; its value follows from the data or is missing with a reason.
 
     Leaves are compared by their fields, other quantities by identity.
     """
@@ -43,12 +43,12 @@ class Quantity:
 
     @property
     def formula(self) -> str:
-        """The computation in the names of the leaves."""
+        """The computation, written with the names of the leaves."""
         raise NotImplementedError
 
     @property
     def symbol(self) -> str:
-        """The name in formulas of other quantities, else the formula."""
+        """The text in formulas of other quantities: the name, else the formula."""
         return self.formula
 
     @property
@@ -58,7 +58,7 @@ class Quantity:
 
     @property
     def binding(self) -> int:
-        """Binding strength of the symbol, which decides about brackets."""
+        """The precedence of the symbol, which determines brackets."""
         return NAME
 
     @cached_property
@@ -70,12 +70,12 @@ class Quantity:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Its records and files of reported values; none for pure theory."""
+        """The records and files of reported values; empty for pure theory."""
         return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
 
     @cached_property
     def missing(self) -> Missing | None:
-        """The reason of its first missing leaf, if any."""
+        """The reason of the first missing leaf, if any."""
         return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
 
     @cached_property
@@ -89,7 +89,7 @@ class Quantity:
         return {}
 
     def __gt__(self, bound: Number) -> Statement:
-        """State that the quantity is above ``bound``, for a claim to judge."""
+        """State that the quantity is above ``bound``."""
         return Statement(self, Range(low=bound))
 
     def __lt__(self, bound: Number) -> Statement:
@@ -97,7 +97,7 @@ class Quantity:
         return Statement(self, Range(high=bound))
 
     def near(self, number: Number, within: float) -> Statement:
-        """State that the quantity equals ``number`` up to ``within``, which is above 0."""
+        """State that the quantity differs from ``number`` by at most ``within`` (above 0)."""
         return Statement(self, equals(number, within))
 
     def exactly(self, number: Number) -> Statement:
@@ -138,15 +138,15 @@ class Statement:
 
     @property
     def sampled(self) -> tuple[Sampled, ...]:
-        """The measured series that decide it."""
+        """The measured series in the quantity."""
         return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
 
     @property
     def alone(self) -> bool:
-        """Tell whether one process alone measured any of its series.
+        """Tell whether a single process measured one of the series.
 
-        Calls of one process resemble each other more than those of several, so that their interval
-        is about that process alone, however narrow it is.
+        Calls within a process resemble each other more than calls of several processes, so that the
+        interval, however narrow, is about this process only.
         """
         return any(leaf.alone for leaf in self.sampled)
 
@@ -156,10 +156,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Leaf(Quantity):
-    """An input of expressions: ``name`` in formulas, ``source`` its file.
+    """An input of expressions: ``name`` in formulas, ``source`` the file with the data.
 
-    ``further`` are the files of other runs whose samples are pooled with it.  Two leaves of one
-    class, name, unit and source are the same quantity.
+    ``further``: files of pooled runs.  Leaves of equal class, name, unit and source are equal.
     """
 
     name: str
@@ -168,7 +167,7 @@ class Leaf(Quantity):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All its files; none for pure theory."""
+        """All files with the data; empty for pure theory."""
         return tuple(filter(None, (self.source, *self.further)))
 
     @property
@@ -178,28 +177,28 @@ class Leaf(Quantity):
 
 @dataclass(frozen=True)
 class Exact(Leaf):
-    """A count, a shape or anything else without uncertainty."""
+    """A number without uncertainty, such as a count or a shape."""
 
     value: Number | Fraction = 0
 
 
 @dataclass(frozen=True)
 class ReportedNumber(Leaf):
-    """A number printed with ``decimals`` by a source, known to half a unit of its last digit."""
+    """A number that a source prints with ``decimals``, known to half a unit of the last digit."""
 
     value: Number = 0
     decimals: int = 0
 
     @property
     def bounds(self) -> Bounds:
-        """The printed number and the bounds of the numbers that round to it."""
+        """The printed number, and the bounds of all numbers that round to it."""
         half = 0.5 * 10.0**-self.decimals
         return self.value, self.value - half, self.value + half
 
 
 @dataclass(frozen=True)
 class Sampled(Leaf):
-    """A measured series, process by process; its value is the median."""
+    """A measured series, process by process; the value is the median."""
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
 
@@ -210,25 +209,25 @@ class Sampled(Leaf):
 
     @property
     def alone(self) -> bool:
-        """True if one process measured it, so that its interval is about that process alone."""
+        """True if a single process measured the series (see ``Statement.alone``)."""
         return len(self.processes) == 1
 
     @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Run and name of each process."""
+        """(run, name) of each process."""
         return tuple((process.run, process.name) for process in self.processes)
 
     @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
-        """Medians by key of the process; the first process counts if two have one key."""
+        """Medians by key of the process; for equal keys the first process counts."""
         return {(process.run, process.name): process.median for process in reversed(self.processes)}
 
 
 @dataclass(frozen=True)
 class Inferred(Leaf):
-    """A measured number with its own rule for its interval, such as a mean over test images.
+    """A measured number with a special interval, such as a mean over test images.
 
-    ``interval`` returns the estimate at a level.
+    ``interval`` returns the estimate for a confidence level.
     """
 
     interval: Callable[[float], Estimate] = field(compare=False, kw_only=True)
@@ -267,7 +266,7 @@ def exact(
 
 
 def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
-    """Return a record's number without uncertainty, or a leaf that says why it is missing."""
+    """Return a record's exact number as a leaf, or a leaf with the reason why it is missing."""
     if isinstance(value, Missing):
         return absent(name, unit_name, value.reason)
     return exact(name, unit_name, value, source)
@@ -276,7 +275,7 @@ def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "
 def reported(
     name: str, unit_name: str, value: Number, decimals: int, source: str
 ) -> ReportedNumber:
-    """Return a source's number as a leaf."""
+    """Return a number that a source prints as a leaf."""
     return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
@@ -285,9 +284,9 @@ def absent(name: str, unit_name: str, reason: str) -> Absent:
     return Absent(unit(unit_name), name, "", Missing(reason))
 
 
-def as_quantity(thing: Quantity | Number) -> Quantity:
-    """Return a plain number as an exact quantity of unit 1."""
-    return thing if isinstance(thing, Quantity) else Exact(ONE, f"{thing:g}", "", thing)
+def as_quantity(operand: Quantity | Number) -> Quantity:
+    """Convert a plain number to an exact quantity of unit 1."""
+    return operand if isinstance(operand, Quantity) else Exact(ONE, f"{operand:g}", "", operand)
 
 
 # ---------------------------------------------------------------------------------- operations
@@ -297,9 +296,9 @@ def as_quantity(thing: Quantity | Number) -> Quantity:
 class Operation:
     """A rule that combines several quantities into one.
 
-    ``value`` computes it from numbers, ``bounds`` from intervals, so that the result holds if all
-    intervals hold; both raise ``ArithmeticError`` without a result.  ``text`` writes the formula.
-    ``widened`` says that the bounds are wider than the values in single processes.
+    ``value`` computes the result from numbers, ``bounds`` from intervals: the result holds if all
+    intervals hold.  Both raise ``ArithmeticError`` without a result.  ``text`` writes the formula.
+    ``widened``: the bounds are wider than the values in single processes.
     """
 
     name: str
@@ -313,9 +312,9 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class Derived(Quantity):
-    """The result of an operation on ``operands``; ``name`` replaces it in other formulas.
+    """The result of an operation on ``operands``; ``name`` represents it in other formulas.
 
-    Results are compared by identity, since comparing whole trees would take long.
+    Results are compared by identity, since comparing entire expressions would take long.
     """
 
     operation: Operation
@@ -328,7 +327,7 @@ class Derived(Quantity):
 
     @cached_property
     def sampled(self) -> bool:
-        """True if its value depends on measured series."""
+        """True if the value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
     @cached_property
@@ -337,7 +336,7 @@ class Derived(Quantity):
 
     @cached_property
     def constants(self) -> list[float]:
-        """Its cached value, if it depends on no series."""
+        """The cached value if no series is involved, as a list with at most one element."""
         return []
 
     @property
@@ -353,7 +352,7 @@ class Derived(Quantity):
         return self.written(lambda part: part.symbol)
 
     def written(self, show: Callable[[Quantity], str]) -> str:
-        """Write the formula with ``show`` of each operand, in brackets where needed."""
+        """Write the formula with ``show(operand)``, in brackets where needed."""
         return self.operation.text(
             [
                 f"({show(part)})" if _needs_brackets(self, part, index) else show(part)
@@ -363,7 +362,7 @@ class Derived(Quantity):
 
 
 def combine(operation: Operation, *operands: Quantity) -> Derived:
-    """Apply ``operation`` to ``operands``; raises ``UnitError`` with the line of the study."""
+    """Apply ``operation`` to ``operands``; raises ``UnitError`` that names the study's line."""
     try:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
@@ -373,23 +372,23 @@ def combine(operation: Operation, *operands: Quantity) -> Derived:
 
 
 def named(name: str, quantity: Quantity) -> Quantity:
-    """Name ``quantity`` in other formulas."""
+    """Set the ``name`` of ``quantity`` in other formulas; leaves keep their own names."""
     return replace(quantity, name=name) if isinstance(quantity, Derived) else quantity
 
 
 def product_bounds(intervals: Sequence[Bounds]) -> Bounds:
-    """Compute the bounds of a product of two."""
+    """Compute the bounds of a product of two quantities."""
     (a, a_low, a_high), (b, b_low, b_high) = intervals
     ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
     return a * b, min(ends), max(ends)
 
 
 def quotient_bounds(intervals: Sequence[Bounds]) -> Bounds:
-    """Compute the bounds of a quotient of two; raises ``ZeroDivisionError``."""
-    above, (value, low, high) = intervals
+    """Compute the bounds of a quotient; raises ``ZeroDivisionError`` if the divisor may be 0."""
+    dividend, (value, low, high) = intervals
     if low <= 0 <= high:
         raise ZeroDivisionError("the interval of the divisor holds 0")
-    return product_bounds([above, (1 / value, 1 / high, 1 / low)])
+    return product_bounds([dividend, (1 / value, 1 / high, 1 / low)])
 
 
 ADD: Final = Operation(
@@ -419,20 +418,20 @@ DIVIDE: Final = Operation(
 
 
 def _caller() -> str:
-    """Find file and line of the study, or code outside the product, that builds the quantity."""
+    """Return file and line in the study (or outside the product) that builds the quantity."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _between(frame.f_code.co_filename):
+    while frame.f_back is not None and _is_library_code(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"
 
 
-def _between(file: str) -> bool:
+def _is_library_code(file: str) -> bool:
     """Tell whether ``file`` is code of the product outside studies."""
     return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)
 
 
 def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
-    """Tell whether an operand needs brackets, as a sum behind a minus or a slash does."""
+    """Tell whether an operand needs brackets, such as a sum after a minus or a slash."""
     binding = whole.operation.binding
     if binding == NAME:
         return False

@@ -22,10 +22,10 @@ _Choice: TypeAlias = Callable[[Sequence[float]], float]
 _Words: TypeAlias = Callable[[Sequence[str]], str]
 
 _MEAN: Final = "the geometric mean"
-#: Separators of the operands and of their levels in a formula.
+#: Separators of operands and of levels in a formula.
 _BETWEEN_LEVELS: Final = re.compile(r", | [/·−+] |[()]")
 
-#: Exactly two FLOPs are one multiply-add.
+#: One multiply-add is exactly two FLOPs.
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
 
 
@@ -35,12 +35,12 @@ def smallest(*quantities: Quantity) -> Derived:
 
 
 def largest(*quantities: Quantity) -> Derived:
-    """Return the largest of ``quantities``, with simultaneous bounds."""
+    """Return the largest of ``quantities``; its bounds hold if all intervals hold."""
     return combine(_extreme("the largest", max), *quantities)
 
 
 def spanning(*quantities: Quantity) -> Derived:
-    """Return the first of ``quantities`` with bounds that contain all of them."""
+    """Return the first of ``quantities``, with bounds that contain the bounds of all."""
 
     def words(texts: Sequence[str]) -> str:
         return f"{texts[0]}, with the bounds of {_listed(texts)}"
@@ -101,7 +101,7 @@ def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
 
 
 def range_of_terms(quantity: Quantity) -> str:
-    """Count the terms of a geometric mean and name the ends, such as «7 cases, batch 8 to 512».
+    """Describe the terms of a geometric mean, such as «7 cases, batch 8 to 512».
 
     The text is empty for any other quantity.
     """
@@ -115,9 +115,9 @@ def range_of_terms(quantity: Quantity) -> str:
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
-    """Return the terms of a geometric mean by their levels with digits; empty for others.
+    """Return the terms of a geometric mean by their numeric levels; empty for other quantities.
 
-    Other levels are left out, since a run names a subject only beside other subjects.
+    Other levels are left out, since formulas contain a subject only if a run has several subjects.
     """
     terms: dict[tuple[str, ...], Quantity] = {}
     if isinstance(quantity, Derived) and quantity.operation.name == _MEAN:
@@ -128,7 +128,7 @@ def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:
-    """Give a unit to a number without one, such as a product of extents."""
+    """Return a dimensionless number, such as a product of extents, with the unit ``unit_name``."""
 
     def check(units: Sequence[Unit]) -> Unit:
         if units[0] != ONE:
@@ -141,7 +141,7 @@ def counted_in(unit_name: str, number: Quantity) -> Derived:
 
 
 def flops(multiply_adds: Quantity) -> Derived:
-    """Convert multiply-adds to floating-point operations, two each."""
+    """Convert multiply-adds to floating-point operations (two per multiply-add)."""
     return FLOP_PER_MAC * multiply_adds  # type: ignore[return-value]
 
 
@@ -154,7 +154,7 @@ def _one_of(
     high: _Choice = max,
     widened: bool = False,
 ) -> Operation:
-    """Choose one of several values; ``low`` and ``high`` choose among the ends."""
+    """Return an operation that chooses one value; ``low`` and ``high`` choose the bounds."""
 
     def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)
@@ -164,6 +164,8 @@ def _one_of(
 
 
 def _extreme(name: str, choose: _Choice) -> Operation:
+    """Return an operation that chooses the smallest or largest of several values."""
+
     def words(texts: Sequence[str]) -> str:
         return f"{name} of {_listed(texts)}" if len(texts) > 1 else texts[0]
 
@@ -171,7 +173,7 @@ def _extreme(name: str, choose: _Choice) -> Operation:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """List up to three terms, the ends of more, and equal terms once with their count."""
+    """List up to three terms, else the first and the last; list equal terms once, with a count."""
     if len(set(texts)) == 1 and len(texts) > 1:
         return f"{texts[0]} ({len(texts)} times)"
     return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"

@@ -9,7 +9,7 @@ from report.core.statistics.estimates import Estimate
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers for which a claim holds; includes its ends if ``closed``."""
+    """Numbers for which a claim holds; a ``closed`` range includes the ends."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -28,9 +28,9 @@ class Range:
 
 
 def equals(number: float, within: float) -> Range:
-    """Return the range of equivalence; without a margin no measurement could support it.
+    """Return the range of numbers that count as equal to ``number``.
 
-    Raises ``StudyError`` for a margin that is not positive.
+    Raises ``StudyError`` unless ``within`` is positive: measurements never support exact equality.
     """
     if not within > 0:
         raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")

@@ -1,4 +1,4 @@
-"""Units as products of powers, so that adding bytes to FLOPs is an error and not a number."""
+"""Units as products of powers, so that adding bytes to FLOPs raises an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from report.core.errors import StudyError
 
-#: One multiply-add is 1 MAC and 2 FLOP: two units, which are converted by name and never mixed.
+#: Base units.  One multiply-add is 1 MAC and 2 FLOP; only ``operations.flops`` converts MAC.
 SYMBOLS: Final = (
     "FLOP", "MAC", "B", "s", "image", "call", "fault", "element", "parameter", "Hz", "W", "J", "°C",
 )  # fmt: skip
@@ -19,7 +19,7 @@ _FACTOR: Final = re.compile(r"([^\d\s·/()]+)(\d*)")
 
 
 class UnitError(StudyError):
-    """Quantities of two units were added, compared or declared as each other."""
+    """Two different units were added or compared, or a unit is invalid."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def unit(text: str) -> Unit:
 
     Raises ``UnitError`` for a symbol that is not in ``SYMBOLS``.
     """
-    above, _, below = text.partition("/")
-    return _unit(_factors(above, text)) / _unit(_factors(below.strip("()"), text))
+    numerator, _, denominator = text.partition("/")
+    return _unit(_factors(numerator, text)) / _unit(_factors(denominator.strip("()"), text))
 
 
 def same_unit(units: Sequence[Unit]) -> Unit:

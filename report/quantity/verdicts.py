@@ -1,6 +1,6 @@
-"""One rule for verdicts: an interval inside the claimed range supports, one outside refutes.
+"""The rule for verdicts: an interval inside the claimed range supports the claim, outside refutes.
 
-Everything else is undecided, so that noise, which widens intervals, never makes a verdict.
+Any other interval leaves the claim undecided; noise widens intervals and thus never decides.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
 
 
 def is_disturbed(statement: Statement) -> bool:
-    """Tell whether other programs ran during a measurement, so that they may decide it.
+    """Tell whether other programs may have influenced the verdict.
 
-    They do not decide a comparison in pairs of processes: two processes in turn meet the same load,
-    which cancels in their ratio or widens its interval.
+    They do not influence a comparison in pairs of processes: both processes of a pair run under the
+    same load, which cancels in the ratio or widens the interval.
     """
     disturbed = any(leaf.disturbed for leaf in statement.sampled)
     return disturbed and not compared_in_pairs(statement.quantity)
@@ -52,10 +52,10 @@ def is_disturbed(statement: Statement) -> bool:
 def joint_verdict(statements: Sequence[Statement]) -> Verdict:
     """Judge the claim that all ``statements`` hold.
 
-    The claim is false only if one of them is, which each bounds by itself (intersection-union test,
-    Berger 1982).  That one of them refutes the claim is a choice among several, so that they share
-    the level (Bonferroni).  If each refutes it alone, no choice was made (these are the first and
-    the last step of Simes 1986).
+    To support the claim, every statement is tested at the full level (intersection-union test,
+    Berger 1982).  If only some statements are refuted, the one that refutes the claim was chosen
+    among several, so the level is divided (Bonferroni).  If all statements are refuted, no choice
+    was made and the full level applies (the first and the last step of Simes 1986).
     """
     if not statements:
         return "not measured"

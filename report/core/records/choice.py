@@ -3,8 +3,7 @@
 ``data/editions.yaml`` or the user assigns roles to machines; otherwise roles follow from the rank
 of the runs.  The newest full run of a machine is used.  Older full runs of the same measurement are
 pooled with it, so that papers show the scatter between runs.  The pooled run with most attachments
-is the primary record, since other runs may lack its counts.  Shards are merged first; a run with
-missing shards is not full.
+is the primary record, since other runs may lack its counts.  A run with missing shards is not full.
 """
 
 import re
@@ -144,9 +143,8 @@ def choices_of(
 
     The newest full run of a machine is used, pooled with older full runs of the same measurement.
     A quick or custom run is used only if the machine has no full run.  If ``edition`` or
-    ``requested`` (by the user) names files of a machine, only these are used.  The machine of a
-    requested file gets the first suitable role if it has none.  Without an edition all machines
-    are used.
+    ``requested`` (by the user) names files of a machine, only these are used.  A machine without a
+    role gets the first suitable role if a file is requested.  Without edition, all machines count.
 
     Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
     """
@@ -254,8 +252,7 @@ def _with_requested(
 def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> Choice:
     """Choose among the ``runs`` of one machine, best last.
 
-    ``named`` maps an option or a file to the records that it names.  The first entry with a record
-    of this machine decides.
+    ``named``: option or file → records.  The first entry with a record of this machine decides.
     """
     newest = sorted(runs, key=start_and_file, reverse=True)
     for by, files in named.items():

@@ -1,9 +1,8 @@
 """The file format of records: JSON with one line per round.
 
 Each distinct layer is stored once, with a batch of one image; if the layers of a network differ in
-their batch, each is stored with the batch that ran.  Networks refer to layers by number, and cases
-refer to networks by number.  ``units`` maps quantities to units; durations in whole nanoseconds are
-converted to seconds.
+their batch, each is stored with the batch that ran.  Networks refer to layers by number, cases to
+networks by number.  Reading converts durations in nanoseconds (see ``units``) to seconds.
 
 Events of PyTorch's allocator are in an attachment, since no person reads them and they would be
 most of a record's text.  In memory the events are series of the cases.  Records of runs until

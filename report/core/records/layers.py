@@ -40,8 +40,7 @@ class _Layer(
     """Name, tensor shapes and element type of any layer.
 
     ``name`` is empty in the table of a record's layers, since networks name layers.  ``gc=False``:
-    layers cannot be part of a reference cycle, and with thousands of layers Python's search for
-    cycles would take noticeable time.
+    layers have no reference cycles, and searching thousands of layers for cycles would take time.
     """
 
     name: str = ""

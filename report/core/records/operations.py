@@ -90,8 +90,7 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     calling module (in a backward pass of the forward call), ``LOSS`` or ``OPTIMISER``.  ``reads``:
     tensor arguments by name (several for a list of tensors).  ``settings``: other arguments.
     ``writes``: results, also in-place results.  ``updates``: names of the arguments written to.
-    ``allocated``: storages that this call allocated (``made`` in files).  ``freed``: storages freed
-    since the previous operator.
+    ``allocated``: new storages (``made`` in files).  ``freed``: since the previous operator.
     """
 
     name: str
@@ -124,8 +123,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """The operators of a call or of a training step, in order.
 
     ``storages``: sizes (B) by number.  ``parameters``, ``buffers``: tensors by name; tied weights
-    share a storage.  ``inputs``: tensors of the caller.  ``state``: tensors of the optimiser, and
-    gradients of the previous step.
+    share a storage.  ``inputs``: the caller's tensors.  ``state``: optimiser state, old gradients.
     """
 
     storages: tuple[int, ...]

@@ -48,8 +48,7 @@ _ENVIRONMENT_FIELDS: Final = (
 def why_not_pooled(one: Head, other: Head) -> str | None:
     """Return why two runs must not be pooled; None if they may be.
 
-    Records that do not state the number of processes are never pooled, since the rest of their
-    protocol is unknown too.
+    Records of old formats, which do not state the number of processes, are never pooled.
     """
     if not (one.protocol.processes and other.protocol.processes):
         return "of a format that is not pooled"
@@ -93,8 +92,7 @@ def deterministic_values(record: Record) -> DeterministicValues:
 def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) -> str | None:
     """Describe the first value that differs between two runs of one measurement, or return None.
 
-    Layers, counts and byte sizes never vary between such runs; runs in which they differ must not
-    be pooled.
+    Layers, counts and byte sizes never vary between such runs; other runs must not be pooled.
     """
     for (factors, quantity), value in new.items():
         earlier_value = earlier.get((factors, quantity), value)

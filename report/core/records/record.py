@@ -186,9 +186,8 @@ class Environment(RecordPart, frozen=True, kw_only=True):
 
     ``missing``: null field → reason.  ``name``: the user's name for the machine.  ``variables``:
     environment variables that change times or results.  ``load_before``, ``load_after``: one-minute
-    load averages, recorded until November 2026; later runs detect disturbances during each
-    measurement.  ``conditions``: state of the processor (affinity, kinds of core, governor, turbo,
-    throttling).
+    load averages, recorded until November 2026; later runs detect disturbances while measuring.
+    ``conditions``: state of the processor (affinity, kinds of core, governor, turbo, throttling).
     """
 
     device: Literal["cpu", "cuda"]
@@ -289,9 +288,8 @@ class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
     """One process's measurement of a case, under one memory policy.
 
     ``process``: number of the process; every process measures all cases, in an order of its own.
-    ``policy``: null if the record does not state the policy.  ``disturbance``: other activity on
-    the machine; a disturbed round is repeated in a further process if time allows.  ``reason``:
-    null exactly if the status is ok.
+    ``policy``: null if unknown.  ``disturbance``: other activity on the machine; a further process
+    repeats a disturbed round if time allows.  ``reason``: null exactly if the status is ok.
     """
 
     process: Position
@@ -375,8 +373,7 @@ class Protocol(RecordPart, frozen=True):
 class Attachment(RecordPart, frozen=True):
     """A file that belongs to the record, such as the unchanged output of a counter.
 
-    The file is stored beside the record, in a folder named after the record.  ``sha256`` is the
-    digest of the file.
+    The file is in a folder with the name of the record.  ``sha256`` is the digest of the file.
     """
 
     name: FileName

@@ -1,8 +1,7 @@
 """Record files: their paths, writing them once, and reading them.
 
-A record is one JSON file, which ``filed`` parses.  Attachments, such as the output of counters and
-profilers, are in a folder of the same name beside the record.  Imported records are in
-``data/<study>/imported``.
+A record is one JSON file, parsed by ``filed``.  Its attachments, such as the output of profilers,
+are in a folder of the same name.  Imported records are in ``data/<study>/imported``.
 """
 
 import hashlib

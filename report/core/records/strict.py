@@ -4,8 +4,7 @@ msgspec converts a text to the requested type; this module rewrites an error of 
 sentence with the file, the field and the value.  A repeated field is an error.
 
 Only plain YAML is accepted: mappings, lists, text, and null, true, false and numbers as in JSON.
-``yes``, ``017``, ``1:30``, ``.inf`` or ``2001-01-01`` are text, so that numeric fields refuse such
-values.  Keys are always text.
+``yes``, ``017``, ``1:30``, ``.inf``, ``2001-01-01`` and all keys are text.
 """
 
 import json
@@ -188,8 +187,7 @@ def _line(event: Any) -> int:
 def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, int]) -> Any:
     """Convert the value that begins with ``event`` to plain Python objects.
 
-    Refuses aliases (which could expand without limit), tags (which could run code), and repeated
-    keys.
+    Refuses aliases (which could expand without limit), tags (could run code), and repeated keys.
     """
     line = _line(event)
     lines[path] = line + 1
@@ -253,8 +251,7 @@ def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[lis
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
     """Return the path to the faulty value; replace each ``[...]`` of msgspec by the actual key.
 
-    The keys are tried one at a time until the error has the same path.  This removes the other keys
-    from ``content``.
+    Tries one key at a time until the error has the same path; removes other keys from ``content``.
     """
     path = _path_of(error)
     steps = list(path)

@@ -1,1 +1,1 @@
-"""From samples to estimates with intervals."""
+"""Estimates with intervals from samples."""

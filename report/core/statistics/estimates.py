@@ -1,8 +1,7 @@
 """Estimates from samples: a value, its interval and the number of samples.
 
-No function assumes normal samples: durations are skewed, so the centre is the median with a
-nonparametric interval (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a combination are
-conservative (Bonferroni).
+No function assumes normal samples: durations are skewed, so the estimate is the median with a
+nonparametric interval (Hoefler and Belli, SC'15, rules 5 to 8).  Joint intervals use Bonferroni.
 """
 
 import math
@@ -18,19 +17,19 @@ from typing import Final, TypeVar
 from report.core.errors import StudyError
 
 CONFIDENCE: Final = 0.95
-#: Largest number of samples for which binomial outcomes are counted exactly.
-_COUNTED: Final = 4096
+#: Largest number of samples whose binomial outcomes are counted exactly.
+_MOST_COUNTED_EXACTLY: Final = 4096
 
 Value = TypeVar("Value", int, float, str)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """``value`` in ``[low, high]``, from ``n`` samples, at level ``confidence``.
+    """``value`` with the interval ``[low, high]`` at level ``confidence``, from ``n`` samples.
 
-    ``confidence`` is the requested level, or the lower level that too few samples reach.  If the
-    processes fall into two groups (``bimodal``), the median lies between the groups: the ends are
-    the extremes, and the level is 0, or that of the extremes for a ratio in pairs of processes.
+    ``confidence``: the requested level, or a lower level if samples are too few.  ``bimodal``: the
+    processes form two groups, and the median lies between the groups.  The interval is then the
+    range of the samples; its level is 0, or for a ratio in pairs of processes the level of a range.
     """
 
     value: float
@@ -42,21 +41,20 @@ class Estimate:
 
     @property
     def level(self) -> float | None:
-        """The confidence; None for a range of assumptions or printed digits, without samples."""
+        """The confidence; None without samples (a range of assumptions or of printed digits)."""
         return self.confidence if self.n else None
 
 
 def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """Compute the median with its distribution-free interval, in the unit of the samples.
 
-    The interval lies between the order statistics of ranks l and n + 1 - l, where l is the largest
-    rank with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2;
-    it covers the median of any distribution with at least that confidence, if the samples are
-    independent (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  With too few samples
-    (under 6 for 95 %) it runs between the extremes and states the ``1 - 2^(1 - n)`` it reaches.
+    The interval ends at the order statistics of ranks l and n + 1 - l, where l is the largest rank
+    with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2.  For
+    independent samples of any distribution the interval covers the median with at least this
+    confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  With too few samples
+    (under 6 for 95 %) the interval is their range, with the confidence ``1 - 2^(1 - n)``.
 
-    Raises ``StudyError`` without samples, for a sample that is not finite, and for a confidence
-    outside (0, 1).
+    Raises ``StudyError`` without samples, for non-finite samples, or for a level outside (0, 1).
     """
     ordered = sorted(samples)
     if not ordered:
@@ -76,11 +74,13 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
-    return (_counted_rank if n <= _COUNTED else _summed_rank)(n, tail), confidence
+    return (_rank_by_counting if n <= _MOST_COUNTED_EXACTLY else _rank_by_floats)(
+        n, tail
+    ), confidence
 
 
-def _counted_rank(n: int, tail: float) -> int:
-    """Return the largest l with ``P(B < l) <= tail``, by counting the 2^n outcomes exactly."""
+def _rank_by_counting(n: int, tail: float) -> int:
+    """Return the largest l with ``P(B < l) <= tail``; count the 2^n outcomes exactly."""
     limit = math.floor(Fraction(tail) * 2**n)
     rank, below, outcomes = 0, 0, 1
     while below + outcomes <= limit:
@@ -90,10 +90,10 @@ def _counted_rank(n: int, tail: float) -> int:
     return rank
 
 
-def _summed_rank(n: int, tail: float) -> int:
-    """Return the same rank by sums of floats: exact numbers of n bits would take too long.
+def _rank_by_floats(n: int, tail: float) -> int:
+    """Return the same rank from sums of floats, since exact numbers of n bits would take too long.
 
-    The sums run over 20 standard deviations to either side; terms beyond are below rounding.
+    The sums cover 20 standard deviations on both sides; other terms are below rounding errors.
     """
     first, last = n // 2 - 10 * math.isqrt(n), n // 2 + 10 * math.isqrt(n)
     logarithms = tuple(accumulate(math.log((n - k) / (k + 1)) for k in range(first, last)))
@@ -103,7 +103,7 @@ def _summed_rank(n: int, tail: float) -> int:
 
 
 def bonferroni(confidence: float, parts: int) -> float:
-    """Return the level that each of ``parts`` intervals needs so that all hold together."""
+    """Return the level of each of ``parts`` intervals whose joint level is ``confidence``."""
     _check_confidence(confidence)
     return 1 - (1 - confidence) / parts
 

@@ -1,4 +1,4 @@
-"""The interval in which the measured effect on the next machine is expected."""
+"""Prediction interval for the effect on a further machine."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import Final
 
 from report.core.statistics.estimates import CONFIDENCE
 
-#: Fewer machines say too little about the scatter between machines.
+#: Fewest machines for an estimate of the scatter between machines.
 FEWEST_MACHINES: Final = 5
 
 
@@ -16,9 +16,9 @@ def next_effect(
 ) -> tuple[float, float] | None:
     """Predict the effect on one more machine, from one positive ``effect`` per machine.
 
-    The logarithms of effects are taken for a normal sample: their mean ± t(k − 1) · s · √(1 + 1/k)
-    for k machines (Hahn and Meeker, Statistical Intervals, 1991, section 4.7).  None for fewer than
-    ``FEWEST_MACHINES``, and for effects that are not all positive.
+    The logarithms of effects are assumed to be normally distributed.  The interval is their mean ±
+    t(k − 1) · s · √(1 + 1/k) for k machines (Hahn and Meeker, Statistical Intervals, 1991, section
+    4.7).  Returns None for fewer than ``FEWEST_MACHINES``, or if an effect is not positive.
     """
     count = len(effects)
     if count < FEWEST_MACHINES or min(effects) <= 0:
@@ -30,13 +30,13 @@ def next_effect(
     return math.exp(middle - half), math.exp(middle + half)
 
 
-def student_quantile(share: float, freedom: int) -> float:
-    """Quantile of Student's t distribution, to three digits from 4 degrees of freedom on.
+def student_quantile(probability: float, degrees_of_freedom: int) -> float:
+    """Return a quantile of Student's t distribution, to three digits from 4 degrees of freedom on.
 
-    Expanded around the normal quantile in powers of 1/``freedom`` (Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.7.5).
+    The series around the normal quantile has powers of 1/``degrees_of_freedom`` (Abramowitz and
+    Stegun, Handbook of Mathematical Functions, 26.7.5).
     """
-    z = statistics.NormalDist().inv_cdf(share)
+    z = statistics.NormalDist().inv_cdf(probability)
     terms = (
         z,
         (z**3 + z) / 4,
@@ -44,4 +44,4 @@ def student_quantile(share: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return math.fsum(term / freedom**power for power, term in enumerate(terms))
+    return math.fsum(term / degrees_of_freedom**power for power, term in enumerate(terms))

@@ -1,10 +1,10 @@
 """Command lines: tables of options, and errors in one sentence.
 
-A line of a table describes an option, or an argument (a name without dashes): names, «!» if it is
+A line of a table describes an option, or an argument (a name without dashes): names, «!» if
 required, value, default in brackets, help.  Indented lines continue the help.  The value is «–»
-(none), ``a|b`` (one of these), ``WORD...`` (a list that grows with each use), ``A,B`` (two words)
-or a named type; «*», «+» and «?» after it mean the same as argparse's ``nargs``.  A line without
-two blanks between its parts is the title of a group.
+(no value), ``a|b`` (a or b), ``WORD...`` (a list that grows with each use), ``A,B`` (two words) or
+a named type.  «*», «+» and «?» after the value are argparse's ``nargs``.  A line without two blanks
+between its parts is the title of a group.
 """
 
 import argparse
@@ -22,10 +22,10 @@ _OPTION: Final = re.compile(r"(\S[^!]*?)(!?)  (\S+?)([?*+]?)(?: \[(\S+)\])?  (.+
 class Parser(argparse.ArgumentParser):
     """A parser that reads tables of options and raises ``UsageError``."""
 
-    def __init__(self, **how: Any) -> None:
-        # A fixed width: to ask for the terminal's, argparse would import shutil, which is slow.
+    def __init__(self, **settings: Any) -> None:
+        # A fixed width: argparse would import shutil (slow) to ask for the terminal's width.
         formatter = partial(argparse.RawDescriptionHelpFormatter, width=100)
-        super().__init__(**{"formatter_class": formatter, **how})
+        super().__init__(**{"formatter_class": formatter, **settings})
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` with argparse's message."""
@@ -35,10 +35,10 @@ class Parser(argparse.ArgumentParser):
         """Add the options of a table.
 
         ``types`` maps the name of a value to its parser; other values are text.  Raises
-        ``ValueError`` for a line that begins like an option and is none.
+        ``ValueError`` for an invalid line that begins with a dash.
         """
         group: argparse._ActionsContainer = self
-        makes: dict[str, Callable[[str], Any]] = {
+        parsers: dict[str, Callable[[str], Any]] = {
             "COUNT": positive_count,
             "DIR": some_path,
             "FILE": some_path,
@@ -50,30 +50,30 @@ class Parser(argparse.ArgumentParser):
                     raise ValueError(f"the option {line!r} needs two blanks between its parts")
                 group = self.add_argument_group(line)
                 continue
-            names, required, takes, number, default, meaning = matched.groups()
+            names, required, value, number, default, meaning = matched.groups()
             text = f"{meaning}; default: {default}" if default else meaning
-            how: dict[str, Any] = {"help": text.replace("%", "%%")}  # argparse formats the help
-            if takes == "–":
-                how["action"] = "store_true"
-            elif takes.endswith("..."):
-                how |= {"action": "append", "default": [], "metavar": takes}
-            elif "|" in takes:
-                how |= {"choices": takes.split("|"), "default": default}
-            elif "," in takes:
-                how |= {"nargs": 2, "metavar": tuple(takes.split(","))}
+            keywords: dict[str, Any] = {"help": text.replace("%", "%%")}  # for argparse's formats
+            if value == "–":
+                keywords["action"] = "store_true"
+            elif value.endswith("..."):
+                keywords |= {"action": "append", "default": [], "metavar": value}
+            elif "|" in value:
+                keywords |= {"choices": value.split("|"), "default": default}
+            elif "," in value:
+                keywords |= {"nargs": 2, "metavar": tuple(value.split(","))}
             else:
-                how |= {"type": makes.get(takes, str), "metavar": takes, "default": default}
+                keywords |= {"type": parsers.get(value, str), "metavar": value, "default": default}
             if number:
-                how["nargs"] = number
+                keywords["nargs"] = number
             if number and default:
-                how |= {"const": makes[takes](default), "default": None}
+                keywords |= {"const": parsers[value](default), "default": None}
             if required:
-                how["required"] = True
-            group.add_argument(*names.split(", "), **how)
+                keywords["required"] = True
+            group.add_argument(*names.split(", "), **keywords)
 
 
 def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Read values of an option, each as NAME=VALUE; raises ``UsageError``."""
+    """Parse the values NAME=VALUE of an option; raises ``UsageError``."""
     values: dict[str, str] = {}
     for text in texts:
         name, _, value = map(str.strip, text.partition("="))
@@ -84,14 +84,14 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def some_path(text: str) -> Path:
-    """Read a path; an empty one is an error."""
+    """Parse a path; an empty text is an error."""
     if text:
         return Path(text)
     raise argparse.ArgumentTypeError("the name is empty")
 
 
 def positive_count(text: str) -> int:
-    """Read a whole number of 1 or more."""
+    """Parse a whole number of 1 or more."""
     if text.isascii() and text.isdecimal() and int(text) >= 1:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")

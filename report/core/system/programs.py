@@ -1,10 +1,9 @@
-"""Start programs that never outlive this process, and end all of them when a signal arrives.
+"""Start programs that never outlive this process, and end all programs when a signal arrives.
 
-Each program runs in a process group led by a guard: a shell that reads from a pipe which only this
-process holds open.  When this process ends, even by ``kill -9``, the system closes the pipe and the
-guard kills the group.  No Python code runs between fork and exec, so threads may start programs.
-Process groups exist on Linux and macOS.  Renderers run in a fixed environment with limits of time
-and memory.
+Each program runs in a process group with a guard: a shell that reads from a pipe of this process.
+When this process ends, even by ``kill -9``, the system closes the pipe and the guard kills the
+group.  No Python code runs between fork and exec, so threads may start programs.  Process groups
+exist on Linux and macOS.  Renderers run in a fixed environment with limits of time and memory.
 """
 
 import functools
@@ -27,50 +26,51 @@ from typing import Any, Final
 from report.core.errors import RenderError
 
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
-#: Other versions write other bytes for the same paper.
+#: Required version; other versions write different bytes for the same paper.
 PANDOC_VERSION: Final = "3.9"
 
-#: Variables passed on from the user's environment; any other could change the output.
+#: Variables that renderers inherit; other variables of the user could change the output.
 _INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
 
-#: The same time, language and time zone for every run.
+#: Variables of renderers: fixed time, language and time zone.
 _FIXED: Final[Mapping[str, str]] = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "SOURCE_DATE_EPOCH": "0",
     "FORCE_SOURCE_DATE": "1",
-    # TeX reads and writes only its own folders and the one where it runs.
+    # TeX reads and writes only its own folders and the working directory.
     "openin_any": "p",
     "openout_any": "p",
     "NO_COLOR": "1",
 }
-#: Memory limit of a program (B), seven times the need of the largest paper.
+#: Memory limit of a program (B): seven times the need of the largest paper.
 _MEMORY_B: Final = 2 << 30
 
-#: Time limit of printing a version.
+#: Time limit for printing a version.
 _TIME_LIMIT_S: Final = 60.0
 
 
 @contextmanager
 def managed_process(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Start ``command`` with the settings of ``Popen``; on leaving, kill its whole group.
+    """Start ``command`` with settings of ``Popen``; on exit kill the process group.
 
-    Raises ``OSError`` if it cannot be started.
+    Raises ``OSError`` if the command cannot be started.
     """
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    with ExitStack() as leaving:
+    with ExitStack() as cleanup:
         guard = subprocess.Popen(
             _GUARD, stdin=pipe, stdout=null, stderr=null, cwd="/", env={}, process_group=0
         )
-        leaving.enter_context(guard)
-        leaving.callback(_kill, guard.pid)
+        cleanup.enter_context(guard)
+        cleanup.callback(_kill, guard.pid)
         process = subprocess.Popen(command, process_group=guard.pid, **settings)
-        leaving.enter_context(process)
-        leaving.callback(_kill, guard.pid)
+        cleanup.enter_context(process)
+        cleanup.callback(_kill, guard.pid)
         yield process
 
 
 def _kill(group: int) -> None:
+    """Kill a process group, if it still exists."""
     # Some systems refuse to signal a group whose processes have all ended.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
@@ -80,21 +80,22 @@ def _kill(group: int) -> None:
 def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     """On SIGTERM, SIGHUP and SIGINT, kill all children, remove ``leftovers`` and exit.
 
-    The handler raises nothing, since an exception at an arbitrary moment crashes libraries (msgspec
-    while it defines a class).  A signal that was ignored before, such as SIGHUP under ``nohup``,
-    stays ignored; signals after the first are ignored.
+    The handler raises no exception, since exceptions at arbitrary moments crash libraries (msgspec
+    while defining a class).  A signal that was ignored before, such as SIGHUP under ``nohup``,
+    stays ignored; later signals are ignored.
     """
-    import psutil  # type: ignore[import-untyped]  # not in the handler, which may interrupt one
+    import psutil  # type: ignore[import-untyped]  # here, since the handler may interrupt an import
 
     main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if main else ()
     handlers = {number: signal.getsignal(number) for number in numbers}
-    usual = {n: h for n, h in handlers.items() if h in (signal.SIG_DFL, signal.default_int_handler)}
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    replaced = {number: old for number, old in handlers.items() if old in defaults}
 
     def leave(number: int, frame: FrameType | None) -> None:
-        for other in usual:
+        for other in replaced:
             signal.signal(other, signal.SIG_IGN)
-        # For two seconds: a child may just be starting, and a dying one may still write a file.
+        # Repeat for two seconds: a child may be starting, and a dying child may still write files.
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error, ProcessLookupError):
@@ -102,24 +103,24 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
                         child.kill()
                     else:
                         _kill(group)  # includes grandchildren whose parent has ended
-            for path in (left := list(leftovers())):
+            for path in (remaining := list(leftovers())):
                 remove(path)
-            if not left:
+            if not remaining:
                 break
             time.sleep(0.01)
         os._exit(128 + number)
 
-    for number in usual:
+    for number in replaced:
         signal.signal(number, leave)
     try:
         yield
     finally:
-        for number, handler in usual.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder as far as possible; follow no link."""
+    """Remove a file, a link or a folder as far as possible, without following links."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -132,9 +133,9 @@ def run(
 ) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
-    After ``limit_s`` seconds the program and its children are killed; none gets more memory than
-    ``_MEMORY_B``.  Raises ``RenderError``, which names ``place``, if the program is killed or
-    cannot be started.  The caller judges the exit status.
+    After ``limit_s`` seconds the program and its children are killed; each has at most
+    ``_MEMORY_B`` of memory.  Raises ``RenderError``, which names ``place``, if the program is
+    killed or cannot be started.  The caller checks the exit status.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:

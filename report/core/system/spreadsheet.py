@@ -1,18 +1,18 @@
-"""CSV whose cells a spreadsheet shows as text instead of computing them."""
+"""CSV that is safe to open in a spreadsheet: no text is computed as a formula."""
 
 import csv
 import io
 from collections.abc import Iterable
 from typing import Final
 
-#: Beginnings of a text that a spreadsheet takes for a formula.
+#: First characters of a text that spreadsheets interpret as a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(rows: Iterable[Iterable[object]]) -> str:
-    """Return the rows as CSV; None is an empty cell.
+    """Format rows as CSV; None is an empty cell.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front
+    A text that spreadsheets would interpret as a formula gets a leading apostrophe
     (https://owasp.org/www-community/attacks/CSV_Injection).
     """
     stream = io.StringIO()

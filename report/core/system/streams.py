@@ -1,7 +1,7 @@
-"""Standard streams that never stop a command, and a check that its packages are installed.
+"""Standard streams that never stop a command, and a check that packages are installed.
 
-Output that cannot be written is dropped, so that the work goes on; where the output is the result,
-``check_output`` makes the command fail.  Characters that the encoding lacks are printed as escapes.
+Output that cannot be written is dropped, so that work continues.  Commands whose output is the
+result call ``check_output`` to fail.  Characters outside the encoding are printed as escapes.
 """
 
 import io
@@ -14,7 +14,10 @@ from report.core.errors import OutputError
 
 
 class _Lossy(io.FileIO):
-    """A file that drops what it cannot write; ``failure`` says why, unless the reader left."""
+    """A file that drops output after a failed write.
+
+    ``failure`` is the reason; None if only the reader of a pipe has gone.
+    """
 
     failure: str | None = None
 
@@ -28,13 +31,13 @@ class _Lossy(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make the standard output and error usable; call this before any file is opened."""
+    """Make standard output and error usable; call this before any file is opened."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The next file that is opened would get this number, and printing would write into
-            # it.  Child processes need the number too.
+            # Otherwise the next opened file would get this number, and printing would write into
+            # that file.  Child processes need the number too.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if number:
             encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
@@ -46,7 +49,7 @@ def open_streams() -> None:
 
 
 def check_output() -> None:
-    """Raise ``OutputError`` if some of the standard output, which is a result, was lost."""
+    """Raise ``OutputError`` if part of the standard output was lost."""
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if failure := getattr(raw, "failure", None):
@@ -54,7 +57,7 @@ def check_output() -> None:
 
 
 def require_packages() -> None:
-    """Exit with one sentence if packages are missing, as in a shell without the environment."""
+    """Exit with one sentence if packages are missing (virtual environment not activated)."""
     if find_spec("msgspec") is None:
         sys.exit(
             f"error: the packages of this project are not installed for {sys.executable}; run "

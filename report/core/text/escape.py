@@ -1,9 +1,9 @@
 """Escape plain text for the markup of each output, so that it is printed literally.
 
 The text comes from records and published tables (names of devices, reasons of failures) and may
-contain any character.  Each is printed or shown as its code point, ``‹U+9F99›``; none acts as
-markup.  pdfLaTeX prints Latin, Greek and the characters that ``ridgepoint.sty`` declares, and shows
-code points for all others; HTML and Typst print every character.
+contain any character.  No character acts as markup; a character that cannot be printed appears as
+its code point, ``‹U+9F99›``.  pdfLaTeX prints Latin, Greek and the characters that
+``ridgepoint.sty`` declares; HTML and Typst print all characters.
 """
 
 import re
@@ -15,23 +15,23 @@ from typing import Final
 from figures.characters import printable
 from report.core.text.format import MINUS, NO_BREAK
 
-#: White space, other than the spaces that do not break.
+#: White space at which lines may break.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
-#: Runs that smart punctuation would turn into dashes and an ellipsis.
+#: Sequences that pandoc's smart punctuation would replace by dashes and an ellipsis.
 _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
-#: Beginnings of a list, a definition or a caption at the start of a block.
+#: Text at the start of a block that would begin a list, a definition or a caption.
 _BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
 _STYLE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
 _DECLARED: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
-#: Characters beyond ASCII that LaTeX's T1 and TS1 encodings hold.
+#: Characters beyond ASCII in LaTeX's T1 and TS1 encodings.
 _KNOWN_TO_LATEX: Final = re.compile(
     "[\\xa1-\\xac\\xae-\\u017e–—‘’‚“”„†‡•…‰‹›€™]"
     "(?<![\\u0126\\u0127\\u0138\\u013f\\u0140\\u0149\\u0166\\u0167])"
 )
-#: Characters that LaTeX takes for markup or does not print.
+#: Characters that are markup in LaTeX or that LaTeX does not print → replacement.
 _LATEX: Final = str.maketrans({
     **{char: rf"\{char}" for char in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -44,38 +44,38 @@ _LATEX: Final = str.maketrans({
     NO_BREAK: "~",
     "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
 })  # fmt: skip
-#: Second signs of a pair that LaTeX joins into another sign: -- and '' and ,,
+#: Second character of pairs that LaTeX joins: -- and '' and ,,
 _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
-#: Ligatures, as text that was copied from a PDF has them → their letters.
+#: Ligature (as in text copied from a PDF) → its letters.
 _LIGATURES: Final = {
     code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)
 }
 
 #: A comment before, between or right after the entries of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
-#: A formula in a title, whose letters BibTeX would lower.
+#: A formula in a title; BibTeX would convert its letters to lower case.
 _FORMULA: Final = re.compile(r"(?<![\\{])\$(?:[^$\\{}]|\\.|\{[^{}]*\})+\$")
 #: Code points in guillemets, and characters beyond ASCII.
 _BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f])")
 
-#: A long word and its break points in a narrow column: after signs, else every 12 letters.
+#: A long word, and its break points in a narrow column: after signs, else every 12 letters.
 _LONG_WORD: Final = re.compile(r"\S{21,}")
 _BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_]))", re.ASCII)
 
 
 def markdown(text: str) -> str:
-    """Escape plain text for Quarto markdown: a sentence, a paragraph or a cell of a pipe table."""
+    """Escape plain text for Quarto markdown (a sentence, a paragraph or a cell of a table)."""
     marked = _MARKUP.sub(r"\\\g<0>", _one_line(text))
     return _BLOCK.sub(r"\1\3\\\2\4", _SMART.sub(r"\\\g<0>", marked))
 
 
 def latex(text: str) -> str:
-    """Escape plain text for LaTeX with ``ridgepoint.sty``; a cell of a ``tabular`` too."""
+    """Escape plain text for LaTeX with ``ridgepoint.sty``, also for a cell of a ``tabular``."""
     line = latex_source(_one_line(text))
     breaking = _LONG_WORD.sub(_breakable, line)
     escaped = _DOUBLED.sub(r"{}\g<0>", breaking.translate(_LATEX))
-    # «\\» at the end of the previous row would take a bracket or a star for its argument.
+    # After «\\» at the end of the previous row, LaTeX reads a bracket or a star as an argument.
     return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
 
 
@@ -84,16 +84,16 @@ def _breakable(word: re.Match[str]) -> str:
 
 
 def latex_source(text: str) -> str:
-    """Replace characters that pdfLaTeX cannot print by code points; markup stays."""
+    """Replace characters that pdfLaTeX cannot print by code points; keep markup."""
     composed = unicodedata.normalize("NFC", text)
     return printable(composed.translate(_LIGATURES), _in_latex)
 
 
 def bibtex(text: str) -> str:
-    """Rewrite a bibliography so that BibTeX cuts no letter beyond ASCII in two.
+    """Rewrite a bibliography so that BibTeX never splits a letter beyond ASCII.
 
-    BibTeX counts bytes where it shortens a name, but takes a command in braces for one letter.
-    Comments lose each @, since BibTeX begins an entry at it even after a %.
+    BibTeX shortens names by bytes, but counts a command in braces as one letter.  Comments lose
+    every @, since BibTeX begins an entry at @ even after a %.
     """
     without_entries = _COMMENT.sub(_without_at, latex_source(text))
     return _BEYOND_ASCII.sub(_in_bibtex, _FORMULA.sub(r"{\g<0>}", without_entries))
@@ -105,7 +105,7 @@ def _without_at(comment: re.Match[str]) -> str:
 
 def _in_bibtex(match: re.Match[str]) -> str:
     points, char = match.groups()
-    # Twice in braces, so that neither names are shortened nor titles set in lower case.
+    # In two pairs of braces, so that BibTeX neither shortens names nor converts titles.
     return rf"{{{{\guilsinglleft {points}\guilsinglright}}}}" if points else rf"{{\relax {char}}}"
 
 

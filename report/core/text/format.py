@@ -1,8 +1,8 @@
 """Format numbers: the one place that decides how a number is printed.
 
-The printed precision never exceeds the known one: a number with an interval is rounded by the
+The printed precision never exceeds the known precision: a number with an interval is rounded by the
 interval's half-width, and a measured number has at most four significant digits.  The text is plain
-Unicode; ``report.core.text.escape`` adds the markup of an output.
+Unicode; ``report.core.text.escape`` adds markup.
 """
 
 import math
@@ -16,19 +16,19 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]
 
-#: Confidence levels that differ by less are equal.
+#: Tolerance for equal confidence levels.
 ROUNDING: Final = 1e-9
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
 SIGNIFICANT_DIGITS: Final = 4
-#: The key of a machine behind its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
+#: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
-#: A half-width whose leading digits are smaller than this gets one more digit.
+#: A half-width with smaller leading digits is printed with one more digit.
 SMALL_LEADING: Final = 3.55
 
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-#: Units that take decimal prefixes; other units get words for large numbers.
+#: Units with decimal prefixes; large numbers of other units are printed with words.
 _SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
 LARGE: Final = {6: "million", 9: "billion", 12: "trillion"}
 _IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
@@ -43,11 +43,11 @@ class Scale:
 
 
 def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
-    """Choose the scale of ``number`` in ``unit``: ``exact`` keeps it, ``percent`` is × 100.
+    """Choose the scale of ``number`` in ``unit``; ``exact`` keeps the unit, ``percent`` is × 100.
 
-    ``measured`` chooses the prefix that leaves one to three digits before the decimal point of the
-    printed number, or of its interval's half-width if that is larger.  A unit without prefixes gets
-    a word from a million on.
+    ``measured`` chooses the prefix for which the printed number has one to three digits before the
+    decimal point; if the half-width of the interval is larger than the number, the half-width has
+    these digits.  Units without prefixes get a word from a million on.
     """
     if style == "percent":
         return Scale(100.0, "%")
@@ -56,7 +56,7 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
         return Scale(1.0, words)
     prefixes = [exponent for exponent in _PREFIXES if unit == "s" or exponent >= 0]
     exponents = prefixes if unit in _SCALED else [0, *LARGE]
-    # The rounded number decides, since rounding may carry: 999.96 k is printed as 1 M.
+    # Compare the rounded number, since rounding may carry: 999.96 k is printed as 1 M.
     large = (e for e in reversed(exponents) if _rounded(number, size, 10.0**-e) >= 1)
     exponent = next(large, exponents[0])
     if unit in _SCALED:
@@ -71,7 +71,7 @@ def _size(number: Number | Estimate) -> float:
 
 
 def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
-    """Round ``size`` times ``factor`` as ``number`` would be rounded for printing."""
+    """Round ``size · factor`` to the decimals with which ``number`` is printed."""
     if isinstance(number, Estimate):
         return round(size * factor, decimals_of(_scaled(number, factor)))
     return round(size * factor, SIGNIFICANT_DIGITS - 1 - _exponent(number * factor))
@@ -94,7 +94,7 @@ def decimals_of(estimate: Estimate) -> int:
     """Return the number of decimals to print, from the interval's half-width.
 
     The last printed decimal is the leading digit of the half-width, or the next digit if the
-    leading one is small; rounding then moves the ends by less than a seventh of the half-width (the
+    leading digit is small.  Rounding then moves the ends by less than 1/7 of the half-width (the
     rule of the Particle Data Group, Review of Particle Physics, section 5.3 of the introduction).
     """
     known = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
@@ -103,15 +103,15 @@ def decimals_of(estimate: Estimate) -> int:
         return 0 if estimate.value == math.floor(estimate.value) else known
     exponent = _exponent(half)
     leading = float(f"{half:e}".partition("e")[0])
-    worth = (1 if leading < SMALL_LEADING else 0) - exponent
+    by_half_width = (1 if leading < SMALL_LEADING else 0) - exponent
     # A zero has no significant digits to count.
-    return min(known, worth) if estimate.value else worth
+    return min(known, by_half_width) if estimate.value else by_half_width
 
 
 def digits(number: Number, decimals: int) -> str:
     """Round to ``decimals`` (negative: to tens, hundreds) and group thousands with commas."""
     rounded = round(number, decimals)
-    # A float's format would round whole numbers beyond 2^53.
+    # Formatting as a float would round whole numbers beyond 2^53.
     whole = isinstance(rounded, int) and decimals <= 0
     text = f"{abs(rounded):,}" if whole else f"{abs(rounded):,.{max(decimals, 0)}f}"
     negative = rounded < 0 and any(digit in text for digit in "123456789")
@@ -128,11 +128,10 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 
 
 class PrintedParts(NamedTuple):
-    """The printed parts of a number; a part that does not exist is empty.
+    """The printed parts of a number; missing parts are empty.
 
-    ``bounds`` is its interval, ``[low, high]``, or its range of assumptions, ``(low to high)``;
-    ``level`` names the confidence of the interval if it is below the usual one, as with two
-    samples.
+    ``bounds``: the interval ``[low, high]``, or a range of assumptions ``(low to high)``.
+    ``level``: the confidence of the interval if lower than usual, as with two samples.
     """
 
     number: str
@@ -147,7 +146,7 @@ class PrintedParts(NamedTuple):
 
 
 def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
-    """Format a number in the unit of ``scale``, with the precision that its interval allows.
+    """Format a number in the unit of ``scale``, with the precision of its interval.
 
     A bimodal estimate is printed as a range, since no sample lies near its median.
     """
@@ -168,7 +167,7 @@ def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
 
 
 def _exact(number: Number, scale: Scale) -> str:
-    """Format an exact number without trailing zeros, which would claim a measurement."""
+    """Format an exact number without trailing zeros, which would suggest a measurement."""
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
     text = plain(float(number * scale.factor))
@@ -176,10 +175,10 @@ def _exact(number: Number, scale: Scale) -> str:
 
 
 def first_names(names: Sequence[str], most: int = 4) -> str:
-    """List the first ``most`` names, with semicolons, and count the others.
+    """List the first ``most`` names, separated by semicolons, and count the others.
 
-    Machines that only their keys tell apart are counted behind their common name, by the digest of
-    the hardware with which a key ends, since one machine may have keys by several labels.
+    Machines whose names differ only in the key are listed once, with their number.  The number is
+    that of hardware digests (the ends of keys), since one machine may have several keys.
     """
     digests: dict[str, set[str]] = {}
     for name in names:
@@ -194,12 +193,12 @@ def first_names(names: Sequence[str], most: int = 4) -> str:
 
 
 def bounded(estimate: Estimate) -> bool:
-    """Tell whether an interval has a width and a level above 0, in whole per cent, to print."""
+    """Tell whether an interval is printed: width above 0, and level of at least 1 %."""
     return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
-    """Format number and unit in the given style (see ``scale_for``)."""
+    """Format a number with its unit in the given style (see ``scale_for``)."""
     parts = printed(number, scale_for(number, unit, style))
     return f"{parts.number}{parts.after}"
 
