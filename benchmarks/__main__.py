@@ -1,4 +1,4 @@
-"""``python -m benchmarks [PART …]``: measure, keep the samples, write the page.
+"""``python -m benchmarks [PART …]``: measure, store the samples, write the page.
 
 The parts are ``builds``, ``scale``, and ``render``, which only writes the page again.
 ``results.csv`` has one row per sample.  Ratios compare samples of one part, measured in one run.
@@ -17,14 +17,14 @@ from typing import Final
 import pandas as pd
 
 from benchmarks import engines, scale
-from benchmarks.project import Project, SampleProject, Scenario, environment
+from benchmarks.project import Project, Sample, Scenario, environment
 from report.studies import STUDIES
 
 _TABLE: Final = Path(__file__).with_name("results.csv")
 
 
-def builds() -> Iterator[tuple[str, str, SampleProject]]:
-    """Build by both engines in each turn of a scenario; also time the engines alone."""
+def builds() -> Iterator[tuple[str, str, Sample]]:
+    """Time builds by both engines in every scenario, and the engines alone in the cold scenario."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("Typst", "LaTeX")]
         tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))
@@ -39,15 +39,15 @@ def builds() -> Iterator[tuple[str, str, SampleProject]]:
                     yield f"engines alone ({project.engine})", scenario, bare
 
 
-#: Part → measurement; each yields a name, the scenario or size, and a sample.
-MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, SampleProject]]]]] = {
+#: Part → function that measures it and yields a name, the scenario or size, and a sample.
+MEASURED: Final[dict[str, Callable[[], Iterator[tuple[str, str, Sample]]]]] = {
     "builds": builds,
     "scale": scale.measure,
 }
 
 
 def render(table: pd.DataFrame) -> str:
-    """Write the text of README.md; all its numbers come from ``table``."""
+    """Return the text of README.md; all numbers in the text come from ``table``."""
     summary = table.groupby(["part", "name", "at"], sort=False).agg(
         wall=("wall_s", "median"), peak=("peak_bytes", "max"), samples=("wall_s", "size")
     )
@@ -67,7 +67,7 @@ def render(table: pd.DataFrame) -> str:
 
 
 def _build(summary: pd.DataFrame, name: str, scenario: str) -> str:
-    """Print the median in seconds, with its ratio to the engines alone."""
+    """Print the median time of builds in seconds, with the ratio to the engines alone."""
     if (name, scenario) not in summary.index:
         return "–"
     wall, samples = (summary.at[(name, scenario), column] for column in ("wall", "samples"))
@@ -78,7 +78,7 @@ def _build(summary: pd.DataFrame, name: str, scenario: str) -> str:
 
 
 def _axis(name: str, points: pd.DataFrame) -> str:
-    """Print a table of time and memory by size, below the exponent of the growth of time.
+    """Print the exponent of the growth of time, and a table of time and memory by size.
 
     The exponent is the slope of log(time) over log(size): 1 is linear growth, 0 is none.
     """
@@ -100,15 +100,15 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the named parts, by default all, and write both files after each part."""
+    """Measure the named parts (by default all), and write table and page after every part."""
     parts = (*MEASURED, "render")
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", choices=parts, default=parts)
     table = pd.read_csv(_TABLE, dtype={"at": str})
     for part in parser.parse_args(arguments).part:
         if part in MEASURED:
-            where = environment()
-            rows = [(part, where, name, at, *sample) for name, at, sample in MEASURED[part]()]
+            machine = environment()
+            rows = [(part, machine, name, at, *sample) for name, at, sample in MEASURED[part]()]
             new = pd.DataFrame(rows, columns=table.columns)
             table = pd.concat([table[table["part"] != part], new])
         table.to_csv(_TABLE, index=False)

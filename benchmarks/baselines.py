@@ -1,9 +1,9 @@
-"""Measure what other rules need of each network of ``fits``: ``python -m benchmarks.baselines``.
+"""Measure the inputs of competing rules for the networks of ``fits``.
 
-Writes ``data/inference_memory/baselines-avx2.csv``, or the table of another vector extension, from
-which a paper computes what the rules predict under the limits of ``fits`` with the same vectors.
-Takes ten minutes, with ``--sample`` three for a third of the networks, which have a table of their
-own; needs torchinfo and torch-kitsune.
+``python -m benchmarks.baselines`` writes ``data/inference_memory/baselines-avx2.csv``, or the table
+of another vector extension.  From the table a paper computes what these rules predict under the
+limits of ``fits``.  Takes ten minutes.  ``--sample`` measures a third of the networks in three
+minutes, into a separate table.  Needs torchinfo and torch-kitsune.
 """
 
 import sys
@@ -20,7 +20,7 @@ from report.studies.inference_memory.subject import SIDE
 
 _SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
 TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SAMPLED}.csv"
-#: Batches whose peak is measured.
+#: Batches whose peak memory is measured.
 BATCHES: Final = tuple(2**n for n in range(1, 9))
 COLUMNS: Final = (
     "network", *(f"peak_of_{batch}" for batch in BATCHES), "summed_fixed", "summed_per_image",
@@ -29,7 +29,7 @@ COLUMNS: Final = (
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
-    """Measure the peaks of a network (B); compute a line for each estimate from 1 and 3 images."""
+    """Measure a network's peaks (B), and fit a line to each tool's estimates for 1 and 3 images."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 
@@ -60,7 +60,7 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
 
 
 def _line(one: int, three: int) -> tuple[int, int]:
-    """Return the fixed bytes, and the bytes per image."""
+    """Return the fixed bytes and the bytes per image, from the bytes of one and of three images."""
     per_image = (three - one) // 2
     return one - per_image, per_image
 

@@ -1,7 +1,7 @@
-"""Time of the engines and matplotlib alone for all papers, in a bare pool of workers.
+"""Time the engines and matplotlib alone for all papers, in a plain pool of workers.
 
-The pool only runs pandoc, Typst and latexmk on sources that are already written, and draws figures
-that are already computed.  The time until all are done is compared with the builds of ridgepoint.
+The workers run pandoc, Typst and latexmk on sources that exist already, and draw figures that are
+already computed.  Their total time is the baseline for the builds of ridgepoint.
 """
 
 import shutil
@@ -15,12 +15,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.project import CORES, ROOT, SampleProject, run_python
+from benchmarks.project import CORES, ROOT, Sample, run_python
 
-#: The kinds of tasks, the longest first, so that all cores finish at about the same time.
+#: Kinds of tasks, longest first, so that all cores finish at about the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 
-#: Kind of a task, and the function that runs it, which raises the engine's error.
+#: Kind of a task, and a function that runs the task and raises the engine's error.
 EngineTask: TypeAlias = tuple[str, Callable[[], object]]
 
 
@@ -56,27 +56,27 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
 
 
 def _latexmk(sources: Path) -> None:
-    """Run latexmk in a folder that holds sources only."""
+    """Run latexmk in a fresh copy of a folder of sources."""
     with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
         fresh = shutil.copytree(sources, Path(scratch) / sources.name)
         command = ("latexmk", "-quiet", f"{sources.name}.tex")
         subprocess.run(command, cwd=fresh, capture_output=True, check=True)
 
 
-def makespan(tasks: Sequence[EngineTask], engine: str) -> SampleProject:
-    """Time the tasks of an engine in one worker per core, without the start of the workers."""
-    other, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
-    own = sorted((t for t in tasks if t[0] != other), key=lambda task: ORDER.index(task[0]))
+def makespan(tasks: Sequence[EngineTask], engine: str) -> Sample:
+    """Time all tasks of an engine in one worker per core, without the start of the workers."""
+    unused, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
+    selected = sorted((t for t in tasks if t[0] != unused), key=lambda task: ORDER.index(task[0]))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         list(pool.map(_warm, range(jobs)))
         start = time.perf_counter()
-        for task in [pool.submit(run) for _, run in own]:
+        for task in [pool.submit(run) for _, run in selected]:
             task.result()
-        return SampleProject(time.perf_counter() - start)
+        return Sample(time.perf_counter() - start)
 
 
 def _warm(_: int) -> None:
-    """Start a worker that imports the classes of drawings, but not matplotlib."""
+    """Import the classes of drawings in a worker, but not matplotlib."""
     import figures.render  # noqa: F401
 
     time.sleep(0.2)

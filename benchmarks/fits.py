@@ -1,12 +1,13 @@
-"""Run what ``--fits`` predicts: ``python -m benchmarks.fits`` (half an hour on one processor).
+"""Test the predictions of ``--fits``: ``python -m benchmarks.fits`` (half an hour on one core).
 
-The largest batch that is predicted must run, and the next one must fail.  Adds what is missing to
+The predicted largest batch must run, and the next batch must fail.  Adds missing rows to
 ``data/inference_memory/limits-avx2.csv``, or to the table of another vector extension, and writes
-``benchmarks/fits.md``.  The limit is real: a library between PyTorch and glibc (``fits.c``) refuses
-a tensor beyond it.  Each row names its machine by the key of its records, and its code.  The rules
-of workspaces are for AVX2, which a processor with more computes with if both
-``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2`` are set.  With ``--sample`` a third of
-the networks of others is tried in inference, and the page stays as it is.
+``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``) enforces the limit: it
+refuses tensors beyond the limit.  A row names the machine (by the key of records) and the commit.
+
+The rules of workspaces hold for AVX2.  On a processor with AVX-512, set
+``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2``.  ``--sample`` tries a third of the
+networks, in inference only, and does not write the page.
 """
 
 import csv
@@ -39,7 +40,7 @@ from report.theory.network import PROBE, Theory, least, search
 from report.theory.networks import BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()
-#: Tables are data of a paper.
+#: Folder of the tables, which are data of a paper.
 DATA: Final = HERE.parents[1] / "data" / "inference_memory"
 CAPABILITY: Final = torch.backends.cpu.get_cpu_capability().lower()
 TABLE: Final = DATA / f"limits-{CAPABILITY}.csv"
@@ -48,14 +49,14 @@ COLUMNS: Final = (
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
-#: The most bytes that oneDNN's descriptions of kernels take.
+#: Most bytes of oneDNN's descriptions of kernels.
 DESCRIPTIONS: Final = 34_000
-#: The networks of others that ``--sample`` selects: every third from the second on.
+#: Networks that ``--sample`` selects: every third of the list, from the second on.
 SAMPLE: Final = slice(1, 54, 3)
 
 
-class Watched(TorchDispatchMode):
-    """Mode that stores the name of each called operator in ``name``."""
+class LastOperator(TorchDispatchMode):
+    """Mode that stores the name of the last called operator in ``name``."""
 
     def __init__(self, name: Any) -> None:
         super().__init__()
@@ -67,10 +68,10 @@ class Watched(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def runs(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
-    """Try a call in a process of its own, since a refusal may leave PyTorch broken.
+def succeeds(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
+    """Return True if a call with ``batch`` images succeeds; ``failed`` gets the last operator.
 
-    Returns whether it succeeds; ``failed`` receives the name of the last operator.
+    The call runs in a child process, since a refused tensor may leave PyTorch broken.
     """
     if (child := os.fork()) == 0:
         try:
@@ -81,49 +82,49 @@ def runs(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any 
     return os.waitpid(child, 0)[1] == 0
 
 
-def held(step: ReplayedStep) -> tuple[int, ...]:
-    """Return the bytes of each storage that lives from step to step."""
+def state_bytes(step: ReplayedStep) -> tuple[int, ...]:
+    """Return the bytes of each storage that stays allocated between steps."""
     state = (*step.module.parameters(), *step.module.buffers(), *step.state())
     storages = (tensor.untyped_storage() for tensor in state if tensor.device == state[0].device)
     return tuple({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, failed: Any) -> None:
-    """Call under a limit; raises if it is too small.  A first call without limit builds kernels."""
+    """Call under a limit, raising if it is too small; a first call without limit builds kernels."""
     library = ctypes.CDLL(None)
-    alive, most = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
+    alive, bound = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
     step.prepare((torch.randn(shape),))
     if not step.trains:
         step.run((torch.randn(shape),))
     gc.collect()
-    most.value = alive.value - sum(held(step)) + limit  # the step frees gradients
-    with Watched(failed) if failed else nullcontext():
+    bound.value = alive.value - sum(state_bytes(step)) + limit  # the step frees gradients
+    with LastOperator(failed) if failed else nullcontext():
         step.run((torch.randn(shape),))
 
 
-def prepared(
+def prepare(
     name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
-    """Return a network's step, the channels of its images, its theory, and theory by batch."""
+    """Return a network's step, its image channels, its theory, and a function batch → theory."""
     named, train = network(name), mode == "training"
-    whole = capture_theory(
+    theory = capture_theory(
         named.build, [Input((BATCH, named.image[0], SIDE, SIDE))],
         train=train, allocator=allocator, policy=policy, probe=PROBE,
     )  # fmt: skip
     gpu = allocator is not None
     module = named.build().train(train).to("cuda" if gpu else "cpu")
     step = ReplayedStep(module, policy, gpu=gpu, trains=train)
-    return step, named.image[0], whole, partial(whole.at_batch, CapturedNetwork(whole.network))
+    return step, named.image[0], theory, partial(theory.at_batch, CapturedNetwork(theory.network))
 
 
 def add_rows(name: str, mode: str) -> None:
-    """Try one network under each limit, and add the results to the table."""
-    step, channels, whole, at = prepared(name, mode)
-    rows, traced = [], origin()
+    """Try one network under every limit, and append the results to the table."""
+    step, channels, theory, theory_at = prepare(name, mode)
+    rows, row_origin = [], origin()
     for room in ROOM_FOR_TENSORS:
-        limit = least(at(2)) + room
-        best = search(at, limit)
-        ran, fits = best.largest, partial(runs, step, channels, limit)
+        limit = least(theory_at(2)) + room
+        best = search(theory_at, limit)
+        ran, fits = best.largest, partial(succeeds, step, channels, limit)
         while ran and not fits(ran):
             ran -= 1
         while ran >= best.largest and fits(ran + 1):
@@ -131,9 +132,9 @@ def add_rows(name: str, mode: str) -> None:
         failed = RawArray("c", 100)
         fits(ran + 1, failed)
         operator, left = failed.value.decode(), limit - least(best.predicted[best.largest])
-        verdict, explained = best.verdict(best.largest), operator in whole.may_take_more
+        verdict, explained = best.verdict(best.largest), operator in theory.may_take_more
         outcome = (name, mode, limit, best.largest, verdict, left, ran, operator, explained)
-        rows.append((*outcome, *traced))
+        rows.append((*outcome, *row_origin))
     with TABLE.open("a", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
 
@@ -157,15 +158,15 @@ def write_page() -> None:
         f"| {row.left:,} | `{row.failed}` | {cause(row)} |"
         for row in rows[~rows["met"]].itertuples()
     ]
-    filled(
+    fill_page(
         HERE, rows, misses="\n".join(misses), shares="\n".join(shares),
         room=", ".join(f"{room / 1e6:.0f}" for room in ROOM_FOR_TENSORS), torch=torch.__version__,
         machine=torch.backends.cpu.get_cpu_capability(),
     )  # fmt: skip
 
 
-def filled(script: Path, rows: pd.DataFrame, **parts: str) -> None:
-    """Write the page of a script from its template."""
+def fill_page(script: Path, rows: pd.DataFrame, **parts: str) -> None:
+    """Write the page of a benchmark script from the script's template."""
     text = script.with_suffix(".md.in").read_text(encoding="utf-8").format(
         side=SIDE, networks=rows["network"].nunique(), limits=len(rows),
         above=(rows["ran"] > rows["predicted"]).sum(), **parts,
@@ -174,7 +175,7 @@ def filled(script: Path, rows: pd.DataFrame, **parts: str) -> None:
 
 
 def cause(row: Any) -> str:
-    """Explain why a prediction was missed; raises ``ValueError`` if no cause is known."""
+    """Explain why a prediction was missed; raise ``ValueError`` if no cause is known."""
     if row.told:
         return "its workspace"
     if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS:
@@ -187,7 +188,7 @@ def cause(row: Any) -> str:
 def write_table(
     path: Path, columns: Iterable[str], rows_of: Callable[[str], Iterable[Iterable[Any]]]
 ) -> None:
-    """Write the rows of each network of ``names`` as soon as they are computed."""
+    """Write a table: for each network of ``names``, its rows as soon as they are computed."""
     torch.set_num_threads(1)
     import_timm()
     with path.open("w", encoding="utf-8", newline="") as stream:
@@ -199,13 +200,13 @@ def write_table(
 
 
 def names() -> list[str]:
-    """List the networks: all, or those of ``--sample``."""
+    """List all networks, or the networks that ``--sample`` selects."""
     listed = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
     return listed[SAMPLE] if "--sample" in sys.argv else listed
 
 
 def main() -> None:
-    """Try every network in a process of its own, behind the library that refuses tensors."""
+    """Try every network in a separate process, with the library that refuses tensors loaded."""
     sampled = [argument for argument in sys.argv if argument == "--sample"]
     if "fits.so" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
-"""Run on a GPU what ``--fits`` predicts for it: ``python -m benchmarks.fits_cuda`` (some minutes).
+"""Test the predictions of ``--fits`` on a GPU: ``python -m benchmarks.fits_cuda`` (some minutes).
 
-The limit is that of PyTorch's allocator, so that eight processes share one GPU.  Writes
-``data/inference_memory/limits-cuda.csv`` and, from that alone where there is no GPU,
-``fits_cuda.md``.
+PyTorch's allocator enforces the limit, so that eight processes can share one GPU.  Writes the table
+``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``; without a GPU only the
+page.
 """
 
 import csv
@@ -15,7 +15,7 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
-from benchmarks.fits import DATA, MODES, filled, held, prepared
+from benchmarks.fits import DATA, MODES, fill_page, prepare, state_bytes
 from experiments.theory.captures import CapturePolicy
 from report.studies.inference_memory.subject import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
@@ -27,16 +27,16 @@ COLUMNS: Final = ("network", "mode", "limit", "predicted", "reserved", "ran", "l
 
 
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
-    """A row for each limit: what was predicted, and the largest batch that ran with its peak."""
+    """Return a row per limit: the prediction, and the largest batch that ran with its peak."""
     torch.set_num_threads(1)
-    step, channels, _, at = prepared(name, mode, CapturePolicy(update="foreach"), Options())
+    step, channels, _, theory = prepare(name, mode, CapturePolicy(update="foreach"), Options())
     shape, rows = (channels, SIDE, SIDE), []
     step.prepare((torch.randn(PROBE, *shape, device="cuda"),))
     gc.collect()
-    libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, held(step)))
+    libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, state_bytes(step)))
 
     def peak(batch: int, limit: int) -> int | None:
-        """The bytes that a call allocated beyond what libraries keep; None where it failed."""
+        """Return the peak (B) of a call without the libraries' memory, or None if it failed."""
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -52,33 +52,33 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
     for room in ROOM_ON_GPU:
-        limit = least(at(PROBE)) + room
-        predicted = search(at, limit).largest
-        # One image is no batch to some networks in training, and two had room before any limit.
-        found = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
-        ran = max(batch for batch in found if found[batch] is not None)
+        limit = least(theory(PROBE)) + room
+        predicted = search(theory, limit).largest
+        # Some networks cannot train on one image; ``PROBE`` images fit into every limit.
+        peaks = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
+        ran = max(batch for batch in peaks if peaks[batch] is not None)
         failed = predicted
         while failed - ran > 1:
             middle = (ran + failed) // 2
-            found[middle] = peak(middle, limit)
-            ran, failed = (middle, failed) if found[middle] is not None else (ran, middle)
-        reserved = (at(predicted).cuda or {})["reserved"]
-        rows.append((name, mode, limit, predicted, reserved, ran, least(at(ran)), found[ran]))
+            peaks[middle] = peak(middle, limit)
+            ran, failed = (middle, failed) if peaks[middle] is not None else (ran, middle)
+        reserved = (theory(predicted).cuda or {})["reserved"]
+        rows.append((name, mode, limit, predicted, reserved, ran, least(theory(ran)), peaks[ran]))
     return rows
 
 
 def write_page() -> None:
-    """``benchmarks/fits_cuda.md``."""
+    """Write ``benchmarks/fits_cuda.md``."""
     rows = pd.read_csv(TABLE)
     rows["room"] = rows.groupby(["network", "mode"]).cumcount()
     rows["share"] = rows["ran"] / rows["predicted"]
     rows["beyond"] = rows["peak"] / rows["least"] - 1
     lines = [
-        f"| {mode} | {ROOM_ON_GPU[room] / 1e9:.0f} | {len(own)} | {own['share'].min():.1%} "
-        f"| {own['share'].median():.1%} | {own['share'].max():.1%} | {own['beyond'].max():.1%} |"
-        for (mode, room), own in rows.groupby(["mode", "room"])
+        f"| {mode} | {ROOM_ON_GPU[room] / 1e9:.0f} | {len(part)} | {part['share'].min():.1%} "
+        f"| {part['share'].median():.1%} | {part['share'].max():.1%} | {part['beyond'].max():.1%} |"
+        for (mode, room), part in rows.groupby(["mode", "room"])
     ]
-    filled(HERE, rows, shares="\n".join(lines))
+    fill_page(HERE, rows, shares="\n".join(lines))
 
 
 if __name__ == "__main__":
@@ -87,7 +87,7 @@ if __name__ == "__main__":
         with get_context("spawn").Pool(8) as pool, TABLE.open("w", encoding="utf-8") as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(COLUMNS)
-            for task in [pool.apply_async(rows_of, each) for each in product(names, MODES)]:
+            for task in [pool.apply_async(rows_of, case) for case in product(names, MODES)]:
                 table.writerows(task.get())
                 stream.flush()
     write_page()

@@ -1,7 +1,7 @@
-"""Check the language of the code, as ``make lint`` does: names, docstrings and comprehensions.
+"""Check the language of the code for ``make lint``: names, docstrings and comprehensions.
 
-Prints the counts of each part of the project beside their limits.  Above a limit it fails, and
-lists the files with most vague names and docstrings.  Lower a limit when its count has fallen.
+Prints counts and limits for each part of the project.  If a count exceeds its limit, the check
+fails and lists the files with most problems.  Lower a limit when its count has fallen.
 """
 
 import ast
@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: Identifiers that do not say what they name.
 VAGUE: Final = frozenset({"each", "found", "here", "kept", "made", "mine", "said", "there", "told"})
-#: Beginnings of docstrings that are neither a verb nor a noun of the field.
+#: Forbidden beginnings of docstrings: neither a verb nor a noun of the field.
 BEGINNINGS: Final = ("What", "That of", "So many", "Whether there")
 CHECKED: Final = ("build.py", "report", "figures", "experiments")
 STUDIES: Final = "report/studies"
-#: The most files that are listed above a limit.
+#: Most files that are listed if a limit is exceeded.
 _MOST_FILES: Final = 20
 _BEGINNING: Final = re.compile(rf"(?:{'|'.join(BEGINNINGS)})\b")
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -28,9 +28,9 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 
 
 class Counts(NamedTuple):
-    """Vague identifiers, docstrings without a proper beginning, and comprehensions.
+    """Numbers of vague identifiers, forbidden docstrings, and comprehensions.
 
-    ``nested`` are comprehensions that contain another one.
+    ``nested`` counts comprehensions that contain another comprehension.
     """
 
     identifiers: int
@@ -39,12 +39,12 @@ class Counts(NamedTuple):
     nested: int
 
 
-#: Part of the project → limits.  Studies are rewritten one by one, so they have their own.
+#: Part of the project → limits.
 LIMITS: Final = {STUDIES: Counts(0, 0, 375, 0), "other code": Counts(0, 0, 1255, 0)}
 
 
 def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:
-    """Count the problems of Python code by file name; also return the places to mend."""
+    """Count the problems of Python code (file name → code); also return their places."""
     places: list[str] = []
     identifiers, docstrings, comprehensions, nested = 0, 0, 0, 0
     for file, code in files.items():
@@ -67,7 +67,7 @@ def count(files: Mapping[str, str]) -> tuple[Counts, list[str]]:
 
 
 def _name(node: ast.AST) -> str:
-    """Return the identifier of a node, empty without."""
+    """Return the identifier of a node, or ""."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.arg):
@@ -76,7 +76,7 @@ def _name(node: ast.AST) -> str:
 
 
 def main(skipped: Collection[str] = ()) -> int:
-    """Check the project but for the ``skipped`` studies; return 1 if a limit is exceeded."""
+    """Check the project without the ``skipped`` studies; return 1 if a limit is exceeded."""
     code: dict[str, dict[str, str]] = {part: {} for part in LIMITS}
     for name in CHECKED:
         for path in (ROOT / name).rglob("*.py") if (ROOT / name).is_dir() else [ROOT / name]:

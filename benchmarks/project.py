@@ -1,4 +1,4 @@
-"""The real papers, built in a copy of the project; each command is one sample."""
+"""Build the real papers in a copy of the project; every command is one sample."""
 
 import json
 import os
@@ -17,8 +17,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
-#: Code that changes the background of bars.
-_WRAPPED: Final = """
+#: Code, appended to a module, that changes the background of bars.
+_DRAW_WRAPPER: Final = """
 
 _draw_before_{turn} = draw
 
@@ -29,15 +29,15 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
 """
 
 
-class SampleProject(NamedTuple):
-    """One run of a command; ``peak_bytes`` is the resident memory of its largest process."""
+class Sample(NamedTuple):
+    """Time of a command; ``peak_bytes`` is the peak resident memory of its largest process."""
 
     wall_s: float
     peak_bytes: int = 0
 
 
 def environment() -> str:
-    """Describe the machine, the code and the time, as the page prints them."""
+    """Describe the machine, the code and the time for the page."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").split("\n") if info.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -51,8 +51,8 @@ def environment() -> str:
     )
 
 
-def run_python(folder: Path, *arguments: str) -> tuple[SampleProject, str]:
-    """Run this interpreter in ``folder`` to its end; return the sample, and the output.
+def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
+    """Run Python in ``folder`` and wait for the end; return the sample and the output.
 
     Raises ``RuntimeError`` with the output for an exit code other than 0.
     """
@@ -75,11 +75,11 @@ def run_python(folder: Path, *arguments: str) -> tuple[SampleProject, str]:
     if process.returncode != 0:
         words = " ".join(arguments)
         raise RuntimeError(f"{words}: exit code {process.returncode} in {folder}\n{output}")
-    return SampleProject(wall, usage.ru_maxrss * 1024), output  # Linux counts KiB
+    return Sample(wall, usage.ru_maxrss * 1024), output  # Linux counts KiB
 
 
 class Scenario(StrEnum):
-    """The change since the last build, as the tables name it."""
+    """Change since the last build; the values are headings of tables."""
 
     COLD = "cold"
     NOOP = "nothing changed"
@@ -94,7 +94,7 @@ def copy_project(target: Path) -> None:
 
 
 class Project:
-    """A copy of the project, built by one engine (``Typst`` or ``LaTeX``) for its PDFs."""
+    """A copy of the project whose PDFs are built by one engine (``Typst`` or ``LaTeX``)."""
 
     def __init__(self, engine: str, folder: Path) -> None:
         """Create ``folder``, copy the project into it and build once."""
@@ -103,7 +103,7 @@ class Project:
         self.build()
 
     def change(self, scenario: Scenario, turn: int) -> None:
-        """Make the change of ``scenario``; it differs from turn to turn (0, 1, …)."""
+        """Make the change of ``scenario``; every ``turn`` (0, 1, …) makes a different change."""
         match scenario:
             case Scenario.COLD:
                 shutil.rmtree(self._folder / "out")
@@ -113,20 +113,20 @@ class Project:
                 change_word(self._folder, turn)
             case Scenario.DRAWING:
                 with (self._folder / "figures" / "bars.py").open("a", encoding="utf-8") as stream:
-                    stream.write(_WRAPPED.format(turn=turn))
+                    stream.write(_DRAW_WRAPPER.format(turn=turn))
 
-    def build(self) -> SampleProject:
-        """Build all papers; raises ``RuntimeError`` if that fails."""
+    def build(self) -> Sample:
+        """Build all papers; raise ``RuntimeError`` if the build fails."""
         return run_python(
             self._folder, "build.py", "--pdf", "--html", "--engine", self.engine.lower()
         )[0]
 
 
 def change_record(folder: Path) -> None:
-    """Move a sample: the smallest time of the largest forward case becomes the largest.
+    """Change one sample of the first record that the paper uses.
 
-    The first record that the paper uses is changed, and gets the name of its new content, since
-    papers leave out a record whose name does not match its content.
+    The smallest time of the forward case with the largest batch becomes the largest time.  The file
+    is renamed after the new content, since papers leave out records whose name does not match.
     """
     from report.core.records.store import attachments_folder, digest
     from report.engine.gather import choose
@@ -139,8 +139,8 @@ def change_record(folder: Path) -> None:
     timed = [case for case in content["cases"] if case.get("rounds")]
     forward = [case for case in timed if case["factors"].get("pass") in passes]
     case = max(forward, key=lambda case: case["factors"]["batch"])
-    good = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
-    samples = next(good)["series"]["time"]
+    undisturbed_rounds = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
+    samples = next(undisturbed_rounds)["series"]["time"]
     samples[samples.index(min(samples))] = 2 * max(samples)
     text = json.dumps(content, indent=1).encode()
     name = f"{path.stem.rpartition('-')[0]}-{digest(text)[:8]}{path.suffix}"
@@ -156,6 +156,6 @@ def change_word(folder: Path, turn: int) -> None:
     path = folder / "templates" / "papers" / f"{EDITED_PAPER}.qmd.j2"
     lines = path.read_text("utf-8").split("\n")
     start = lines.index("---", 1) + 1
-    first = next(n for n in range(start, len(lines)) if lines[n][:1].isalpha())
-    lines[first] = f"Turn{turn} {lines[first]}"
+    first_prose_line = next(n for n in range(start, len(lines)) if lines[n][:1].isalpha())
+    lines[first_prose_line] = f"Turn{turn} {lines[first_prose_line]}"
     path.write_text("\n".join(lines), "utf-8")

@@ -1,8 +1,8 @@
-"""The part ``scale``: how time and memory grow with records and cases.
+"""The part ``scale``: growth of time and memory with the number of records and cases.
 
-Inputs are made up, in scratch folders only.  Records are cut from a committed one, so that all
-fields are complete; no number of them is a result.  Reading is timed inside a fresh
-process (``python -m benchmarks.scale DATA``), so that imports do not count.
+The inputs are synthetic and only in scratch folders.  They are cut from a committed record, so that
+all fields are complete; none of their numbers is a result.  Reading is timed inside a fresh process
+(``python -m benchmarks.scale DATA``), so that imports do not count.
 """
 
 import shutil
@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.project import ROOT, SampleProject, copy_project, run_python
+from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.core.records.filed import encode
 from report.core.records.store import read_records, record_name
 
@@ -28,8 +28,8 @@ REPEATS: Final = 3
 _FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def measure() -> Iterator[tuple[str, str, SampleProject]]:
-    """Yield the samples of every axis and size."""
+def measure() -> Iterator[tuple[str, str, Sample]]:
+    """Yield name, size and sample of every measurement."""
     for measure_axis, sizes in ((_cases, CASES), (_records, RECORDS)):
         for size in sizes:
             print(f"scale: {measure_axis.__name__.strip('_')}, {size:,}", file=sys.stderr)
@@ -37,18 +37,18 @@ def measure() -> Iterator[tuple[str, str, SampleProject]]:
                 yield from measure_axis(Path(scratch), size)
 
 
-def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
-    """Time reading with all checks; a process prints its peak, and its seconds without imports."""
+def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+    """Time the reading of ``size`` cases with all checks, in fresh processes (see ``main``)."""
     write_records(scratch, size // 1_000, 1_000)
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
         axis = "Cases read and checked (`report.core.records.store.read_records`)"
-        yield axis, str(size), SampleProject(float(seconds), int(peak))
+        yield axis, str(size), Sample(float(seconds), int(peak))
 
 
-def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject]]:
-    """Time two builds of a study with many records: from nothing, and with nothing to do."""
+def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+    """Time builds of a study with ``size`` records: from nothing, and with nothing to do."""
     project = scratch / "project"
     copy_project(project)
     write_records(project / "data", size, cases=10)
@@ -60,13 +60,13 @@ def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, SampleProject
 
 
 def write_records(data: Path, records: int, cases: int) -> None:
-    """Write ``records`` records of ``cases`` cases each into ``data``, a minute apart.
+    """Write ``records`` records with ``cases`` cases per record, started a minute apart.
 
-    Each case has one short series of times, and no two cases have equal factors.
+    A case has one short series of times, and no two cases have equal factors.
     """
     base = read_records(STUDY, ROOT / "data")[-1].record
     timed = [case for case in base.cases if case.samples("time")]
-    many = tuple(
+    synthetic_cases = tuple(
         msgspec.structs.replace(
             case,
             factors={**case.factors, "copy": index},
@@ -78,21 +78,21 @@ def write_records(data: Path, records: int, cases: int) -> None:
     )
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     for number in range(records):
-        moment = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        started = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
         record = msgspec.structs.replace(
-            base, cases=many, started=moment, finished=moment, attachments=()
+            base, cases=synthetic_cases, started=started, finished=started, attachments=()
         )
-        # Without the store's fsync: nothing is lost if these files are.
+        # Written without fsync, since these files need not survive a crash.
         (data / STUDY / record_name(record)).write_bytes(encode(record))
 
 
 def main(data: Path) -> None:
     """Read all records; print the seconds without imports, and the peak in bytes."""
-    read_records(STUDY, ROOT / "nothing")  # so that all imports are done
+    read_records(STUDY, ROOT / "nothing")  # for its imports
     start = time.perf_counter()
     read_records(STUDY, data)
     seconds = time.perf_counter() - start
-    # ``getrusage`` is no use here, since it is never below the peak of the parent process.
+    # ``getrusage`` would return at least the peak of the parent process.
     status = Path("/proc/self/status").read_text("utf-8").split("\n")
     peak = next(line.split()[1] for line in status if "VmHWM" in line)
     print(seconds, int(peak) * 1024)

@@ -1,6 +1,6 @@
-"""How large the code is, printed by ``make size``: lines of Python by room, beside their budgets.
+"""Print the size of the code for ``make size``: lines of Python per part, and budgets.
 
-Nothing fails here, since a budget is a matter for the person who reads the change.
+The command never fails; reviewers of a change judge its size.
 """
 
 import ast
@@ -10,8 +10,8 @@ from statistics import median, quantiles
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-#: Room → its budget in lines, and how the names of its files begin; the first that fits counts.
-ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+#: Part → budget in lines, and path prefixes; a file belongs to the first part that matches.
+PARTS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "report/studies": (6_300, ("report/studies/",)),
     "report/theory": (3_200, ("report/theory/",)),
     "report/core/records": (2_500, ("report/core/records/",)),
@@ -43,24 +43,25 @@ BUDGET: Final = 54_000
 
 
 def report() -> str:
-    """The rooms, and the largest functions and modules of the product."""
+    """Return the table of parts, and statistics of the product's functions and modules."""
     folders = ("report", "figures", "experiments", "tests", "benchmarks")
-    paths = (ROOT / "build.py", *(path for each in folders for path in (ROOT / each).rglob("*.py")))
+    paths = [ROOT / "build.py"]
+    for folder in folders:
+        paths += (ROOT / folder).rglob("*.py")
     sizes = {path.relative_to(ROOT).as_posix(): path.read_bytes().count(b"\n") for path in paths}
-    rooms: Counter[str] = Counter()
+    part_sizes: Counter[str] = Counter()
     for file, number in sizes.items():
-        rooms[next(room for room, (_, begins) in ROOMS.items() if file.startswith(begins))] += (
-            number
-        )
+        part = next(name for name, (_, prefixes) in PARTS.items() if file.startswith(prefixes))
+        part_sizes[part] += number
     product = [file for file in sizes if not file.startswith(("tests/", "benchmarks/"))]
-    functions = sorted((found for file in product for found in _functions(file)), reverse=True)
+    functions = sorted((item for file in product for item in _functions(file)), reverse=True)
     lengths = [length for length, _ in functions]
     module = max(product, key=sizes.__getitem__)
     return "\n".join(
         [
-            f"{'Room':<34}{'Lines':>8}{'Budget':>8}",
-            *(f"{name:<34}{rooms[name]:>8,}{most:>8,}" for name, (most, _) in ROOMS.items()),
-            f"{'all':<34}{sum(rooms.values()):>8,}{BUDGET:>8,}",
+            f"{'Part':<34}{'Lines':>8}{'Budget':>8}",
+            *(f"{name:<34}{part_sizes[name]:>8,}{most:>8,}" for name, (most, _) in PARTS.items()),
+            f"{'all':<34}{sum(part_sizes.values()):>8,}{BUDGET:>8,}",
             f"Functions: median {median(lengths):g}, 90th percentile "
             f"{quantiles(lengths, n=10)[-1]:g}, largest {lengths[0]} lines ({functions[0][1]})",
             f"Modules: {len(sizes)}, largest {sizes[module]} lines ({module})",
@@ -69,10 +70,10 @@ def report() -> str:
 
 
 def _functions(file: str) -> list[tuple[int, str]]:
-    """The length of each function, decorators and docstring included, and its place."""
+    """Return length and place of every function; the length includes the docstring."""
     tree = ast.walk(ast.parse((ROOT / file).read_bytes()))
-    found = [node for node in tree if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return [(n.end_lineno - n.lineno + 1, f"{file}:{n.lineno} {n.name}") for n in found]  # type: ignore[operator]
+    nodes = [node for node in tree if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [(n.end_lineno - n.lineno + 1, f"{file}:{n.lineno} {n.name}") for n in nodes]  # type: ignore[operator]
 
 
 if __name__ == "__main__":

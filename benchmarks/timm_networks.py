@@ -1,9 +1,9 @@
 """Theory of timm's networks: ``python -m benchmarks.timm_networks [NAME …]``.
 
-Without names every network that ``data/networks-of-timm.csv`` does not hold yet is captured on one
-image of its published size (half an hour for all) and compared with the module's parameters and
-torch's own counter; the page ``benchmarks/networks-of-timm.md`` prints the shares.  With names the
-operators of these networks are put into ``data/operators-of-timm.jsonl.gz``, which papers read.
+Without names, every network missing in ``data/networks-of-timm.csv`` is captured on one image of
+its published size (half an hour for all).  The counts are compared with the module's parameters and
+torch's own counter, and ``benchmarks/networks-of-timm.md`` prints the shares.  With names, the
+operators of these networks are added to ``data/operators-of-timm.jsonl.gz``, which papers read.
 """
 
 import sys
@@ -36,11 +36,11 @@ TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 
 
 class OperatorCounts(NamedTuple):
-    """Theory's counts of one network on one image of its published size, or why it ``refused``.
+    """Theory's counts of a network on one image, or the reason why theory ``refused`` it.
 
-    ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
-    ``FlopCounterMode`` says of the same call.  It does not know some operators (``uncounted``),
-    whose multiply-adds are ``uncounted_multiply_adds``.
+    ``own_parameters``: parameters of the module.  ``torch_multiply_adds``: half the count of
+    torch's ``FlopCounterMode`` for the same call.  ``uncounted``: operators that this counter does
+    not know, with ``uncounted_multiply_adds``.
     """
 
     network: str
@@ -55,7 +55,7 @@ class OperatorCounts(NamedTuple):
 
 
 def counts(name: str) -> OperatorCounts:
-    """Capture one network, and count it by torch's own counter in the same call."""
+    """Capture one network; torch's own counter counts the same call."""
     named = network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
     try:
@@ -68,7 +68,7 @@ def counts(name: str) -> OperatorCounts:
     if theory.multiply_adds is None:
         return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
     pairs = enumerate(zip(theory.network.operators, theory.work, strict=True))
-    unseen = [
+    uncounted = [
         (operator.base, work.multiply_adds)
         for n, (operator, work) in pairs
         if work and work.multiply_adds and n not in captured.flops
@@ -81,23 +81,23 @@ def counts(name: str) -> OperatorCounts:
         sum(parameter.numel() for parameter in module.parameters()),
         theory.multiply_adds,
         sum(captured.flops.values()) // 2,
-        sum(macs for _, macs in unseen),
-        " ".join(sorted({name for name, _ in unseen})),
+        sum(macs for _, macs in uncounted),
+        " ".join(sorted({name for name, _ in uncounted})),
     )
 
 
 def operators_of(name: str) -> NetworkOperators:
-    """Return the operators of a network on one image that move bytes; raises ``MeasurementError``.
+    """Return the operators of a network on one image that move bytes.
 
-    They say how far back any tensor that they read was last touched.
+    Every ``Read`` contains the distance to the tensor's last use.  Raises ``MeasurementError``.
     """
     named = network(f"timm:{name}")
     module = build_module(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     traced = capture(lambda: module, [Input((1, *named.image))]).theory.network
     constant = {t.storage for t in (*traced.parameters.values(), *traced.buffers.values())}
-    #: Elements of the storages that were touched, the latest last.
-    touched: dict[int, int] = {}
+    #: Storage → its elements, in the order of the last use.
+    last_used: dict[int, int] = {}
     moves = []
     for operator in traced.operators:
         work = operator_work(operator)
@@ -105,13 +105,13 @@ def operators_of(name: str) -> NetworkOperators:
             continue
         reads, writes = operands(operator)
         reused = [t for t in reads if t.storage not in constant]
-        own = sum(t.distinct for t in reads if t.storage in constant)
-        distances = tuple(Read(t.distinct, _distance(t.storage, touched)) for t in reused)
+        fixed = sum(t.distinct for t in reads if t.storage in constant)
+        distances = tuple(Read(t.distinct, _distance(t.storage, last_used)) for t in reused)
         written = sum(t.distinct for t in writes)
-        moves.append(SurveyOperator(operator.base, work.multiply_adds, own, distances, written))
+        moves.append(SurveyOperator(operator.base, work.multiply_adds, fixed, distances, written))
         for tensor in (*reused, *writes):
-            touched.pop(tensor.storage, None)
-            touched[tensor.storage] = tensor.distinct
+            last_used.pop(tensor.storage, None)
+            last_used[tensor.storage] = tensor.distinct
     half, single = (normalized_bytes(named.build, named.image, fast) for fast in (True, False))
     return NetworkOperators(
         network=name,
@@ -124,7 +124,7 @@ def operators_of(name: str) -> NetworkOperators:
 
 
 class _ByteCounter(TorchDispatchMode):
-    """Adds up the bytes of all tensors that operators read and write."""
+    """Mode that adds up the bytes of all tensors that operators read and write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,24 +135,24 @@ class _ByteCounter(TorchDispatchMode):
         if func.namespace == "aten" and not func.is_view:
             moved = [*tensors_in((args, kwargs, result))]
             if func is torch.ops.aten.native_group_norm.default:
-                moved.append(args[0])  # read for its statistics, and again to normalize it
+                moved.append(args[0])  # read twice: for statistics, and to normalize
             self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in moved)
         return result
 
 
 def normalized_bytes(build: Build, image: Sequence[int], fast: bool) -> int:
-    """Count the bytes of ``mixed_precision_bytes`` for a network of timm.
+    """Count ``mixed_precision_bytes`` for a network of timm.
 
-    With ``fast`` its group and layer normalizations stay in float16, else they are in float32.
+    Group and layer normalizations compute in float16 if ``fast``, else in float32.
     """
     import_timm().layers.set_fast_norm(fast)
     return mixed_precision_bytes(build, image)
 
 
 def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
-    """Count the bytes that a GPU moves for one more image under autocast to float16.
+    """Count the bytes that a GPU moves for a further image, under autocast to float16.
 
-    Nothing is computed, so that no GPU is needed.
+    Works without a GPU, since fake tensors compute nothing.
     """
     moved = []
     for batch in (1, 2):
@@ -172,16 +172,16 @@ def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
     return moved[1] - moved[0]
 
 
-def _distance(storage: int, touched: dict[int, int]) -> int:
-    """Count the elements touched since a storage was, its own included; -1 if it never was."""
-    if storage not in touched:
+def _distance(storage: int, last_used: dict[int, int]) -> int:
+    """Count the elements used since the last use of a storage, or return -1 if it was not used."""
+    if storage not in last_used:
         return -1
-    order = list(touched)
-    return sum(touched[number] for number in order[order.index(storage) :])
+    order = list(last_used)
+    return sum(last_used[number] for number in order[order.index(storage) :])
 
 
 def add_operators(names: Iterable[str]) -> None:
-    """Put these networks into the file that papers read, and write it after each."""
+    """Add networks to the file that papers read; write the file after every network."""
     path = ROOT / "data" / OPERATORS
     networks = {stored.network: stored for stored in read_operators(path)}
     for name in names:
@@ -190,7 +190,7 @@ def add_operators(names: Iterable[str]) -> None:
 
 
 def add_counts() -> None:
-    """Add the missing networks to the table, one row each in the order of names; write the page."""
+    """Add a row for each missing network to the table, ordered by name; then write the page."""
     rows = pd.read_csv(TABLE, keep_default_na=False)
     for name in sorted({*import_timm().list_models()} - {*rows["network"]}):
         rows.loc[len(rows)] = counts(name)
