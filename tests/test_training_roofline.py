@@ -101,6 +101,8 @@ EXPECTED: Mapping[str, float] = {
     "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366,
     "winograd": 2.25,
     "t4_small_weights": STEPS * by_hand(SMALL, 8.1e12, 320e9, winograd=1),
+    "heavy_peak_ratio": (15.5 + 2 * 16.1) / (8.5 + 8.6 + 0.6) * CHIP / 48.7e12,
+    "full_small": 1.985, "full_heavy": 2.53, "full_light": 1.11,
     "heavy_ratio": HEAVY_RATIO, "small_ratio": 36.2 / 11.4 * CHIP / 48.7e12,
     "light_ratio": 308 / 752 * CHIP / 8.1e12,
     "heat_mean": 2280 * 31 / 366,

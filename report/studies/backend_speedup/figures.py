@@ -7,9 +7,7 @@ from statistics import median
 from typing import Final
 
 from figures.panels import Curve, Points, Scaling
-from report.core.missing import Missing
-from report.core.statistics.estimates import Estimate
-from report.quantity.evaluation import estimate, point
+from report.paper.plots import points
 from report.studies.backend_speedup import results, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import Source
@@ -74,7 +72,7 @@ def pace(run: Run) -> Iterator[Scaling]:
             times = [_added(run, "time", size, library) for size in known]
             lines += _in_ms(_LINES[library], products, times)
         if lines:
-            ends = 0.0, max(x for points in lines for x in points.x)
+            ends = 0.0, max(x for line in lines for x in line.x)
             diagonal = Curve("GPU busy throughout", ends, ends, part=True)
             axes = "Added to products (ms)", "Added to iteration (ms)"
             yield Scaling(*axes, tuple(lines), (diagonal,), x_scale="linear", y_scale="linear",
@@ -83,24 +81,18 @@ def pace(run: Run) -> Iterator[Scaling]:
 
 
 def calls(run: Run) -> Iterator[Scaling]:
-    """Draw PyTorch's time over its number of calls, divided by the unchanged iteration's time."""
+    """Draw the time (µs) that other numbers of calls add to PyTorch's iteration, or save."""
     lines: list[Points] = []
-    curves: list[Curve] = []
     for size in (subject.ONE_IMAGE, SMALL, SOURCE):
-        marks = []
-        for number in subject.OTHER_CALLS:
-            effect = estimate(results.effect_of_calls(run, size, number))
-            predicted = point(theory.effect_of_calls(run, size, number))
-            if isinstance(effect, Estimate) and not isinstance(predicted, Missing):
-                marks.append((number, effect.value, effect.low, effect.high, predicted))
-        if marks:
-            x, y, low, high, theoretical = zip(*marks, strict=True)
-            name = f"{size.images:,} images" if size != subject.ONE_IMAGE else "one image"
-            lines.append(Points(name, x, y, low, high, series=len(lines)))
-            curves.append(Curve(f"predicted, {name}", x, theoretical))
-    axes = "Library calls of an iteration", "Time ÷ time with 31 calls"
-    yield Scaling(*axes, tuple(lines), tuple(curves), x_ticks=subject.OTHER_CALLS, direct=True,
-                  legend=False)  # fmt: skip
+        added = {n: results.added_by_calls(run, size, n) for n in subject.OTHER_CALLS}
+        name = f"{size.images:,} images" if size != subject.ONE_IMAGE else "one image"
+        lines += points(name, added, "µs", series=len(lines))
+    equal = {n: theory.added_by_equal_calls(run, n) for n in subject.OTHER_CALLS}
+    predicted = points("one image, calls of equal cost", equal, "µs")
+    curves = tuple(Curve(line.label, line.x, line.y) for line in predicted)
+    axes = "Library calls of an iteration", "Added time (µs)"
+    yield Scaling(*axes, tuple(lines), curves, x_ticks=subject.OTHER_CALLS, y_scale="linear",
+                  direct=True, legend=False)  # fmt: skip
 
 
 def _added(run: Run, quantity: str, size: Size, library: str) -> list[float]:

@@ -111,6 +111,11 @@ def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
     return run.with_calls(size, calls) / run.with_calls(size, calls, "baseline_time")
 
 
+def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
+    """Return the time (s) that another number of calls adds to PyTorch's iteration."""
+    return run.with_calls(size, calls) - run.with_calls(size, calls, "baseline_time")
+
+
 def as_predicted(run: Run, size: Size, change: str) -> Statement:
     """State that a change adds or saves the predicted time, within the tolerance."""
     added = run.changed("time", size, change) - run.changed("time", size)

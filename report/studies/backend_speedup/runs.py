@@ -111,8 +111,8 @@ def ranged(
 ) -> Quantity:
     """Compute a ratio from medians of ``series`` of runs, with its range over all combinations.
 
-    The range is no confidence interval.  One more case exceeds the largest of n with a chance of
-    1 / (n + 1), which stands for the level; n counts the first run's cases of several processes.
+    The range is no confidence interval, and is printed without a level.  For claims it has one: one
+    more case exceeds the largest of n, the first run's of several processes, once in n + 1 times.
     """
     if not all(series):
         return absent(name, "1", f"not timed on {runs[0].label}")
@@ -121,7 +121,7 @@ def ranged(
 
     def interval(confidence: float) -> Estimate:
         level = min(confidence, cases / (cases + 1))
-        return Estimate(middle, min(values), max(values), cases, level)
+        return Estimate(middle, min(values), max(values), 0, level)
 
     further = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
     return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)

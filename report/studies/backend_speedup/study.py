@@ -23,7 +23,6 @@ from report.studies.backend_speedup.subject import (
     LARGE,
     MERGED_CALLS,
     ON_GPU,
-    ONE_IMAGE,
     SMALL,
     SOURCE,
     WIDE,
@@ -50,6 +49,7 @@ class Paper:
         )
         gpu = self.gpu
         self.beside_source = (gpu, self.source) if gpu else None
+        self.cpu_beside_source = (self.cpu, self.source) if self.cpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
 
@@ -191,8 +191,24 @@ earlier.values(
     earlier_growth=partial(_first, quantity="time"),
     earlier_products_growth=partial(_first, quantity=PRODUCTS),
 )
-_merged = partial(results.effect_of_calls, size=ONE_IMAGE, calls=MERGED_CALLS)
-calls.values("measured", merged_one=_merged)
+_merged = partial(results.effect_of_calls, size=subject.ONE_IMAGE, calls=MERGED_CALLS)
+calls.values("measured", merged=_merged)
+for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
+    for _word, _number in ("added", subject.OTHER_CALLS[-1]), ("merged", MERGED_CALLS):
+        _added = partial(results.added_by_calls, size=_size, calls=_number)
+        calls.values("measured", **{f"{_word}_{_name}": _added})
+
+
+def _over_ours(both: tuple[Run, Source], side: str, library: str = "") -> Quantity:
+    """Divide the source's time by ours: of a library, or of NumPy on one thread."""
+    run, source = both
+    ours = run.time(SOURCE, library) if library else run.changed("time", SOURCE)
+    return source.number("3", "time", side) / ours
+
+
+for _side, _library in ("gpu", "cupy"), ("cpu", "numpy"):
+    beside_source.values(**{f"{_side}_factor": partial(_over_ours, side=_side, library=_library)})
+study.part("cpu_beside_source", "cpu").values(thread_factor=partial(_over_ours, side="cpu"))
 
 
 @beside_cpu.value("measured")
@@ -246,7 +262,7 @@ def session_matters(pair: tuple[Run, Run]) -> Statement:
 
 @beside_source.claim(
     "CuPy's speed-up is that which the source prints, within a tenth",
-    numbers=("source_speedup", "here"),
+    numbers=("source_speedup", "here", "gpu_factor", "cpu_factor"),
 )
 def same_speedup(pair: tuple[Run, Source]) -> Statement:
     run, source = pair
@@ -296,13 +312,13 @@ def double_as_predicted(run: Run) -> Iterator[Statement]:
 
 
 @calls.claim(
-    "Time that other numbers of library calls add or save on one image predicts PyTorch's time "
-    "with 1,000 and 60,000 images to a tenth"
+    "Other numbers of library calls add to PyTorch's iteration, or save, as much with 1,000 and "
+    "60,000 images as on one, to a tenth"
 )
 def calls_carry_over(run: Run) -> Iterator[Statement]:
     for size, number in product((SMALL, SOURCE), subject.OTHER_CALLS):
-        effect = results.effect_of_calls(run, size, number)
-        yield (effect / theory.effect_of_calls(run, size, number)).near(1, within=MARGIN)
+        many, one = (results.added_by_calls(run, m, number) for m in (size, subject.ONE_IMAGE))
+        yield (many / one).near(1, within=MARGIN)
 
 
 # -------------------------------------------------------------------------- figures and tables

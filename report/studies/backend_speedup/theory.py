@@ -75,12 +75,9 @@ def added_by(change: str, run: Run, size: Size) -> Quantity:
     return -0.5 * passes
 
 
-def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
-    """Predict the effect of other calls: their share on one image, else what they add there."""
-    if size == ONE_IMAGE:
-        return exact("share of the calls", "1", calls / ALL_CALLS)
-    one, unchanged = (run.with_calls(ONE_IMAGE, calls, name) for name in ("time", "baseline_time"))
-    return 1 + (one - unchanged) / run.with_calls(size, calls, "baseline_time")
+def added_by_equal_calls(run: Run, calls: int) -> Quantity:
+    """Predict the time (s) that another number of calls adds on one image, if all cost alike."""
+    return (calls / ALL_CALLS - 1) * run.with_calls(ONE_IMAGE, calls, "baseline_time")
 
 
 def _computing(run: Run, quantity: str, size: Size) -> Quantity:

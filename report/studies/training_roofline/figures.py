@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from figures.panels import Band, Bars, BarSeries, Dots, DotSeries
 from report.paper.plots import dot_series
 from report.paper.values import declare
+from report.quantity.evaluation import to_digits
 from report.studies.training_roofline import results
 from report.studies.training_roofline.source import CLOCKS, T4_CLOCK, Source
 from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMALL
@@ -12,28 +13,24 @@ from report.studies.training_roofline.theory import value_of
 
 
 def waterfall(source: Source) -> Iterator[Bars]:
-    """Draw the source's ratio, what remains after each correction, and each network alone."""
-    ratios = {
-        "As printed": source.value("paradox"),
-        "Laptop chip's peak": results.ratio(source, *results.MEAN, collapsed=True),
-        "No collapsed run": results.ratio(source, *results.MEAN),
-        "ResNet-18 alone": results.ratio(source, SMALL),
-        "ResNet-50 alone": results.ratio(source, HEAVY),
-        "MobileNetV2 alone": results.ratio(source, LIGHT, by_rate=False),
+    """Draw the ratio of the source's mean and of each network, and what two corrections remove."""
+    rows = {
+        "Mean": results.corrections(source, *results.MEAN),
+        "ResNet-18": results.corrections(source, SMALL),
+        "ResNet-50": results.corrections(source, HEAVY),
+        "MobileNetV2": results.corrections(source, LIGHT, by_rate=False),
     }
-    names = [f"{name}: {declare(name, ratio).parts.number}" for name, ratio in ratios.items()]
-    left = dot_series("what remains", [*ratios.values()], "1")
-    printed, peak, run, *_ = (value_of(ratio) for ratio in ratios.values())
-    removed = (None, printed - peak, peak - run, None, None, None)
-    yield Bars(
-        tuple(names),
-        (
-            BarSeries(left.label, left.x, low=left.low, high=left.high),
-            BarSeries("what the correction removes", removed, series=1),
-        ),
-        "The T4's efficiency ÷ the laptop's",
-        reference=1.0,
-    )
+    names = []
+    for name, (printed, _, both) in rows.items():
+        ends = (declare(name, ratio).parts.number for ratio in (to_digits(printed, 2), both))
+        names.append(f"{name}: {' to '.join(ends)}")
+    left = dot_series("what remains", [both for *_, both in rows.values()], "1")
+    series = [BarSeries(left.label, left.x, low=left.low, high=left.high)]
+    for place, what in (1, "collapsed run"), (0, "desktop card's peak"):
+        removed = [value_of(row[place]) - value_of(row[place + 1]) for row in rows.values()]
+        known = tuple(ratio or None for ratio in removed)
+        series.append(BarSeries(f"from the {what}", known, series=len(series)))
+    yield Bars(tuple(names), tuple(series), "The T4's efficiency ÷ the laptop's", reference=1.0)
 
 
 def clocks(source: Source) -> Iterator[Dots]:

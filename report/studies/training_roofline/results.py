@@ -1,5 +1,6 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from report.quantity.evaluation import to_digits
@@ -46,6 +47,12 @@ def ratio(
     laptop, t4 = rates
     peaks = peaks or tuple(s.peak(RTX, clock) for clock in CLOCKS)
     return spanning(*(t4 / s.peak(T4) * peak / laptop for peak in peaks))
+
+
+def corrections(s: Source, *networks: str, by_rate: bool = True) -> tuple[Quantity, ...]:
+    """Return the ratio with the printed peak, with the chip's, and without collapsed runs, too."""
+    of = partial(ratio, s, *networks, by_rate=by_rate)
+    return of(peaks=(s.printed_peak(RTX),), collapsed=True), of(collapsed=True), of()
 
 
 def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
@@ -142,7 +149,9 @@ def measured_ratio(runs: Vectors, network: str) -> Quantity:
     return lanes_ratio(runs, network) * wide / (2 * narrow)
 
 
-def narrow_gain(run: Run, network: str) -> Quantity:
-    """Divide the time of a step with TF32 by that in bfloat16."""
-    wide, narrow = (run.step(network, precision=name) for name in ("tfloat32", "bfloat16"))
+def narrow_gain(
+    run: Run, network: str, precision: subject.TrainingPrecision = "tfloat32"
+) -> Quantity:
+    """Divide the time of a step, with TF32 or in float32, by that in bfloat16."""
+    wide, narrow = (run.step(network, precision=name) for name in (precision, "bfloat16"))
     return to_digits(wide / narrow, 3)
