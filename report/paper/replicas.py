@@ -1,8 +1,7 @@
-"""Claims of a paper on other machines, each beside the paper's own verdict.
+"""Compare the claims of a paper with the same claims on other machines.
 
-A record is evaluated by the parts of the study that are about its kind of machine.  Only claims
-that read the record count; claims about the source or about pairs of runs are no claims about one
-machine.
+The record of a machine is evaluated by the parts of the study that are about its kind of machine.
+Claims that do not read the record are left out, such as claims about the source or pairs of runs.
 """
 
 import re
@@ -17,7 +16,7 @@ from report.instruments import gates
 from report.paper.claims import cases_of, first_few, on_common_cases
 from report.paper.findings import Claim, Findings
 
-#: Letter of a verdict that is compared with the paper's → its meaning, in the order of a summary.
+#: Letter of an agreement with the paper's verdict → meaning, in the order of a summary.
 AGREEMENTS: Final[Mapping[str, str]] = {
     "A": "same",
     "C": "contrary",
@@ -26,7 +25,7 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "D": "undecided in the paper",
     "P": "same in part",
 }
-#: Letter → the beginning of a sentence that names such claims, with the verdict of these data.
+#: Letter → beginning of the sentence that lists claims with this letter; {} is their verdict.
 _ANSWERS: Final[Mapping[str, str]] = {
     "C": "Contrary to the paper, {} here",
     "U": "Undecided here",
@@ -36,14 +35,14 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "N": "Not measured",
 }
 DECIDED: Final = ("supported", "refuted")
-#: Beginnings of reasons that speak of a data directory, and the reason of a record.
+#: Beginnings of reasons that mention the data directory; the reason printed for a single record.
 _NO_RUN: Final = ("no run of the experiment is in", "nothing to compare was recorded")
 _NO_CASES: Final = "the record holds no such cases"
 
 
 @dataclass(frozen=True)
 class Replica:
-    """One machine of a report: its record, its name, and the findings of that record alone."""
+    """A machine of a report: its record, its label, and the findings from this record alone."""
 
     stored: Stored
     label: str
@@ -51,22 +50,22 @@ class Replica:
 
     @property
     def about(self) -> str:
-        """The kind of machine, as claims name it."""
+        """Kind of the machine, as in ``Claim.about``."""
         return "a GPU" if self.stored.record.environment.gpu else "a CPU"
 
     @property
     def shards(self) -> list[Stored]:
-        """The record and all that are pooled with it, in the shards that were measured."""
+        """Measured shards of the record and of all records pooled with it."""
         return [shard for run in self.stored.runs for shard in run.shards]
 
     @property
     def files(self) -> set[str]:
-        """The files of all shards."""
+        """Files of all shards."""
         return {shard.file for shard in self.shards}
 
     @cached_property
     def claims(self) -> dict[str, Claim]:
-        """Claims that read this record, and unmeasured claims."""
+        """Claims that read this record, and claims that are not measured."""
         claims = {}
         for id, claim in self.findings.claims.items():
             if claim.verdict == "not measured" or self.files.intersection(claim.files):
@@ -74,7 +73,7 @@ class Replica:
         return claims
 
     def reasons(self, claim: Claim) -> list[str]:
-        """Return why a claim is not supported, without the name of this machine."""
+        """Return the reasons why a claim is not supported, without the name of this machine."""
         labels = f"{re.escape(self.label)}|{re.escape(self.stored.record.environment.label)}"
         texts = []
         for reason in claim.reasons:
@@ -85,10 +84,10 @@ class Replica:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim of the paper, and the same claim on each machine that it is about, by label.
+    """A claim of the paper, and the same claim on each machine of its kind, by label.
 
-    Means over several cases are compared over those that the paper and all these machines
-    measured: ``cases`` names them, and ``cases_of_paper`` those of the paper's own number.
+    ``cases``: common cases of the paper and all these machines, over which means are compared.
+    ``cases_of_paper``: cases of the mean that the paper prints.
     """
 
     paper: Claim
@@ -98,30 +97,30 @@ class Row:
 
     @cached_property
     def letters(self) -> dict[str, str]:
-        """A letter of ``AGREEMENTS`` for each machine."""
+        """Letter of ``AGREEMENTS`` by the label of a machine."""
         return {label: _letter(claim, self.paper) for label, claim in self.claims.items()}
 
     @property
     def outcome(self) -> str:
-        """The letter over all machines: A if each machine that decides the claim agrees fully."""
+        """Letter for all machines together: A if every machine that decides the claim agrees."""
         if self.paper.verdict not in DECIDED:
             return "D"
         return next(letter for letter in "CPAUN" if letter in self.letters.values())
 
     @property
     def deciding(self) -> int:
-        """The number of machines that decide the claim."""
+        """Number of machines that decide the claim."""
         return sum(claim.verdict in DECIDED for claim in self.claims.values())
 
     @property
     def effects(self) -> list[float]:
-        """The number of a claim of one comparison, on each machine that measured it, sorted."""
+        """Effects of the claim on the machines that measured it, sorted."""
         claims = self.claims.values()
         return sorted(claim.effect for claim in claims if isinstance(claim.effect, float))
 
     @property
     def over_all(self) -> Claim:
-        """The claim with the verdict of all machines that decide it, undecided if they differ."""
+        """Claim with the common verdict of the deciding machines; undecided if they disagree."""
         first, *_ = self.claims.values()
         counts = Counter(claim.verdict for claim in self.claims.values())
         if len(self.claims) == 1:
@@ -143,7 +142,7 @@ def _letter(claim: Claim, paper: Claim) -> str:
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
-    """Compare each claim with the paper's, on each machine of its kind; contrary ones first."""
+    """Compare the claims of all machines with the paper's; return rows by id, contrary first."""
     claims: dict[str, dict[str, Claim]] = {}
     for replica in replicas:
         for id, claim in replica.claims.items():
@@ -153,7 +152,7 @@ def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
 
 
 def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
-    """Compare means over the cases that the paper and all machines measured."""
+    """Make the row of a claim; means are taken over the common cases of paper and machines."""
     measured = {label: claim for label, claim in claims.items() if claim.known}
     common, *others = on_common_cases([paper, *measured.values()])
     compared = dict(zip(measured, others, strict=True))
@@ -162,14 +161,14 @@ def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
 
 
 def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
-    """Name the claims with each outcome on the machines of these labels; count unmeasured ones."""
+    """Return a sentence per outcome on the machines ``labels``: it lists or counts the claims."""
     groups: dict[str, list[str]] = {}
     for row in rows:
         claims = {label: row.claims[label] for label in labels if label in row.claims}
         if claims:
             own = replace(row, claims=claims)
             sentence = _ANSWERS[own.outcome].format(own.over_all.verdict)
-            sentence = sentence.removesuffix(", undecided here")  # machines that differ
+            sentence = sentence.removesuffix(", undecided here")  # the machines disagree
             where = f" ({own.over_all.because})" if len(claims) > 1 else ""
             groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
     if unmeasured := groups.pop(_ANSWERS["N"], []):
@@ -178,7 +177,7 @@ def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
 
 
 def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
-    """Count the claims with the paper's verdict by kind of machine; list contradicting ones."""
+    """Count the claims by agreement for each kind of machine; list the contrary claims."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
@@ -198,7 +197,7 @@ def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:
-    """Drop records that no machine of their own measured; also explain each by its label."""
+    """Return the replicas without copies of other records, and reasons by label of a copy."""
     unique, copies, detector = list[Replica](), dict[str, str](), gates.CopyDetector()
     for replica in replicas:
         reasons = [detector.reason(replica.label, shard.record) for shard in replica.shards]

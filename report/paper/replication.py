@@ -1,6 +1,6 @@
-"""The replication report: which claims of a paper hold on other machines, with these data alone.
+"""The replication report: which claims of a paper hold on other machines.
 
-One template prints the reports of all studies; no study writes a sentence for it.
+One template prints the reports of all studies, without sentences of the studies.
 """
 
 import re
@@ -39,21 +39,21 @@ from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, su
 from report.paper.tables import Column, Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
-#: The most comparisons of one claim that a table lists, and the most cases that a sentence names.
+#: Most comparisons of one claim in a table, and most cases that a sentence names.
 _MOST: Final = 24
 _MOST_CASES: Final = 8
-#: Fields that are missing in most records and that no result rests on.
+#: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
-#: Labels of records that the paper does not use, and of its own.
+#: Labels of machines whose records are not in the paper, and labels of the other machines.
 _Labels: TypeAlias = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: its findings, the claims of its headline, its machines and its records by file."""
+    """The paper: findings, ids of headline claims, machines, their comparison, records by file."""
 
     findings: Findings
     headline: Sequence[str]
@@ -68,7 +68,7 @@ def report(
     left_out: Iterable[str],
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> Findings:
-    """Compute what the report of these machines prints; ``copies`` are explained by label."""
+    """Compute the findings of the report; ``copies`` maps labels of copied records to reasons."""
     rows, independent, of_paper = compare(replicas, original.findings), list[str](), list[str]()
     for replica in replicas:
         used = replica.files & original.records.keys()
@@ -108,17 +108,16 @@ def report(
         figures={id: Figure(id, drawing) for id, drawing in figures.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
-        key_figure=next(reversed(figures), ""),  # the map is too wide for a list
+        key_figure=next(reversed(figures), ""),  # not the map, which is too wide for lists
     )
 
 
 def _claims(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> Iterator[dict[str, Any]]:
-    """Describe each claim of the paper; ``outcome`` is empty if no such machine can test it.
+    """Describe each claim of the paper; ``outcome`` is empty if no machine here can test the claim.
 
-    A claim about several runs may begin with the title of a claim about one machine, its
-    ``single`` form.
+    ``single`` lists decided claims about one machine whose titles begin the title of this claim.
     """
     for id, claim in original.findings.claims.items():
         row = rows.get(id)
@@ -139,7 +138,7 @@ def _claims(
 
 
 def _reason(replicas: Sequence[Replica], row: Row) -> str:
-    """Say on which machines a claim is contrary or undecided, and why, or why none measured it."""
+    """Explain why a claim is contrary, undecided or not measured, and name the machines."""
     labels: dict[str, list[str]] = {}
     for replica in replicas:
         letter = row.letters.get(replica.label, "")
@@ -150,7 +149,7 @@ def _reason(replicas: Sequence[Replica], row: Row) -> str:
 
 
 def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]:
-    """Name the machines behind each text, unless it is true of all ``count`` machines."""
+    """Add the machines to each text, unless the text is true of all ``count`` machines."""
     texts = []
     for text, where in labels.items():
         on_some = f" (on {'; '.join(first_few(where))})"
@@ -162,7 +161,7 @@ def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]
 
 
 def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
-    """Set the claims, the key figure and the tables of one machine beside the paper's."""
+    """Compare claims, key figure and tables of one machine with those of the paper."""
     measured = [row for row in rows.values() if "N" not in row.letters.values()]
     cited = _cited(original, one, measured)
     runs = [Run(one.stored, f"This machine: {one.label}")]
@@ -170,7 +169,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     of_paper, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
         name = id.removeprefix("tbl-")
-        renamed = replace(table, id=f"tbl-paper-{name}")  # reports have tables of this name
+        renamed = replace(table, id=f"tbl-paper-{name}")  # the report uses this name
         of_paper.append(_with_claims(renamed, measured))
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
@@ -193,7 +192,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
 
 
 def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, Replica]:
-    """Name the machines P1, P2 … on which the paper decides claims, except this machine."""
+    """Number the paper's machines that decide the claims of ``rows``: P1, P2 …"""
     used = {file for row in rows for file in row.paper.files} - one.files
     cited: dict[str, Replica] = {}
     for machine in original.machines:
@@ -204,7 +203,7 @@ def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, R
 
 
 def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replica]) -> Table:
-    """List the claims that this machine measured, beside the paper's numbers and machines."""
+    """Tabulate the claims of this machine beside the paper's numbers and machines."""
     legend = "; ".join(f"{name}: {machine.label}" for name, machine in cited.items())
     cells, notes = list[_Cells](), [f"Machines of the paper: {legend}."] if legend else []
     for row in rows:
@@ -230,7 +229,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _difference(row: Row, claim: Claim) -> str:
-    """Describe how the compared cases differ from the paper's, and the cases of means."""
+    """Describe how the compared cases differ from the paper's cases, or name the cases of means."""
     paper = row.paper
     if claim.known < paper.known:
         return f": {claim.known} of the paper's {paper.known} comparisons"
@@ -253,7 +252,7 @@ def _only_in(claim: Claim, other: Claim) -> str:
 
 
 def _open_claims(rows: Iterable[Row]) -> Table:
-    """List the comparisons by which claims are contrary or undecided on one machine."""
+    """Tabulate the comparisons that make claims contrary or undecided on one machine."""
     cells: list[_Cells] = []
     for row in rows:
         (claim,), (letter,) = row.claims.values(), row.letters.values()
@@ -264,7 +263,7 @@ def _open_claims(rows: Iterable[Row]) -> Table:
 
 
 def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[str, Any]]:
-    """Draw the study's key figure row by row: this machine at the left, the paper's beside it."""
+    """Draw the key figure in two columns: this machine on the left, the paper's on the right."""
     figure = one.findings.shown_figure
     if figure is None:
         return {}, {}
@@ -290,7 +289,7 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
 
 
 def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
-    """Mark the rows of a paper's table whose case no claim compares, if claims name such cases."""
+    """Mark the rows of a paper's table as tested by a claim or not, if claims name their cases."""
     formulas = chain.from_iterable(row.paper.formulas for row in rows)
     compared = {*chain.from_iterable(map(formula_parts, formulas))}
     marks = ["tested" if compared.intersection(map(str, row)) else "no claim" for row in table.rows]
@@ -301,7 +300,7 @@ def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
 
 
 def _setup(one: Replica, runs: Sequence[Run]) -> Table:
-    """Describe the machines; rows that contradict the conditions in the label are left out."""
+    """Tabulate the machines, without rows that contradict the conditions in the label."""
     table, contradicting = setup(runs), ("Cores and threads", "Arithmetic")
     if one.stored.record.environment.threads_text in one.label:
         return table
@@ -309,14 +308,14 @@ def _setup(one: Replica, runs: Sequence[Run]) -> Table:
 
 
 def _few_cases(names: Sequence[str]) -> list[str]:
-    """Name all of a few cases, and of many the first ones."""
+    """Return up to ``_MOST_CASES`` names, or else the first few and a count."""
     return [*names] if len(names) <= _MOST_CASES else first_few(names)
 
 
 def _commands(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> dict[str, Any]:
-    """List the commands of one record, and the paper's for claims that some records lack."""
+    """List the commands that repeat one record (``again``) or measure ``further`` claims."""
     one = replicas[0].stored if len(replicas) == 1 else None
     threads = one.record.environment.threads if one else None
     again = dict.fromkeys(_command(run.record, threads) for run in (one.runs if one else ()))
@@ -329,15 +328,15 @@ def _commands(
 
 
 def _command(record: Record, threads: int | None) -> str:
-    """Write the minutes and the command of a record, in lines that a shell joins again."""
-    # The label names a machine of the paper, and its threads are not those of another machine.
+    """Return the minutes and the command of a record, in lines joined by backslashes."""
+    # Label and threads describe a machine of the paper, not the machine of the reader.
     own = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
     words = own.split("\0") + (["--threads", str(threads)] if threads else [])
     lines = [""]
     for word in words:
         quoted = shlex.quote(word)
         if quoted != word and not re.search(r"""["$`\\!]""", word):
-            quoted = f'"{word}"'  # since PDFs curve single quotes
+            quoted = f'"{word}"'  # PDFs would print curved single quotes
         if len(lines[-1]) + len(quoted) > 66:  # characters that fit into a line
             lines.append("  ")
         lines[-1] += f"{quoted} "
@@ -353,7 +352,7 @@ def _of_many(
     rows: Mapping[str, Row],
     by_origin: _Labels,
 ) -> _Contents:
-    """Count the claims of many machines, or of none."""
+    """Compare the claims, the measure and the records of many machines, or of none."""
     machines, names = [], dict[str, str]()
     for replica in replicas:
         names[replica.label] = f"{replica.label}{' *' if replica.label in by_origin[1] else ''}"
@@ -396,7 +395,7 @@ def _of_many(
 
 
 def _count(replicas: Sequence[Replica]) -> str:
-    """Count machines, and their records if a machine has several."""
+    """Count the machines, and also the records if a machine has several records."""
     environments = [replica.stored.record.environment for replica in replicas]
     count = len({*map(machine_id, environments)})
     machines = f"{count or 'no'} machine{'s' if count > 1 else ''}"
@@ -407,7 +406,7 @@ def _count(replicas: Sequence[Replica]) -> str:
 
 
 def _hardware(environment: Environment) -> str:
-    """Name a GPU; of a CPU also the family, the model and the last cache, since names repeat."""
+    """Name a GPU, or a CPU with family, model and last cache, since CPUs share names."""
     host, name = environment.host, environment.cpu.model
     if environment.gpu:
         return environment.gpu.model
@@ -420,10 +419,10 @@ def _hardware(environment: Environment) -> str:
 def _claims_of_many(
     replicas: Sequence[Replica], rows: Mapping[str, Row], by_origin: _Labels
 ) -> tuple[Table, str]:
-    """Count machines by agreement; predict the next effect, or return why that is not possible."""
+    """Count machines by agreement, and predict the next effect or return a reason against it."""
     headings = ("Other records", "Paper's records") if all(by_origin) else ("Machines",) * 2
     effects = [row.effects for row in rows.values()]
-    no_interval = _not_alike(replicas)
+    no_interval = _machines_differ(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
         no_interval = f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
     table, notes = list[_Cells](), list[str]()
@@ -448,8 +447,8 @@ def _claims_of_many(
     return replace(table_of("tbl-claims", table, wide=True), notes=tuple(notes)), no_interval
 
 
-def _not_alike(replicas: Sequence[Replica]) -> str:
-    """Say why machines are no sample of one population; empty if they may be."""
+def _machines_differ(replicas: Sequence[Replica]) -> str:
+    """Return the reason why machines are not a sample of one population, or ""."""
     if _count(replicas).startswith(f"{len(replicas)} records"):
         return "several records are of one machine"
     libraries = {_library(replica): replica.label for replica in replicas}
@@ -473,7 +472,7 @@ def _library(replica: Replica) -> str:
 
 
 def _records(replicas: Sequence[Replica]) -> Table:
-    """List the records, what was disturbed and not measured, and the code that measured them."""
+    """Tabulate the records: plan, measured cases, disturbances, and the measuring code."""
     rows: list[_Cells] = []
     for replica in replicas:
         for shard in replica.shards:
@@ -498,7 +497,7 @@ def _levels(case: Case, separator: str = " ") -> str:
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
-    """Name the parts that records lack, those with one reason together."""
+    """List the missing parts of records, grouped by reason, with the machines."""
     labels: dict[str, list[str]] = {}
     for replica in replicas:
         record, reasons = replica.stored.record, dict[str, list[str]]()
