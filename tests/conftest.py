@@ -1,4 +1,4 @@
-"""What holds for all tests: none asserts a wall time, and those that take longest begin first."""
+"""Configuration of all tests: no time limits, slow files first, and one project built for all."""
 
 import fcntl
 import os
@@ -12,16 +12,16 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-# What they assert says what was there, as in tests.
+# Failed assertions in this module print their values, as in test files.
 pytest.register_assert_rewrite("tests.papers")
 
-# Each of the parallel test processes computes in one thread: two of them with a thread for each
-# processor wait for each other at the end of every parallel loop.  Runs that measure choose anew.
+# Each parallel test process computes in one thread, since more threads than processors would wait
+# for each other after every parallel loop.  Measuring runs set their own number of threads.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 TESTS = Path(__file__).parent
-#: Files that take half a minute and more, longest first: begun last, one of them would keep a
-#: single processor busy while the others wait.  Update with the figures of ``pytest --durations``.
+#: Files that take at least half a minute, longest first.  A slow file that starts last would run on
+#: one processor while the others idle.  Update this list from ``pytest --durations``.
 SLOW = (
     "test_walkthrough.py", "test_every_study.py", "experiments/test_networks.py",
     "experiments/test_measuring.py", "test_builds.py", "experiments/test_backends.py",
@@ -30,7 +30,7 @@ SLOW = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow files and let them run before all others, file by file."""
+    """Mark the tests of slow files and run these files first, in the order of ``SLOW``."""
     order = {TESTS / name: place for place, name in enumerate(SLOW)}
     for path in order:
         assert path.exists(), f"{path} is in the list of slow tests and does not exist"
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Write which tests were skipped, one a line, to the file SKIPPED_TESTS; CI runs them later."""
+    """Write the names of skipped tests to the file SKIPPED_TESTS; CI runs these tests later."""
     if path := os.environ.get("SKIPPED_TESTS"):
         skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
         Path(path).write_text("\n".join(sorted(skipped)) + "\n")
@@ -49,22 +49,22 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small project, built once for all test processes; tests only read it."""
+    """Build the small project once for all test processes; tests may only read the project."""
     from tests import tiny
 
-    room = tmp_path_factory.getbasetemp()
-    room = room.parent if "PYTEST_XDIST_WORKER" in os.environ else room
-    project, done = room / "built" / "project", room / "built.done"
-    with (room / "built.lock").open("w") as lock:
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    project, finished = shared / "built" / "project", shared / "built.finished"
+    with (shared / "built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
+        if not finished.exists():
             ended = tiny.build(tiny.write_project(project))
-            assert ended.code == 0, ended.said
-            done.touch()
+            assert ended.code == 0, ended.output
+            finished.touch()
     return project
 
 
 @pytest.fixture
 def project(built: Path, tmp_path: Path) -> Path:
-    """A copy of the small project that a test may change."""
+    """Copy the small project; tests may change the copy."""
     return shutil.copytree(built, tmp_path / "project")

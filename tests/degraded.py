@@ -1,4 +1,4 @@
-"""Committed records with faults: every study must still make a paper of them."""
+"""Committed records with faults, from which every study must still build a paper."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -21,28 +21,28 @@ from report.paper.findings import Inputs
 _changed = msgspec.structs.replace
 Change: TypeAlias = Callable[[Inputs], Inputs]
 
-#: Markup of every output, scripts without a glyph in a PDF, and text from right to left.
+#: Markup of every output format, characters without a glyph in a PDF, and right-to-left text.
 HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ 龙芯 عربي 🚀"
 
 
 @cache
 def committed(study: str) -> Inputs:
-    """Inputs of the paper of ``study``; tests must not change them."""
+    """Return the inputs of the paper of ``study``; tests must not change the inputs."""
     return choose(study, ROOT / "data").inputs
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:
-    """The records in the roles of a CPU and of a GPU, each with about thirty of their cases.
+    """Keep the records in the roles ``gpu`` and ``cpu``, with about thirty cases per record.
 
-    Long imported tables keep a sixth of their networks, the same ones in each table.
+    Long imported tables keep a sixth of their networks, the same networks in every table.
     """
     kinds = [
         inputs.record_by_role[role] for role in ("gpu", "cpu") if role in inputs.record_by_role
     ]
-    theirs, networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
-    if theirs != inputs.imported:
+    imported, networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
+    if imported != inputs.imported:
         networks = partial(_thinned_networks, inputs.networks)
-    return replace(inputs, records=tuple(map(thinned, kinds)), imported=theirs, networks=networks)
+    return replace(inputs, records=tuple(map(thinned, kinds)), imported=imported, networks=networks)
 
 
 def _is_kept(network: object) -> bool:
@@ -66,17 +66,17 @@ def thinned(stored: Stored, number: int = 30) -> Stored:
     cases = stored.record.cases
     first = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
     step = max(1, len(cases) // number)
-    few = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
-    return replace(stored, record=_changed(stored.record, cases=few))
+    kept_cases = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
+    return replace(stored, record=_changed(stored.record, cases=kept_cases))
 
 
 @cache
 def small(study: str) -> Record:
-    """A record of the study on a CPU: a few cases of each subject, and eight samples of each."""
+    """Return a CPU record with a few cases of each subject and eight samples per case."""
     inputs = committed(study)
     on_cpu = next(item for item in inputs.records if item.record.environment.gpu is None)
-    few = replace(inputs, records=(thinned(on_cpu, 12),))
-    (stored,) = of_series(lambda _, samples: samples[:8])(few).records
+    thin = replace(inputs, records=(thinned(on_cpu, 12),))
+    (stored,) = of_series(lambda _, samples: samples[:8])(thin).records
     return _changed(stored.record, attachments=())
 
 
@@ -91,17 +91,17 @@ def of_records(change: Callable[[Record], Record]) -> Change:
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """Change every case, of imported records too; a case is removed if ``change`` returns None."""
+    """Change every case, also of imported records; remove a case if ``change`` returns None."""
 
     def changed(record: Any) -> Any:
         cases = (change(place, case) for place, case in enumerate(record.cases))
         return _changed(record, cases=tuple(case for case in cases if case))
 
-    def every(inputs: Inputs) -> Inputs:
-        theirs = tuple(replace(item, record=changed(item.record)) for item in inputs.imported)
-        return replace(of_records(changed)(inputs), imported=theirs)
+    def change_inputs(inputs: Inputs) -> Inputs:
+        imported = tuple(replace(item, record=changed(item.record)) for item in inputs.imported)
+        return replace(of_records(changed)(inputs), imported=imported)
 
-    return every
+    return change_inputs
 
 
 #: Changes the samples of a quantity; None removes the series.
@@ -133,9 +133,9 @@ def altered(
     roles: Collection[Any] = (),
     **factors: Any,
 ) -> Inputs:
-    """Committed inputs with another series of the cases with ``factors``, in some roles or in all.
+    """Change the series ``name`` of committed cases with ``factors``, in ``roles`` or in all roles.
 
-    ``change`` changes each of its samples, ``whole`` the series.
+    ``change`` changes each sample, ``whole`` the whole series.
     """
     inputs = committed(study)
     files = {inputs.record_by_role[role].file for role in roles}
@@ -148,15 +148,15 @@ def altered(
     def of_case(place: int, case: Case) -> Case:
         return change_series(case, changed) if factors.items() <= case.factors.items() else case
 
-    every = of_cases(of_case)(inputs)
+    changed_inputs = of_cases(of_case)(inputs)
     if not files:
-        return every
-    pairs = zip(inputs.records, every.records, strict=True)
+        return changed_inputs
+    pairs = zip(inputs.records, changed_inputs.records, strict=True)
     return replace(inputs, records=tuple(b if a.file in files else a for a, b in pairs))
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
-    """Remove every series in one of these units, or with one of these names."""
+    """Remove the series in these units and the series with these names."""
     removed = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
     return of_series(lambda name, samples: None if name in removed else samples)
 
@@ -166,15 +166,15 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 
 
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
-    """Lengthen half of all durations by ten to 100,000 times, shorten the others, in any order.
+    """Multiply half of all durations by 10 to 100,000 and divide the others, in random order.
 
-    Both factors are drawn for each series: with two fixed ones, half of all ratios of two series
-    would be those of the calm data, and a true claim could rightly be supported.
+    Both factors are drawn per series.  With fixed factors, half of all ratios of two series would
+    not change, and a true claim could still be supported.
     """
     random = Random(seed)
 
     def noisy(samples: tuple[float, ...]) -> tuple[float, ...]:
-        # One more on one side than on the other, so that medians scatter as much as samples.
+        # Unequal halves, so that medians scatter as much as samples.
         short = (len(samples) + random.choice((-1, 1))) // 2
         shorter, longer = 10 ** random.uniform(-5, -1), 10 ** random.uniform(1, 5)
         factors = [shorter] * short + [longer] * (len(samples) - short)
@@ -192,7 +192,7 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
     return of_records(change)(inputs)
 
 
-#: Fields of a record with texts from outside this project.
+#: Fields of a record that contain texts of other programs or people.
 _WORDS: Final = frozenset({
     "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",
     "operating_system", "python",
@@ -200,11 +200,11 @@ _WORDS: Final = frozenset({
 
 
 def hostile(inputs: Inputs) -> Inputs:
-    """Put ``HOSTILE`` into every text from outside: of machines, errors and sources."""
+    """Replace every text of machines, errors and sources by ``HOSTILE``."""
     inputs = of_cases(_failed)(of_records(_hostile)(inputs))
     reported = _changed(inputs.reported, device=HOSTILE, software=HOSTILE)
-    theirs = tuple(replace(item, record=_hostile(item.record)) for item in inputs.imported)
-    return replace(inputs, reported=reported, imported=theirs)
+    imported = tuple(replace(item, record=_hostile(item.record)) for item in inputs.imported)
+    return replace(inputs, reported=reported, imported=imported)
 
 
 def _hostile(part: Any) -> Any:
@@ -222,7 +222,7 @@ def _hostile(part: Any) -> Any:
 
 
 def _failed(place: int, case: Case) -> Case:
-    """Let every unsuccessful case, and one in ten, fail for a reason with markup."""
+    """Give unsuccessful cases, and every tenth case as a failure, a reason with markup."""
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
@@ -230,12 +230,12 @@ def _failed(place: int, case: Case) -> Case:
 
 
 def both(first: Change, second: Change) -> Change:
-    """Two changes of different things in the inputs."""
+    """Return a change that applies ``first`` and then ``second``."""
     return lambda inputs: second(first(inputs))
 
 
 def no_files(inputs: Inputs) -> Inputs:
-    """Let every attachment of the inputs be missing."""
+    """Replace every attachment by a reason why the file is missing."""
     missing = Missing("a file is not beside the record")
     names = {
         file: dict.fromkeys(contents, missing) for file, contents in inputs.attachments.items()
@@ -243,7 +243,7 @@ def no_files(inputs: Inputs) -> Inputs:
     return replace(inputs, attachments=names)
 
 
-#: Faults of records with which every study must still make a whole paper.
+#: Faults with which every study must still build a complete paper.
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
@@ -257,7 +257,7 @@ DEGRADED: Mapping[str, Change] = {
         without("1", "MAC"),
         of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),
-    # Missing series, and empty ones.
+    # Half of the cases have no series, half have empty series.
     "no samples": of_cases(
         lambda place, case: unmeasured(case) if place % 2 else change_series(case, lambda *_: ())
     ),

@@ -33,10 +33,10 @@ from tests.networks import mnist_conv2
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
 
-#: A record without cases and ceilings, of a CPU.
+#: A record of a CPU without cases and ceilings.
 PLAIN = parse(Path(__file__).with_name("record.json").read_bytes(), "tests/record.json")
 
-#: The layer's theory, typed in once by hand as the oracle of the tests.
+#: Theory of the layer ``mnist_conv2``, computed by hand.
 FLOPS_AN_IMAGE = 21_233_664
 OUTPUT_BYTES = 147_456
 PARAMETER_BYTES = 73_984
@@ -52,35 +52,35 @@ GPU = Gpu(
 
 
 def published(study: str, pattern: str) -> bytes:
-    """The one file of such a name among those of the imported records of a study."""
+    """Return the only attachment of a study's imported records whose name matches ``pattern``."""
     stored = store.read_records(study, DATA, ImportedRecord)
     files = (store.read_attachments(item, (pattern,), DATA).values() for item in stored)
-    (found,) = (content for contents in files for content in contents)
-    assert isinstance(found, bytes)
-    return found
+    (match,) = (content for contents in files for content in contents)
+    assert isinstance(match, bytes)
+    return match
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Change what the record ``path`` says in all places."""
+    """Replace every ``old`` in the text of a record by ``new``."""
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new), "utf-8")
 
 
 def layer(batch: int, name: str = "conv2") -> Convolution:
-    """The convolution of the study."""
+    """Return the convolution of conv_scaling."""
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
 def measured(samples: Mapping[str, Iterable[Sample]]) -> SeriesByQuantity:
-    """Series by their quantities, empty ones left out."""
-    found = {name: tuple(each) for name, each in samples.items()}
-    return {name: each for name, each in found.items() if each}
+    """Return the non-empty series as tuples, by quantity."""
+    series = {name: tuple(values) for name, values in samples.items()}
+    return {name: values for name, values in series.items() if values}
 
 
 def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
-    """What a process measured, quantity → samples; it went well if ``change`` does not tell."""
-    series = {name: tuple(each) for name, each in samples.items()}
+    """Return the round of one process, by default a successful one; ``change`` are other fields."""
+    series = {name: tuple(values) for name, values in samples.items()}
     return Round(**{"process": process, "policy": "retained", "series": series, **change})
 
 
@@ -94,19 +94,19 @@ def case(
     layers: tuple[Layer, ...] | None = None,
     subject: str = "layer",
 ) -> Case:
-    """One case; ``time`` in s, ``memory`` as quantity → samples in B."""
-    found = {"time": time, **(memory or {})}
+    """Return a case; ``time`` in s, ``memory`` as quantity → samples in B."""
+    series = {"time": time, **(memory or {})}
     return Case(
         factors={"batch": batch, "layout": "contiguous", "pass": pass_, "subject": subject},
         status=status,
         reason=reason,
         layers=(layer(batch),) if layers is None else layers,
-        series=measured(found),
+        series=measured(series),
     )
 
 
 def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]:
-    """Three equal readings of the allocator around a call."""
+    """Return three equal readings of the allocator around a call."""
     return {
         "allocated_before": [before] * 3,
         "allocated_after": [before + held] * 3,
@@ -115,10 +115,10 @@ def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]
 
 
 def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
-    """Samples around ``centre``, the same in every call, with it as their median.
+    """Return fixed samples whose median is ``centre``.
 
-    Small and large ones take turns, since a drift would leave few that are independent.  Large
-    ones are twice as far off as small ones, so that no interval is symmetric.
+    Small and large samples alternate, since a drift would leave few independent samples.  Samples
+    above ``centre`` deviate twice as far as those below, so that no interval is symmetric.
     """
     ranks = sorted(range(n), key=lambda i: 7 * i % n)
     steps = (2 * rank / (n - 1) - 1 for rank in ranks)
@@ -131,7 +131,7 @@ def layer_cases(
     peak: Callable[[int], int] = lambda batch: 2 * batch * OUTPUT_BYTES,
     passes: Sequence[str] = ("forward", "forward_backward"),
 ) -> list[Case]:
-    """Cases of the layer; forward and backward together take three times forward."""
+    """Return cases of the layer; forward and backward together take three times forward."""
     return [
         case(
             batch,
@@ -147,7 +147,7 @@ def layer_cases(
 def rounds(
     times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
 ) -> tuple[Round, ...]:
-    """One round for each process: its times, and ``more`` quantities that are the same in all."""
+    """Return one round per process with its times; quantities ``more`` are equal in all rounds."""
     numbered = enumerate(times, start=1)
     return tuple(round_(n, {"time": time, **more}, policy=policy) for n, time in numbered)
 
@@ -159,20 +159,20 @@ def measurement(
     batch: int = 4,
     **change: Any,
 ) -> Record:
-    """A record of one case that was measured in separate processes, as in current runs.
+    """Return a record of one case that was measured in separate processes, as current runs do.
 
-    ``held`` are the bytes that the case holds afterwards; ``change`` are fields of the record.
+    ``held`` are the bytes allocated after a call; ``change`` are fields of the record.
     """
-    found = msgspec.structs.replace(
+    timed_case = msgspec.structs.replace(
         case(batch, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
     )
-    plain = record([found], started=started)
+    plain = record([timed_case], started=started)
     protocol = msgspec.structs.replace(plain.protocol, processes={"retained": 2}, budget_s=60.0)
     return msgspec.structs.replace(plain, **{"protocol": protocol, **change})
 
 
 def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
-    """A measured peak of ``rate`` FLOP/s or B/s."""
+    """Return a measured peak of ``rate`` FLOP/s or B/s."""
     work = 2 * 1024**3 if operation == "matrix_product" else 2**27
     return Ceiling(
         operation=operation,
@@ -186,7 +186,7 @@ def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
 
 
 def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
-    """Both ceilings at both moments."""
+    """Return both ceilings, before and after the run."""
     rates = {"matrix_product": product, "copy": copy}
     return tuple(
         ceiling(operation, moment, rate)
@@ -196,7 +196,7 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
-    """A machine; ``gpu`` makes it one with an accelerator."""
+    """Return the environment of a machine, with ``gpu`` of a machine with a GPU."""
     change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
     found = msgspec.structs.replace(PLAIN.environment, **change)
     missing = dict.fromkeys(null_fields(found), "not set by this test")
@@ -204,7 +204,7 @@ def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) 
 
 
 def host(**change: Any) -> Host:
-    """What tells a machine from others of the same name."""
+    """Return a host; fields that ``change`` does not set are unknown."""
     plain = dict.fromkeys(Host.__struct_fields__)
     return Host(**{**plain, "flags": (), "caches": (), **change})
 
@@ -229,13 +229,13 @@ def record(
 
 
 def stored(content: Record) -> store.Stored:
-    """The record as if it had been read from its file."""
+    """Return the record as if it had been read from a file."""
     return store.Stored(content, f"{content.study}/{store.record_name(content)}")
 
 
-def data_folder(room: Path, *records: Record) -> Path:
-    """A data directory below ``room`` with all that studies read, and with these records alone."""
-    data = room / "data"
+def data_folder(parent: Path, *records: Record) -> Path:
+    """Write a folder ``data`` with the files that all studies read and with only these records."""
+    data = parent / "data"
     shutil.copytree(DATA / "reported", data / "reported")
     for name in ("references.bib", "devices.yaml"):
         shutil.copyfile(DATA / name, data / name)
@@ -244,14 +244,14 @@ def data_folder(room: Path, *records: Record) -> Path:
     return data
 
 
-#: Caches of 32 KiB, 1 MiB and, for eight cores, 32 MiB.
+#: Caches of 32 KiB and 1 MiB per core, and of 32 MiB per eight cores.
 CACHES = (
     Cache(level=1, kind="data", size_bytes=2**15, cores=1),
     Cache(level=1, kind="instruction", size_bytes=2**15, cores=1),
     Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
     Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
 )
-#: What a server tells of itself, apart from what sets it off from others of its kind.
+#: A server, without the fields that differ between machines of one kind.
 SERVER = host(
     vendor="AuthenticAMD",
     family=25,
@@ -265,28 +265,28 @@ SERVER = host(
 
 
 def printed(command: Sequence[str], folder: Path = ROOT) -> str:
-    """Run a command that must succeed; what it printed."""
+    """Run a command that must succeed; return its standard output."""
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def commit(folder: Path) -> None:
-    """Make a folder a git repository in which all its files are committed."""
+    """Make a folder a git repository and commit all files."""
     git = ("git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org")
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
         subprocess.run([*git, *words], check=True, capture_output=True)
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    """Wait for something that happens by itself, or that a process does."""
+    """Wait until ``condition`` holds; fail if ``process`` ends first, or after four minutes."""
     deadline = time.monotonic() + 240
     while not condition():
         assert process is None or process.poll() is None, process and process.communicate()
-        assert time.monotonic() < deadline, "it never happened"
+        assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.02)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write every file, by its name relative to ``folder``."""
+    """Write files, whose names are relative to ``folder``."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -294,7 +294,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
-    """The hash of every file below ``folder``, without the files that are called ``but``."""
+    """Return the hashes of all files below ``folder``, except files named in ``but``."""
     return {
         path.relative_to(folder).as_posix(): store.digest(path.read_bytes())
         for path in sorted(folder.rglob("*"))

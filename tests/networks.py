@@ -1,4 +1,4 @@
-"""Known networks as lists of layers, for tests: what a measuring side would have recorded.
+"""Known networks as lists of layers, as a run would record them.
 
 ``Chain`` follows the shape through the network; every method appends one layer.
 """
@@ -28,24 +28,24 @@ def convolution(
     output_extents: tuple[int, int] | None = None,
     **more: Any,
 ) -> Convolution:
-    """A convolution whose stored output is given, or else what the usual formula says."""
+    """Return a convolution; the usual formula computes ``output_extents`` if they are not given."""
     window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | more
     if output_extents is None:
         sides = (window[name] for name in ("stride", "padding", "dilation"))
         geometry = zip(input_shape[2:], kernel, *sides, strict=True)
         height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in geometry)
         output_extents = (height, width)
-    usual = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
+    defaults = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
     return Convolution(
         input_shape=input_shape,
         output_shape=(input_shape[0], channels, *output_extents),
         kernel=kernel,
-        **usual | window,
+        **defaults | window,
     )
 
 
 def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False) -> Tensor:
-    """A tensor that fills a storage: its extents in order, or channels ``last``."""
+    """Return a tensor that fills a storage, in contiguous or channels-last (``last``) order."""
     order = (1, 3, 2, 0) if last else tuple(reversed(range(len(shape))))
     strides, step = [0] * len(shape), 1
     for place in order:
@@ -54,10 +54,10 @@ def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False
 
 
 def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -> Operator:
-    """One call of an operator, forward unless said."""
-    plain: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
-    given = {argument: (each,) for argument, each in reads.items()}
-    return Operator(name=f"{name}.default", reads=given, writes=(result,), **plain)
+    """Return one call of an operator, by default in the forward pass."""
+    fields: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
+    arguments = {name: (source,) for name, source in reads.items()}
+    return Operator(name=f"{name}.default", reads=arguments, writes=(result,), **fields)
 
 
 def mnist_conv2(batch: int) -> Convolution:
@@ -105,7 +105,7 @@ class Chain:
         return self._add(Flatten(**self._base() | {"output_shape": flat}))
 
     def then(self, kind: type[Any], **settings: Any) -> Chain:
-        """A layer that keeps the shape."""
+        """Append a layer that does not change the shape."""
         return self._add(kind(**self._base(), **settings))
 
     def act(self) -> Chain:

@@ -1,4 +1,4 @@
-"""Papers of made-up records: their inputs, and checks that every paper must pass."""
+"""Papers of artificial records: inputs, findings, and checks that every paper must pass."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def reported(study: str) -> Reported:
 
 
 def printing(study: str, **numbers: float) -> Reported:
-    """The source of a study with other numbers: ``_34`` replaces each 34."""
+    """Return a study's source with other numbers: the argument ``_34`` replaces every 34."""
     text = msgspec.json.encode(reported(study)).decode()
     for old, new in numbers.items():
         number = re.escape(old.strip("_"))
@@ -47,7 +47,7 @@ def printing(study: str, **numbers: float) -> Reported:
 
 
 def inputs_of(study: str, *records: Record, source: Reported | None = None) -> Inputs:
-    """Inputs of a study, without attached files."""
+    """Return inputs of a study, without attachments."""
     stored = tuple(factory.stored(record) for record in records)
     return Inputs(
         records=stored,
@@ -59,7 +59,7 @@ def inputs_of(study: str, *records: Record, source: Reported | None = None) -> I
 
 
 def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
-    """Compute a study and write its source folder, as a build does in steps; returns the folder."""
+    """Compute a study and write its source folder as the steps of a build do; return the folder."""
     task = StepTask(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
     for step in (actions.study, actions.figures, actions.write_source):
         step(task)
@@ -71,14 +71,14 @@ def findings_of(study: str, *records: Record, source: Reported | None = None) ->
 
 
 def value_of(quantity: Quantity) -> float:
-    """Measured value of a quantity."""
+    """Return the measured value of a quantity."""
     result = estimate(quantity)
     assert isinstance(result, Estimate), result
     return result.value
 
 
 def rows(paper: Findings, table: str) -> list[dict[str, Any]]:
-    """The rows of a table, heading → cell."""
+    """Return the rows of a table as dictionaries from heading to cell."""
     content = paper.tables[table]
     headings = [column.name for column in content.columns]
     return [dict(zip(headings, row, strict=True)) for row in content.rows]
@@ -87,17 +87,17 @@ def rows(paper: Findings, table: str) -> list[dict[str, Any]]:
 def assert_values(
     paper: Findings, expected: Mapping[str, float], rel: float = 5e-3, abs: float = 1e-9
 ) -> None:
-    """Values of made-up records are those of closed forms."""
+    """Assert that values of artificial records equal closed forms."""
     numbers = {id_: paper.values[id_].number for id_ in expected}
     values = {id_: n.value if isinstance(n, Estimate) else n for id_, n in numbers.items()}
     assert values == approx(expected, rel=rel, abs=abs)
 
 
 def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
-    """Verdicts of some claims of a study, without the rest of its paper."""
+    """Return the verdicts of some claims without computing the rest of the paper."""
     declared = copy(import_module(module_of(study)).study)
-    own = declared._declarations["claims"]
-    declared._declarations = {"claims": {id: own[id] for id in claims}}
+    declarations = declared._declarations["claims"]
+    declared._declarations = {"claims": {id: declarations[id] for id in claims}}
     declared._reconciliations = declared._audits = _nothing
     return {id: claim.verdict for id, claim in declared.findings(inputs).claims.items()}
 
@@ -112,7 +112,7 @@ def assert_both_sides(
     other: Mapping[str, Mapping[str, Inputs]],
     beside: Collection[str] = (),
 ) -> None:
-    """Each claim not ``beside`` has the opposite verdict in ``other``, by verdict and claim."""
+    """Assert that ``other`` (verdict → claim → inputs) reverses all claims except ``beside``."""
     expected = {id: verdict for verdict, claims in other.items() for id in claims}
     assert expected.keys() == full.claims.keys() - {*beside}
     assert {id: full.claims[id].verdict for id in expected} == {
@@ -120,35 +120,35 @@ def assert_both_sides(
     }
     for claims in other.values():
         for inputs in {id(inputs): inputs for inputs in claims.values()}.values():
-            theirs = [claim for claim, own in claims.items() if own is inputs]
-            judged = verdicts(study, inputs, *theirs)
-            assert judged == {claim: expected[claim] for claim in theirs}
+            tested = [claim for claim, claim_inputs in claims.items() if claim_inputs is inputs]
+            judged = verdicts(study, inputs, *tested)
+            assert judged == {claim: expected[claim] for claim in tested}
 
 
 def rendered(study: str, paper: Findings) -> Manuscript:
-    """The paper, with the findings as it captions them."""
+    """Render the manuscript of a study's paper."""
     return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", paper)
 
 
 def written_paper(folder: Path, template: str, paper: Findings) -> Manuscript:
-    """The paper of a small template, which is written into ``folder``."""
+    """Write a small template into ``folder`` and render its manuscript."""
     path = folder / "study.qmd.j2"
     path.write_text(template, encoding="utf-8")
     return render_manuscript(path, paper)
 
 
 def assert_whole(study: str, content: Findings | Manuscript) -> str:
-    """Write every output, check that it is complete and has no nan; return the manuscript."""
+    """Write every output and check that none has gaps or nan; return the manuscript's text."""
     paper = content if isinstance(content, Manuscript) else rendered(study, content)
-    text, found = paper.text, paper.findings
-    tables = [write(table) for table in found.tables.values() for write in (to_csv, to_latex)]
-    for one in (text, json.dumps(found.as_json(study, ()), allow_nan=False), *tables):
-        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
-    for figure in found.figures.values():
+    text, findings = paper.text, paper.findings
+    tables = [write(table) for table in findings.tables.values() for write in (to_csv, to_latex)]
+    for output in (text, json.dumps(findings.as_json(study, ()), allow_nan=False), *tables):
+        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", output), output[:500]
+    for figure in findings.figures.values():
         assert figure.alt.strip() and figure.caption.strip(), figure.id
-    named = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
-    assert named <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
-    # What follows a line of text directly becomes part of its paragraph.
+    references = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
+    assert references <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
+    # A figure or div directly after a line of text would become part of that paragraph.
     outside = re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", outside)
     return text

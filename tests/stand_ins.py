@@ -1,6 +1,6 @@
-"""What ``test_walkthrough`` runs in place of the programs of the pages.
+"""Replacements for the programs of the documentation, for ``test_walkthrough``.
 
-``python -m tests.stand_ins FUNCTION WORDS`` calls one of the functions with the words of a command.
+``python -m tests.stand_ins FUNCTION WORDS`` calls a function with the words of a command.
 """
 
 import sys
@@ -13,13 +13,13 @@ def measure(words: Sequence[str]) -> int:
     """Run ``python -m experiments`` for one case in one process, without ceilings."""
     import experiments.__main__ as program
 
-    asked = program.request_of
+    base = program.request_of
 
-    def less(options: Namespace) -> object:
+    def small_request_of(options: Namespace) -> object:
         changes = {"processes": {"default": 1}}
-        return replace(asked(options), settings=("width=64",), ceilings="none", changes=changes)
+        return replace(base(options), settings=("width=64",), ceilings="none", changes=changes)
 
-    program.request_of = less
+    program.request_of = small_request_of
     return program.main(words)
 
 

@@ -1,4 +1,4 @@
-"""The model of PyTorch's caching allocator against hand-worked sequences."""
+"""The model of PyTorch's caching allocator, compared with sequences worked by hand."""
 
 import re
 from itertools import pairwise
@@ -31,7 +31,7 @@ def sums(snapshot: Snapshot) -> tuple[int, int, int]:
 
 
 def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
-    """The states of a program, in which 0 B of what is there are its end."""
+    """Replay requests of (owner, bytes); 0 B free a live owner.  Return all states."""
     live: set[str] = set()
     requests: list[MemoryRequest] = []
     for owner, size in program:
@@ -65,8 +65,8 @@ def test_rounding_and_segments(options: str, size: int, block: int, segment: int
     assert run(("a", size), options=options)[-1].reserved == segment
 
 
-#: Requests in MiB, 0 for the end of one, and the blocks of each segment that are there at the end.
-ENDS = {
+#: Requests in MiB (0 frees the owner), and the final blocks of each segment.
+FINAL_BLOCKS = {
     "small and large blocks share no segment": (
         [("a", 5e-6), ("b", 2), ("c", 7e-4)],
         ["a c -", "b -"],
@@ -84,14 +84,14 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
-def test_blocks(name: str) -> None:
-    program, expected = ENDS[name]
+@pytest.mark.parametrize("name", FINAL_BLOCKS)
+def test_final_blocks_of_segments(name: str) -> None:
+    program, expected = FINAL_BLOCKS[name]
     last = run(*((owner, int(size * MIB)) for owner, size in program))[-1]
     assert [" ".join(b.owner or "-" for b in s.blocks) for s in last.segments] == expected
 
 
-#: Worked by hand: requests in MiB, and after each the MiB that are allocated and reserved.
+#: Worked by hand: request in MiB, then MiB allocated and MiB reserved after the request.
 BY_HAND = {
     "": [
         (("a", 3), 3, 20),  # 17 left
@@ -99,24 +99,24 @@ BY_HAND = {
         (("c", 16), 20.125, 22),  # fits the 17 with 1 MiB left over: not split
         (("a", 0), 17.125, 22),
         (("d", 5), 22.125, 42),  # 3 free are too few
-        (("e", 2), 25.125, 42),  # best fit is the hole of 3 MiB, of which 1 is not split off
+        (("e", 2), 25.125, 42),  # best fit: the hole of 3 MiB, used whole (no split of 1 MiB)
         (("c", 0), 8.125, 42),
     ],
     "expandable_segments:True": [
         (("a", 3), 3, 20),  # 17 left
         (("b", 30), 33, 40),  # 13 more are missing: a second page
-        (("c", 6), 39, 40),  # of the 7 left at the end
+        (("c", 6), 39, 40),  # from the 7 free MiB at the end
         (("a", 0), 36, 40),
-        (("d", 1.5), 37.5, 40),  # the hole, not the end, which could grow
-        (("e", 2), 39.5, 60),  # neither is large enough: a third page
+        (("d", 1.5), 37.5, 40),  # the hole is preferred to the end, which could grow
+        (("e", 2), 39.5, 60),  # neither hole nor end is large enough: a third page
         (("f", 0.125), 39.625, 62),
     ],
     "max_split_size_mb:40": [
         (("a", 60), 60, 60),
         (("a", 0), 0, 60),
-        (("b", 39), 40, 100),  # below the limit: a segment of its own
-        (("c", 40), 80, 140),  # 20 MiB less than the free block, which is too large for it
-        (("d", 41), 140, 140),  # all of that block
+        (("b", 39), 40, 100),  # below the limit: a new segment
+        (("c", 40), 80, 140),  # the free block is 20 MiB larger, which is too much
+        (("d", 41), 140, 140),  # uses the whole free block
     ],
 }
 
@@ -125,8 +125,8 @@ BY_HAND = {
 def test_sequences_worked_by_hand(options: str) -> None:
     program, *sizes = zip(*BY_HAND[options], strict=True)
     steps = run(*((owner, int(size * MIB)) for owner, size in program), options=options)[1:]
-    found = [(step.allocated / MIB, step.reserved / MIB) for step in steps]
-    assert found == list(zip(*sizes, strict=True))
+    states = [(step.allocated / MIB, step.reserved / MIB) for step in steps]
+    assert states == list(zip(*sizes, strict=True))
 
 
 @pytest.mark.parametrize(("requests", "words"), [
@@ -183,10 +183,10 @@ def owners(snapshot: Snapshot) -> dict[str, int]:
 
 
 def check(segment: Segment, options: Options) -> None:
-    """Blocks are in steps of 512 B, and free ones lie apart."""
+    """Assert that blocks are multiples of 512 B and that free blocks are not adjacent."""
     page = SMALL_SEGMENT if segment.pool == "small" else LARGE_SEGMENT
-    own = segment.pool == "large" and not options.expandable and segment.size >= 10 * MIB
-    assert own or segment.size % page == 0
+    is_exact = segment.pool == "large" and not options.expandable and segment.size >= 10 * MIB
+    assert is_exact or segment.size % page == 0
     for block in segment.blocks:
         assert block.size > 0 and block.size % ROUNDING == 0 and block.requested <= block.size
         assert (block.owner is None) == (block.requested == 0)
@@ -212,7 +212,7 @@ def check(segment: Segment, options: Options) -> None:
     ("roundup_power2_divisions:3", "'3' is not possible"),
     ("roundup_power2_divisions:[3:4]", "'[3:4]' is not possible"),
 ])  # fmt: skip
-def test_options(text: str, expected: Options | str) -> None:
+def test_options_are_parsed_or_refused(text: str, expected: Options | str) -> None:
     if isinstance(expected, Options):
         assert options_of(text) == expected
         return

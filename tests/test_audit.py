@@ -1,4 +1,4 @@
-"""The audit: rounding is no error, an error is no rounding, and known factors are found."""
+"""The audit of printed numbers: rounding passes, errors differ, known factors are named."""
 
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
 
 @pytest.mark.parametrize(("derived", "compute", "inputs", "verdict", "factor"), [
     (number(0.25, 2), audit.ratio, (number(1, None), number(4, None)), "agrees", 1.0),
-    # 1,107 over 10 printed with no decimals is anything from 105 to 117.
+    # 1,107 / 10, both rounded to integers, is between 105 and 117.
     (number(107, 0), audit.ratio, (number(1107, 0), number(10, 0)), "rounds", 107 / 110.7),
     (number(104, 0), audit.ratio, (number(1107, 0), number(10, 0)), "differs", 104 / 110.7),
     (number(5.5, 1), audit.times, (number(1.107, 3), number(5.46, 2)), "differs", 0.90996),
@@ -30,12 +30,12 @@ def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
     (number(4, 0), audit.mean, (number(2, None), number(6, None)), "agrees", 1.0),
     (number(1, 0), audit.difference, (number(3, 0), number(3, 0)), "rounds", None),
 ])  # fmt: skip
-def test_rounding_is_no_error_and_an_error_no_rounding(
+def test_rounded_numbers_pass_and_wrong_numbers_differ(
     derived: Printed, compute: audit.Formula, inputs: Any, verdict: str, factor: float | None
 ) -> None:
-    found = check(derived, "a formula", compute, *inputs)
-    assert (found.verdict, found.known) == (verdict, None)
-    assert found.factor == (factor and pytest.approx(factor, rel=1e-4))
+    result = check(derived, "a formula", compute, *inputs)
+    assert (result.verdict, result.known) == (verdict, None)
+    assert result.factor == (factor and pytest.approx(factor, rel=1e-4))
 
 
 @pytest.mark.parametrize(("derived", "theory", "reason"), [
@@ -46,14 +46,14 @@ def test_rounding_is_no_error_and_an_error_no_rounding(
     (number(7.9, 1, "MB"), 0.03184, "thousands of float32 elements printed as megabytes"),
     (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
     (number(1.84, 2, "GFLOP"), 3.628146688, "differs"),  # by 1.4 % more than the factor
-    (number(100.0, 1, "MB"), 103, "differs"),  # near 1,000/1,024, which has to fit exactly
-    # A factor belongs to its units.
+    (number(100.0, 1, "MB"), 103, "differs"),  # 1,000/1,024 must fit exactly
+    # Factors apply only to certain units.
     (number(2, 0, "s"), 4, "differs"),
 ])  # fmt: skip
-def test_known_factors_are_found(derived: Printed, theory: float, reason: str) -> None:
-    found = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
-    assert found.verdict == "differs" and reason in found.finding
-    assert (found.known is None) == (reason == "differs")
+def test_known_factors_explain_a_difference(derived: Printed, theory: float, reason: str) -> None:
+    result = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
+    assert result.verdict == "differs" and reason in result.finding
+    assert (result.known is None) == (reason == "differs")
 
 
 def test_a_formula_that_divides_by_zero_is_refused() -> None:
@@ -62,19 +62,19 @@ def test_a_formula_that_divides_by_zero_is_refused() -> None:
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6), st.integers(0, 3))
-def test_a_right_sum_is_never_refused(parts: list[int], decimals: int) -> None:
-    """Whatever the digits that are dropped, a total of true numbers passes."""
+def test_a_correct_sum_passes(parts: list[int], decimals: int) -> None:
+    """A sum of correctly rounded numbers passes for any number of decimals."""
     true = [Fraction(part, 997) for part in parts]
     printed = [number(float(round(part, decimals)), decimals) for part in true]
     derived = number(float(round(sum(true), decimals)), decimals)
     assert check(derived, "sum", audit.total, *printed).verdict in ("agrees", "rounds")
 
 
-def test_a_printed_number_is_a_quantity_with_its_rounding() -> None:
+def test_printed_numbers_have_their_rounding_interval() -> None:
     assert number(110, -1).interval == audit.Interval(Fraction(105), Fraction(115))
-    found = estimate(number(5.5, 1).quantity("s", "r.json", 1e-3))
-    assert not isinstance(found, Missing)
-    assert (found.value, found.low, found.high) == pytest.approx((5.5e-3, 5.45e-3, 5.55e-3))
+    result = estimate(number(5.5, 1).quantity("s", "r.json", 1e-3))
+    assert not isinstance(result, Missing)
+    assert (result.value, result.low, result.high) == pytest.approx((5.5e-3, 5.45e-3, 5.55e-3))
     counted = estimate(number(5, None).quantity("B", "r.json", 1e6))
     assert not isinstance(counted, Missing)
     assert counted.low == counted.high == 5e6

@@ -1,4 +1,4 @@
-"""backend_speedup: both sides of its claims on published records, and an allowance by hand."""
+"""backend_speedup: work, intervals and figures by hand, and both verdicts of every claim."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,21 +24,21 @@ SMALL, LARGE = Size(10, 1_000), Size(128, 60_000)
 
 
 def test_the_work_of_an_iteration_by_hand() -> None:
-    """784 pixels to 10 neurons to 10 classes, forward and backward, of 60,000 images."""
+    """784 pixels, 10 neurons and 10 classes, forward and backward, for 60,000 images."""
     assert papers.value_of(work(SOURCE)) == 2 * 60_000 * (2 * 784 * 10 + 3 * 10 * 10)
 
 
 # ------------------------------------------------------------------------------------- sessions
 
-#: Seconds of an iteration by three processes of NumPy and of CuPy, at two sizes.
-OURS = {"numpy": {SMALL: (2.0, 2.0, 2.1), SOURCE: (60.0, 61.0, 63.0)},
+#: Library → size → time of an iteration (s) in three processes.
+LATER = {"numpy": {SMALL: (2.0, 2.0, 2.1), SOURCE: (60.0, 61.0, 63.0)},
         "cupy": {SMALL: (1.0, 1.0, 1.0), SOURCE: (2.0, 2.0, 2.1)}}  # fmt: skip
-#: The same in an earlier session, in which only the source's size was timed.
+#: Times of an earlier session, in which only the source's size was timed.
 EARLIER = {"numpy": {SOURCE: (90.0, 90.0, 90.0)}, "cupy": {SOURCE: (5.0, 4.5, 4.0)}}
 
 
 def session(times: Mapping[str, Mapping[Size, Sequence[float]]], day: int) -> Record:
-    """A session on a GPU with an iteration of each process."""
+    """Return a record of a session on a GPU with one time per process."""
     cases = []
     for library, by_size in times.items():
         for size, seconds in by_size.items():
@@ -53,18 +53,18 @@ def session(times: Mapping[str, Mapping[Size, Sequence[float]]], day: int) -> Re
     return factory.record(cases, machine, study=STUDY, started=started)
 
 
-def test_a_range_spans_the_pairs_of_processes_of_its_sessions() -> None:
-    """Speed-ups of ours are 28.6 to 31.5, of the earlier session 18 to 22.5."""
+def test_ranges_of_speedups_span_the_processes_of_sessions() -> None:
+    """Speed-ups are 28.6 to 31.5 in the later session and 18 to 22.5 in the earlier session."""
     other = Run(factory.stored(session(EARLIER, 1)), "a")
-    run = Run(factory.stored(session(OURS, 2)), "b")
-    now, then = (run, "time", SOURCE), (other, "time", SOURCE)
+    run = Run(factory.stored(session(LATER, 2)), "b")
+    later, earlier = (run, "time", SOURCE), (other, "time", SOURCE)
     for quantity, expected in (
         (results.gain(run, "cupy"), (60 / 2.1, 61 / 2, 31.5)),
         (results.gain(other, "cupy"), (18, 20, 22.5)),
-        (results.ratio_of_gains(then, now, "cupy"),
+        (results.ratio_of_gains(earlier, later, "cupy"),
          (18 / 31.5, 20 / (61 / 2), 22.5 / (60 / 2.1))),
         (results.gain(run, "cupy", SMALL), (2, 2, 2.1)),
-        (results.ratio_of_gains(now, (run, "time", SMALL), "cupy"),
+        (results.ratio_of_gains(later, (run, "time", SMALL), "cupy"),
          (60 / 2.1 / 2.1, 61 / 4, 31.5 / 2)),
         (results.growth_to(run, SOURCE), (2, 2, 2.1)),
     ):  # fmt: skip
@@ -80,17 +80,17 @@ def test_a_range_spans_the_pairs_of_processes_of_its_sessions() -> None:
 def scaled(
     factor: float, name: str = "time", roles: Sequence[str] = ("gpu",), **factors: Any
 ) -> Inputs:
-    """Published records of some roles, with another series of the cases with ``factors``."""
+    """Multiply a series of published cases with ``factors`` in some roles by ``factor``."""
     return altered(STUDY, name, lambda sample: factor * sample, roles=roles, **factors)
 
 
 def cupy(factor: float, size: Size) -> Inputs:
-    """Published records with another time of CuPy at one size."""
+    """Multiply CuPy's published times at one size by ``factor``."""
     return scaled(factor, backend="cupy", hidden=size.hidden, samples=size.images)
 
 
-def test_each_claim_has_two_sides() -> None:
-    """Beside verdicts of published records, which are pinned."""
+def test_changed_records_change_the_verdict_of_each_claim() -> None:
+    """The verdicts on the published records are pinned; these are the other verdicts."""
     products = "matrix_product_time"
     changed = partial(scaled, roles=("cpu",), subject="change", samples=60_000)
     # Of 1,000 s with other calls the unchanged iteration is a negligible part.
@@ -114,15 +114,15 @@ def test_each_claim_has_two_sides() -> None:
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
-def test_a_speedup_over_another_machine_divides_its_time_by_cupy_s() -> None:
-    """69.2 ms of NumPy on one thread, in the middle of ten processes, over 0.641 ms."""
+def test_a_speedup_over_another_machine_by_hand() -> None:
+    """NumPy takes 69.2 ms on one thread (median of ten processes), CuPy 0.641 ms."""
     found = study.findings(scaled(1))
     papers.assert_values(found, {"one_thread": 69.2e-3 / 0.641e-3, "merged": 0.706}, rel=0.02)
     factors = {"gpu_factor": 30.2 / 0.641, "cpu_factor": 84.6 / 13.07, "thread_factor": 84.6 / 69.6}
     papers.assert_values(found, factors, rel=0.01)
 
 
-def test_added_time_of_other_calls_is_drawn_beside_calls_of_equal_cost() -> None:
+def test_added_time_of_other_numbers_of_calls_is_drawn() -> None:
     """By hand, medians of nine processes; 310 calls more are ten times the 152 µs of 31 calls."""
     (panel,) = study.findings(scaled(1)).figures["fig-calls"].drawing.panels
     assert isinstance(panel, Scaling)
@@ -133,8 +133,8 @@ def test_added_time_of_other_calls_is_drawn_beside_calls_of_equal_cost() -> None
     assert equal.y[-1] == pytest.approx(10 * 151.6, rel=0.01)
 
 
-def test_growth_of_the_largest_size_is_drawn_beside_all_others() -> None:
-    """By hand, of two processes: products (2,684 + 2,636 − 200 − 194) µs ÷ 2, iterations 2,800."""
+def test_growth_of_the_largest_size_is_drawn() -> None:
+    """By hand, for two processes: products grow by 2,463 µs, iterations by 2,800 µs."""
     small, whole = study.findings(scaled(1)).figures["fig-pace"].drawing.panels
     assert isinstance(small, Scaling) and isinstance(whole, Scaling)
     assert [len(points.x) for points in (*small.points, *whole.points)] == [9, 9, 11, 11]
@@ -142,7 +142,7 @@ def test_growth_of_the_largest_size_is_drawn_beside_all_others() -> None:
     assert (cupy_points.x[-1], cupy_points.y[-1]) == pytest.approx((2.463, 2.800), abs=2e-3)
 
 
-def test_a_report_on_one_cpu_tests_the_claims_of_its_cases() -> None:
+def test_a_report_on_a_cpu_tests_only_claims_about_its_cases() -> None:
     published = scaled(1)
     (record,) = (r for r in published.records if r.file == published.roles["cpu"])
     claims = study.evaluate(published, record, claims_only=True).claims.values()

@@ -1,4 +1,4 @@
-"""A build in the system: what it says, makes and leaves; its processes, streams and folders."""
+"""Builds as processes: messages, errors, signals, streams, folders and links."""
 
 import os
 import shutil
@@ -25,14 +25,14 @@ from tests.test_builds import slower
 from tests.tiny import STUDY, TEMPLATE, replace
 
 
-def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Path) -> None:
-    """To a pipe, which sees no progress; all six studies would take a line each more."""
+def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(project: Path) -> None:
+    """The output is a pipe, so that no progress is printed."""
     path = tiny.record_of(project)
     factory.edit(path, '"seed": 0', '"seed": 1')
     new_study("second", "A second paper", root=project)
     note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
     ended = tiny.build(project, TEMPLATE, "second", "--html")
-    written, *records, noted, closing = ended.said.splitlines()
+    written, *records, noted, closing = ended.output.splitlines()
     assert (
         ended.code == 0
         and "Wrote " in written
@@ -42,9 +42,9 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     used = f"{STUDY}: 1 of 1 record used (see --explain)"
     assert records == [used, "second: 0 of 0 records used"]
     assert "2 papers: 2 built, 0 unchanged, 0 errors, 1 note" in closing
-    assert note in tiny.build(project, "--html").said, "nothing to do"
-    assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").said
-    assert tiny.build(project, "-q").said == ""
+    assert note in tiny.build(project, "--html").output, "nothing to do"
+    assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").output
+    assert tiny.build(project, "-q").output == ""
     heading = "Records that were changed after measurement"
     for page in (f"html/{STUDY}/index.html", f"quarto/{STUDY}/{STUDY}.qmd"):
         assert heading in (project / "out" / page).read_text("utf-8")
@@ -55,8 +55,8 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     )
     ended = tiny.build(project, STUDY, "second", "--html")
     error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
-    assert ended.code == 1 and error in ended.said and "Traceback" not in ended.said
-    assert "2 papers: 1 built, 0 unchanged, 1 error" in ended.said
+    assert ended.code == 1 and error in ended.output and "Traceback" not in ended.output
+    assert "2 papers: 1 built, 0 unchanged, 1 error" in ended.output
     assert tiny.digests(project, f"out/html/{STUDY}") == before
 
 
@@ -65,8 +65,8 @@ def test_a_build_says_what_it_made_and_a_bad_record_stops_one_paper(project: Pat
     ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
     ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
 ], ids=["newest", "newest by its edited start", "best by its edited plan"])  # fmt: skip
-def test_altered_records_are_left_out(moment: str, old: str, new: str, tmp_path: Path) -> None:
-    """Which record is used may be what the edit has changed."""
+def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: Path) -> None:
+    """The edit may change the fields that decide which record is used."""
     study, data = "conv_scaling", factory.data_folder(tmp_path)
     times = "2026-11-01T10:00:00Z", moment
     good, path = (write_record(factory.record(started=t, plan="quick"), data) for t in times)
@@ -84,15 +84,15 @@ def test_altered_records_are_left_out(moment: str, old: str, new: str, tmp_path:
     [("actions", "return chosen.notices"), ("run", "finished: dict[str, StepEntry] = {}")],
     ids=["of a step", "between steps"],
 )
-def test_a_defect_is_one_sentence_without_debug(file: str, line: str, project: Path) -> None:
+def test_an_internal_error_is_one_sentence(file: str, line: str, project: Path) -> None:
     replace(f"report/engine/{file}.py", line, "raise OverflowError(4)")(project)
     ended = tiny.build(project)
-    assert (ended.code, f"error: {STUDY}: OverflowError: 4; run " in ended.said) == (1, True)
-    assert "Traceback" not in ended.said
-    assert "Traceback" in tiny.build(project, "--debug").said
+    assert (ended.code, f"error: {STUDY}: OverflowError: 4; run " in ended.output) == (1, True)
+    assert "Traceback" not in ended.output
+    assert "Traceback" in tiny.build(project, "--debug").output
 
 
-def test_without_tex_auto_takes_typst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tex_auto_is_typst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     index = Index(str(tmp_path))
     index.find_tex()
@@ -104,7 +104,7 @@ def test_without_tex_auto_takes_typst(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def processes(mark: str, words: str = "") -> list[psutil.Process]:
-    """The processes with ``mark`` in their environment whose command begins with ``words``."""
+    """Return processes with ``mark`` in the environment whose command begins with ``words``."""
     return [
         process
         for process in psutil.process_iter(["environ", "cmdline"])
@@ -114,14 +114,14 @@ def processes(mark: str, words: str = "") -> list[psutil.Process]:
 
 
 def start(project: Path, *before: str) -> subprocess.Popen[str]:
-    """``python build.py`` of two studies by two workers, known by its temporary folder."""
+    """Start ``build.py`` for two studies with two workers; TMPDIR identifies the processes."""
     slower(project)
     new_study("second", "A second paper", root=project)
     return subprocess.Popen(
         [*before, sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
         cwd=project,
         env={**os.environ, "TMPDIR": str(project)},
-        # What runs in the background of a shell inherits an ignored SIGINT.
+        # Background processes of a shell inherit an ignored SIGINT.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -130,12 +130,12 @@ def start(project: Path, *before: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_signal_ends_a_build_and_a_lost_worker_is_named(project: Path, number: int) -> None:
+def test_a_signal_ends_a_build_and_a_killed_worker_is_reported(project: Path, number: int) -> None:
     process = start(project)
-    begun = psutil.Process(process.pid)
-    until(begun.children)
-    for each in begun.children() if number == signal.SIGKILL else [begun]:
-        each.send_signal(number)
+    parent = psutil.Process(process.pid)
+    until(parent.children)
+    for target in parent.children() if number == signal.SIGKILL else [parent]:
+        target.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
     assert number != signal.SIGKILL or ("was killed" in errors and "--jobs" in errors)
@@ -144,12 +144,12 @@ def test_a_signal_ends_a_build_and_a_lost_worker_is_named(project: Path, number:
     until(lambda: not processes(str(project)))
 
 
-def test_a_build_under_nohup_outlives_its_terminal(project: Path) -> None:
+def test_a_build_under_nohup_continues_after_hangup(project: Path) -> None:
     process = start(project, "nohup")
     until(lambda: list((project / "out").glob(".scratch-*/*/study")))
-    begun = psutil.Process(process.pid)
-    for each in (begun, *begun.children()):
-        each.send_signal(signal.SIGHUP)
+    parent = psutil.Process(process.pid)
+    for target in (parent, *parent.children()):
+        target.send_signal(signal.SIGHUP)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
 
@@ -164,8 +164,8 @@ with leave_on_signals(list):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number: int) -> None:
-    """As latexmk does, which starts pdflatex; and one whose parent has ended."""
+def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> None:
+    """Also programs of programs, such as pdflatex of latexmk, and orphans."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
@@ -175,7 +175,7 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path, number:
 
 
 def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command line as the shell runs it, which also sees to the redirections."""
+    """Run a command line with redirections in a shell."""
     return subprocess.run(
         ["bash", "-c", command.replace("python", '"$0"'), sys.executable], cwd=project,
         env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False,
@@ -183,7 +183,7 @@ def shell(project: Path, command: str, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
-def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: str) -> None:
+def test_a_build_succeeds_without_writable_output(project: Path, redirection: str) -> None:
     replace("templates/html/page.html", "<main", '<main data-new="1"')(project)
     command = "python build.py --html --engine typst"
     ended = shell(project, f"{command} {redirection}; exit ${{PIPESTATUS[0]}}")
@@ -192,7 +192,7 @@ def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: st
 
 
 @pytest.mark.parametrize("command", ["build.py --list", "-m experiments list"])
-def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(command: str) -> None:
+def test_an_unwritable_result_and_a_missing_environment_are_errors(command: str) -> None:
     (line,) = shell(ROOT, f"python -S {command}").stderr.splitlines()
     assert "activate" in line
     ended = shell(ROOT, f"python {command} >/dev/full")
@@ -202,14 +202,14 @@ def test_a_result_that_is_lost_is_an_error_and_so_is_a_forgotten_environment(com
     assert ended.stderr == ""
 
 
-def test_programs_have_the_streams_that_were_closed() -> None:
-    """A shell copies the first two, which fails where one is closed; children inherit them."""
+def test_closed_standard_streams_are_opened_for_programs() -> None:
+    """A shell that copies streams 0 and 1 fails if either is closed."""
     opened = "from report.core.system import streams; streams.open_streams(); import os"
     code = f"{opened}; os._exit(os.system('exec 3<&0 4>&1') > 0 or not os.get_inheritable(0))"
     assert shell(ROOT, f'python -c "{code}" <&- >&-').returncode == 0
 
 
-def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_path: Path) -> None:
+def test_folders_may_have_any_name_and_be_links(built: Path, tmp_path: Path) -> None:
     place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
     place.mkdir()
     moved = shutil.copytree(built, place / "project", ignore=shutil.ignore_patterns("out"))
@@ -217,21 +217,21 @@ def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_p
     (place / "elsewhere").mkdir()
     (place / "out").symlink_to(place / "elsewhere")
     ended = tiny.build(moved, "--out", str(place / "out"), "--data", str(place / "data"))
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     assert (place / "out").is_symlink()
-    digests, usual = tiny.digests(place, "elsewhere"), tiny.digests(built)
-    assert digests.keys() == usual.keys()
-    same = {name for name in usual if digests[name] == usual[name]}
-    assert "manifest.json" not in same and same > {name for name in usual if "figures/" in name}
-    # The paper says that the data are not the project's own, and is the same otherwise.
+    digests, expected = tiny.digests(place, "elsewhere"), tiny.digests(built)
+    assert digests.keys() == expected.keys()
+    same = {name for name in expected if digests[name] == expected[name]}
+    assert "manifest.json" not in same and same > {name for name in expected if "figures/" in name}
+    # The two papers differ only in a note that the data are not those of the project.
     manuscripts = [out / f"qmd/{STUDY}/{STUDY}.qmd" for out in (place / "out", built / "out")]
-    elsewhere, own = (path.read_text("utf-8") for path in manuscripts)
+    elsewhere, original = (path.read_text("utf-8") for path in manuscripts)
     byline = "subtitle: Built with records that are not those of the paper's edition\n"
-    assert elsewhere.count(byline) == 1 and elsewhere.replace(byline, "") == own
+    assert elsewhere.count(byline) == 1 and elsewhere.replace(byline, "") == original
 
 
-def test_nothing_outside_of_out_is_touched(project: Path) -> None:
-    """Links in it are replaced by folders."""
+def test_a_build_changes_no_file_outside_of_out(project: Path) -> None:
+    """Links inside ``out`` are replaced by folders."""
     elsewhere = project / "elsewhere"
     elsewhere.mkdir()
     links = [project / "out" / name for name in ("html", f"qmd/{STUDY}/figures", "pdf", ".steps")]
@@ -249,8 +249,8 @@ def test_nothing_outside_of_out_is_touched(project: Path) -> None:
     assert tiny.digests(project) == tiny.digests(project, "cold")
 
 
-def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -> None:
-    """Also beside those of a deleted study, and when ``--diff`` replaces its page."""
+def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) -> None:
+    """Also in folders of a deleted study, and when ``--diff`` replaces the page."""
     rooms = ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone")
     own = {f"out/{room}/own.txt": b"mine" for room in rooms}
     factory.write_files(project, {**own, "out/html/CNAME": b"example.org"})
@@ -261,10 +261,11 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
     gone = {"gone/pdf": StepEntry({}, outputs), "lost/pdf": StepEntry({}, {"pdf/lost.pdf": ""})}
     cache.write_manifest({**manifest, **gone}, str(project / "out"))
     slower(project)
-    assert "\ngone is stale: no step makes some of its files" in tiny.build(project, "--check").said
+    stale = "\ngone is stale: no step makes some of its files"
+    assert stale in tiny.build(project, "--check").output
     for arguments in ([], [], ["--diff", "data"], ["--diff", str(built / "data")]):
         ended = tiny.build(project, *arguments)
-        assert (ended.code, "gone" in ended.said) == (0, False), ended.said
+        assert (ended.code, "gone" in ended.output) == (0, False), ended.output
     assert (project / "out/quarto/link").is_symlink()
     for name in {*own, "out/html/CNAME"}:
         assert (project / name).read_bytes()
@@ -279,13 +280,13 @@ def test_files_that_no_build_made_stay_as_they_are(built: Path, project: Path) -
 @pytest.mark.parametrize(
     "file", ["quarto", "html/index.html", f"pdf/{STUDY}.pdf", "manifest.json", ".lock/notes"]
 )
-def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
-    """In a folder that no build has worked in."""
+def test_a_foreign_file_is_never_replaced(file: str, project: Path) -> None:
+    """The output folder is one that no build has written to."""
     factory.write_files(project / "own", {file: b"mine", "quarto.txt": b"mine"})
     ended = tiny.build(project, "--out", "own")
     assert ended.code == 1
     place = file.removesuffix("/notes")
-    assert f"own/{place}: no build wrote this file, and this build would replace" in ended.said
+    assert f"own/{place}: no build wrote this file, and this build would replace" in ended.output
     assert (project / "own" / file).read_bytes() == b"mine"
 
 
@@ -296,12 +297,12 @@ def test_a_file_of_another_is_never_replaced(file: str, project: Path) -> None:
     (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
     ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
 ])  # fmt: skip
-def test_errors_name_files(project: Path, file: str, old: str, new: str, arguments: str) -> None:
+def test_errors_name_the_file(project: Path, file: str, old: str, new: str, arguments: str) -> None:
     before = tiny.digests(project)
     replace(file, old, new)(project)
     ended = tiny.build(project, arguments)
     assert ended.code == 1
-    said = [line for line in ended.said.splitlines() if f"{file}:" in line]
-    assert said, ended.said
-    assert not any(".scratch-" in line for line in said)
+    lines = [line for line in ended.output.splitlines() if f"{file}:" in line]
+    assert lines, ended.output
+    assert not any(".scratch-" in line for line in lines)
     assert tiny.digests(project) == before

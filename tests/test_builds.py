@@ -1,4 +1,4 @@
-"""Whatever is done to a project and its output, the next build gives what a cold one gives."""
+"""After any change of a project and its output, a build writes the files of a cold build."""
 
 import json
 import os
@@ -27,7 +27,7 @@ Change = Callable[[Path], None]
 
 
 def slower(project: Path) -> None:
-    """Make all times of the record twice as long, or as they were."""
+    """Double all times of the record, or restore the original record."""
     path, kept = tiny.record_of(project), project / "kept.json"
     if kept.exists():
         kept.replace(path)
@@ -47,29 +47,29 @@ def another_typst(project: Path) -> None:
         folder.mkdir()
 
 
-#: The steps after those of values and figures.
-WRITTEN: Final = ("document", "editions", "pdf", "site/quarto")
-#: What may be edited, where the same once more takes it back, and the steps that it makes run.
+#: Steps that follow the steps ``study`` and ``figures``.
+AFTER_STUDY: Final = ("document", "editions", "pdf", "site/quarto")
+#: Edit → function that applies or reverts the edit, and the steps that must run afterwards.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
-    "value in a record": (slower, ("study", "figures", *WRITTEN)),
+    "value in a record": (slower, ("study", "figures", *AFTER_STUDY)),
     "device that no record names": (
         replace("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
         ("study",),
     ),
-    "bibliography": (replace("data/references.bib", "title = {", "title = {New: "), WRITTEN),
-    "word": (replace(TEMPLATE, "How does the rate", "How much does the rate"), WRITTEN),
-    "caption": (replace(TEMPLATE, "over the width on", "against the width on"), WRITTEN),
+    "bibliography": (replace("data/references.bib", "title = {", "title = {New: "), AFTER_STUDY),
+    "word": (replace(TEMPLATE, "How does the rate", "How much does the rate"), AFTER_STUDY),
+    "caption": (replace(TEMPLATE, "over the width on", "against the width on"), AFTER_STUDY),
     "drawing function": (
         replace("figures/scaling.py", "axes.set_xlabel(", "axes.set_title('x'); axes.set_xlabel("),
         ("figures", "editions", "pdf", "site/quarto"),
     ),
     "table of the study": (
         replace(f"report/studies/{STUDY}/study.py", '"Width": width', '"Breadth": width'),
-        ("study", *WRITTEN),
+        ("study", *AFTER_STUDY),
     ),
     "comment in a helper": (
         replace("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
-        ("study", *WRITTEN),
+        ("study", *AFTER_STUDY),
     ),
     "page": (
         replace("templates/html/page.html", "<main", '<main data-new="1"'),
@@ -80,17 +80,17 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         ("document", "editions", "pdf"),
     ),
     "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
-    "package": (another_typst, ("study", "figures", *WRITTEN)),
+    "package": (another_typst, ("study", "figures", *AFTER_STUDY)),
 }
 
 
 def become(path: Path, make: Callable[[Path], object]) -> None:
-    """Make something else of a file."""
+    """Replace a file by the object that ``make`` creates."""
     path.unlink()
     make(path)
 
 
-#: What may happen to a file of ``out/``.
+#: Ways to damage a file of ``out/``.
 DAMAGES: Final[dict[str, Change]] = {
     "gone": Path.unlink,
     "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
@@ -99,20 +99,20 @@ DAMAGES: Final[dict[str, Change]] = {
     "link": lambda path: become(path, lambda new: new.symlink_to("nowhere")),
     "pipe": lambda path: become(path, os.mkfifo),
 }
-#: What is replaced at once: a paper is whole there, old or new, whenever a build is killed.
-WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
-#: About half a minute of one processor.
-BOUNDED: Final = settings(
+#: Outputs that a build replaces atomically: complete, old or new, whenever a build is killed.
+ATOMIC_OUTPUTS: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
+#: Runs for about half a minute on one processor.
+SETTINGS: Final = settings(
     max_examples=4, stateful_step_count=9, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
 )  # fmt: skip
 
 
 class Builds(RuleBasedStateMachine):
-    """One project of which everything may be changed, and what a cold build of it gives.
+    """Random edits, damages and builds of one project, compared with cold builds.
 
-    ``edits`` are those in force, ``built`` those with which ``out/`` was built, or None where it is
-    not as a build has left it.
+    ``edits``: edits applied now.  ``built``: edits of the last build, or None if ``out/`` was
+    changed since.  ``whole``: output of the unedited project.  ``cold``: digests by edits.
     """
 
     project: Path
@@ -131,14 +131,14 @@ class Builds(RuleBasedStateMachine):
             EDITS[edit][0](self.project)
 
     def expected(self) -> dict[str, str]:
-        """What a build from nothing gives, in another folder."""
+        """Return the digests of a cold build in another folder."""
         edits = frozenset(self.edits)
         if edits not in self.cold:
             (self.project / "cold").mkdir()
-            # What modules import is known; that of files is of another folder, and so is not used.
+            # The copied index saves reading imports; its file entries do not match this folder.
             shutil.copyfile(self.whole / INDEX, self.project / "cold" / INDEX)
             ended = tiny.build(self.project, "--out", "cold")
-            assert ended.code == 0, ended.said
+            assert ended.code == 0, ended.output
             self.cold[edits] = tiny.digests(self.project, "cold")
             shutil.rmtree(self.project / "cold")
         return self.cold[edits]
@@ -147,19 +147,19 @@ class Builds(RuleBasedStateMachine):
         return list((self.project / "out").glob(".scratch-*"))
 
     def check(self) -> None:
-        """``out/`` is as if it had been built from nothing, and nothing is left to do."""
+        """Assert that ``out/`` equals a cold build and that another build has nothing to do."""
         assert tiny.digests(self.project) == self.expected()
         assert not self.scratch()
         self.built = frozenset(self.edits)
-        assert "Nothing to do" in tiny.build(self.project).said
+        assert "Nothing to do" in tiny.build(self.project).output
 
-    def check_wholes(self) -> None:
-        """Each paper is the old one or the new one, though the build broke off."""
+    def check_atomic_outputs(self) -> None:
+        """Assert that atomic outputs are old or new after an interrupted build."""
         if self.built is not None:
             now = tiny.digests(self.project)
-            for name in WHOLES:
-                there = {file: now[file] for file in now if file.startswith(name)}
-                assert there in [
+            for name in ATOMIC_OUTPUTS:
+                files = {file: now[file] for file in now if file.startswith(name)}
+                assert files in [
                     {file: cold[file] for file in cold if file.startswith(name)}
                     for cold in (self.cold[self.built], self.expected())
                 ], name
@@ -173,9 +173,9 @@ class Builds(RuleBasedStateMachine):
     @rule(number=st.integers(0, 10_000), damage=st.sampled_from(sorted(DAMAGES)))
     def damage(self, number: int, damage: str) -> None:
         out = self.project / "out"
-        # Without the manifest nobody knows which files a build may remove.
+        # The manifest stays, since it lists the files that a build may remove.
         files = sorted(p for p in out.rglob("*") if p.is_file() and p != out / MANIFEST)
-        if damage == "folder":  # which may be somebody's in the place of the lock
+        if damage == "folder":  # a folder in place of the lock might belong to the user
             files = [path for path in files if path.name != ".lock"]
         if files:
             DAMAGES[damage](files[number % len(files)])
@@ -193,24 +193,24 @@ class Builds(RuleBasedStateMachine):
                 if path.is_file():
                     path.touch()
         if self.built == self.edits:
-            assert "Nothing to do" in tiny.build(self.project).said
+            assert "Nothing to do" in tiny.build(self.project).output
 
     @rule()
     def build(self) -> None:
         ended = tiny.build(self.project)
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         self.check()
 
     @rule()
     def build_twice_at_once(self) -> None:
-        for ended in [begun.wait() for begun in (tiny.start(self.project) for _ in range(2))]:
-            assert ended.code == 0, ended.said
+        for ended in [build.wait() for build in (tiny.start(self.project) for _ in range(2))]:
+            assert ended.code == 0, ended.output
         self.check()
 
     @rule()
     def build_pages_alone(self) -> None:
         ended = tiny.build(self.project, "--html")
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         self.built = None
 
     @rule(
@@ -220,22 +220,22 @@ class Builds(RuleBasedStateMachine):
     )
     def kill(self, edit: str, milliseconds: int, number: int) -> None:
         self.edit(edit)
-        begun = tiny.start(self.project)
-        while begun.process.is_alive() and not self.scratch():
+        running = tiny.start(self.project)
+        while running.process.is_alive() and not self.scratch():
             time.sleep(0.01)
         time.sleep(milliseconds / 1000)
-        begun.kill(number)
-        begun.wait()
+        running.kill(number)
+        running.wait()
         assert number == signal.SIGKILL or not self.scratch()
-        self.check_wholes()
+        self.check_atomic_outputs()
         self.build()
 
     @rule()
     def build_on_a_full_disk(self) -> None:
         ended = tiny.build(self.project, files=10_000)
-        assert ended.code == 0 or "cannot be written" in ended.said
-        assert "Traceback" not in ended.said
-        self.check_wholes()
+        assert ended.code == 0 or "cannot be written" in ended.output
+        assert "Traceback" not in ended.output
+        self.check_atomic_outputs()
 
 
 @pytest.fixture
@@ -245,39 +245,39 @@ def builds(project: Path, built: Path) -> type[Builds]:
     return Builds
 
 
-def test_out_is_what_a_cold_build_gives(builds: type[Builds]) -> None:
+def test_out_equals_a_cold_build(builds: type[Builds]) -> None:
     while len(builds.cold) == 1:  # until an edit was built, and compared with a cold build
-        run_state_machine_as_test(builds, settings=BOUNDED)
+        run_state_machine_as_test(builds, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def edited(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that one edit after the other is made in."""
+    """Copy the project for a sequence of edits."""
     return shutil.copytree(built, tmp_path_factory.mktemp("edited") / "project")
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_makes_nothing_run_that_does_not_depend_on_it(edited: Path, edit: str) -> None:
-    """The lists of studies run too where the plain words of a paper change."""
+def test_an_edit_runs_only_dependent_steps(edited: Path, edit: str) -> None:
+    """The index of studies may also run; it contains titles and abstracts."""
     change, steps = EDITS[edit]
     change(edited)
     needed = {step if "/" in step[:5] else f"{STUDY}/{step}" for step in steps}
     assert tiny.ran(edited) - {"site/index"} == needed
 
 
-def test_the_check_accepts_more_formats_than_are_asked_for(built: Path) -> None:
-    """A document keeps its page, and what is printed while there is a PDF."""
-    for asked in ("--html", "--pdf"):
-        ended = tiny.build(built, "--check", asked)
-        assert ended.code == 0 and "stale" not in ended.said
+def test_the_check_accepts_outputs_in_more_formats(built: Path) -> None:
+    """``--check`` with one format accepts a build of all formats."""
+    for option in ("--html", "--pdf"):
+        ended = tiny.build(built, "--check", option)
+        assert ended.code == 0 and "stale" not in ended.output
 
 
-def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: Path) -> None:
+def test_a_run_may_change_numbers_but_no_verdict_and_code_neither(project: Path) -> None:
     def checked(expected: int) -> str:
         assert tiny.build(project).code == 0
         ended = tiny.build(project, "--check")
-        assert ended.code == expected, ended.said
-        return ended.said
+        assert ended.code == expected, ended.output
+        return ended.output
 
     assert "no numbers are pinned yet" in checked(0)
     assert tiny.build(project, "--accept").code == 0
@@ -285,25 +285,25 @@ def test_a_run_may_move_numbers_but_no_verdict_and_code_may_move_none(project: P
     study = f"report/studies/{STUDY}/study.py"
     constant = replace(study, "run.best() / run", "3 * run.best() / run")
     constant(project)
-    said = checked(1)
-    assert "1 pinned number differs with the same records" in said
-    assert "best_share: number 2.4576 (pinned 0.8192), interval" in said
+    output = checked(1)
+    assert "1 pinned number differs with the same records" in output
+    assert "best_share: number 2.4576 (pinned 0.8192), interval" in output
     constant(project)
     tiny.run_again(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
-    said = checked(0)
-    assert re.search(r"numbers differ with other records, [1-9]\d* outside", said), said
-    assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", said), said
-    assert "value ceiling" not in said, "the same ceilings"
-    assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").said)
+    output = checked(0)
+    assert re.search(r"numbers differ with other records, [1-9]\d* outside", output), output
+    assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", output), output
+    assert "value ceiling" not in output, "the same ceilings"
+    assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").output)
     tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
-    said = checked(1)
-    assert "the claim wider-is-faster is refuted; it was supported" in said
+    output = checked(1)
+    assert "the claim wider-is-faster is refuted; it was supported" in output
     assert tiny.build(project, "--accept").code == 0
     assert checked(0) == ""
 
 
-def test_a_word_document_is_made_when_it_is_asked_for_and_when_it_changes(project: Path) -> None:
-    """A later build converts the document for Word too, so that nothing is converted twice."""
+def test_a_word_document_is_built_on_request_and_after_changes(project: Path) -> None:
+    """Once requested, every later build also converts the document for Word."""
     word = project / "out" / "docx" / f"{STUDY}.docx"
     steps = {f"{STUDY}/figures", f"{STUDY}/document", f"{STUDY}/docx", "site/quarto"}
     assert tiny.ran(project, "--docx") == steps
@@ -316,8 +316,8 @@ def test_a_word_document_is_made_when_it_is_asked_for_and_when_it_changes(projec
     assert word.read_bytes() != whole
 
 
-def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
-    """No link is dead after copying; index and page lead to the PDF and show the key figure."""
+def test_a_copied_site_has_no_dead_link(built: Path, tmp_path: Path) -> None:
+    """Index and page link to the PDF and show the key figure."""
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")
     assert dead_links(site) == []
     paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
@@ -331,8 +331,8 @@ def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     assert begin < page.index("Achieved rate over the width") < end
 
 
-#: Opens the paper of the small project as a notebook would, and prints what is in it.
-OPENING: Final = """
+#: Open the paper of the small project as in a notebook, and print its content.
+OPEN_PAPER: Final = """
 import json, sys
 from report import open_paper
 
@@ -349,9 +349,9 @@ print(json.dumps([
 
 
 @pytest.mark.parametrize(("out", "origin"), [("out", "as built in"), ("new", "computed from")])
-def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: str) -> None:
-    """A call of a layer takes 0.2 µs for each unit of its width, and 128 FLOP for each weight."""
-    command = [sys.executable, "-c", OPENING, out]
+def test_open_paper_reads_a_build_or_computes_the_paper(built: Path, out: str, origin: str) -> None:
+    """A call takes 0.2 µs per unit of width and computes 128 FLOP per weight."""
+    command = [sys.executable, "-c", OPEN_PAPER, out]
     opened = json.loads(factory.printed(command, built))
     heads, types, rows, notes, widest, best, share, claims, *shown = opened
     assert heads == ["Width", *(f"Rate{end} (FLOP/s)" for end in ("", ", low", ", high"))]
@@ -371,7 +371,7 @@ def test_a_paper_opens_as_built_or_is_computed(built: Path, out: str, origin: st
     assert not (built / "new").exists()
 
 
-def test_a_paper_that_cannot_be_opened_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_open_paper_refuses_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no_study: no such study; the studies are backend_spe"):
         open_paper("no_study")
     with pytest.raises(RecordError, match=f"{tmp_path}/conv_scaling: no record .*; measure one"):

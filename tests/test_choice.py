@@ -1,6 +1,6 @@
-"""Which records a paper uses of each machine and in which role, runs pooled and shards merged.
+"""Choice of records and roles for a paper, pooling of runs, and merging of shards.
 
-And the gates: what passes, is printed as a range, is not pooled, or makes a record a problem.
+Also the gates that detect bimodal, disturbed, contradicting or impossible measurements.
 """
 
 from pathlib import Path
@@ -35,34 +35,34 @@ changed = msgspec.structs.replace
 
 
 def run(day: int, key: str = "a", plan: str = "full", **machine: Any) -> Stored:
-    """A run of the time before rounds."""
+    """Return a run in the old format without rounds."""
     started = f"2026-11-{day:02}T10:00:00Z"
     environment = factory.environment(key, **machine)
     return factory.stored(factory.record(started=started, machine=environment, plan=plan))
 
 
 def measured(day: int, **change: Any) -> Stored:
-    """A run in rounds of processes, on the device ``example-2t``."""
+    """Return a run in rounds, on the device ``example-2t``."""
     return factory.stored(factory.measurement(f"2026-11-{day:02}T10:00:00Z", **change))
 
 
 def replaced(stored: Stored, part: str, **change: Any) -> Stored:
-    """The run with other fields in a part of its record."""
+    """Return the run with other fields in a part of the record."""
     new = changed(getattr(stored.record, part), **change)
     return factory.stored(changed(stored.record, **{part: new}))
 
 
 def named(*items: Stored, **roles: Any) -> Edition:
-    """The edition with these records as ``cpu``, and others in roles of their own."""
+    """Return an edition with these records in the role ``cpu``, and with further roles."""
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
 
 
-# ------------------------------------------------------------------------------ the one that speaks
+# --------------------------------------------------------------------------- records in use
 
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
 SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
-CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
-    # The newest full run speaks for a machine; what an edition does not name is not used.
+CHOICES: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
+    # The newest full run represents a machine; machines outside an edition are not used.
     ((run(2), run(3), run(1)), None, ["a 03 full"]),
     ((run(1), run(2, plan="quick")), None, ["a 01 full"]),
     ((run(1, plan="custom"), run(2, plan="quick")), None, ["a 02 quick"]),
@@ -75,26 +75,26 @@ CHOSEN: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("runs", "edition", "expected"), CHOSEN)
-def test_used_records(
+@pytest.mark.parametrize(("runs", "edition", "expected"), CHOICES)
+def test_used_records_by_machine_day_and_plan(
     runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
-    """The machine, the day and the plan of each, in any order of files."""
+    """The choice does not depend on the order of files."""
     for items in (runs, runs[::-1]):
         records = [choice.primary.record for choice in choices_of(items, edition)]
-        found = [f"{r.environment.key} {r.started[8:10]} {r.protocol.plan}" for r in records]
-        assert found == expected
+        used = [f"{r.environment.key} {r.started[8:10]} {r.protocol.plan}" for r in records]
+        assert used == expected
 
 
-def test_two_roles_may_name_records_of_one_machine_that_cannot_be_pooled() -> None:
-    """Each is used alone; the third record of the machine is left out."""
+def test_two_roles_may_have_unpooled_records_of_one_machine() -> None:
+    """The two records are used alone; the machine's third record is not used."""
     items = (run(1), run(2), run(3))
     edition = Edition({"cpu": (items[0].file,), "second": (items[2].file,)})
     found = {choice.roles: choice.used for choice in choices_of(items, edition)}
     assert found == {("cpu",): (items[0],), ("second",): (items[2],)}
 
 
-def test_what_an_edition_cannot_mean_is_refused() -> None:
+def test_invalid_editions_are_refused() -> None:
     items = (run(1), run(2, "b"), run(3, "a"))
     for edition, words in (
         (named(cpu="x"), "cpu: no record of the machine x; the machines are a, b"),
@@ -113,7 +113,7 @@ def test_what_an_edition_cannot_mean_is_refused() -> None:
 # ------------------------------------------------------------------------------------------ roles
 
 
-def cast(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
+def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
     found = choices_of(items, edition, [item.file for item in use])
     return {role: c.primary.record.environment.key for c in found for role in c.roles}
 
@@ -122,17 +122,17 @@ A, B, C = run(1, "a"), run(2, "b"), run(3, "c")
 G, H = run(1, "g", gpu=factory.GPU), run(2, "h", gpu=factory.GPU)
 
 
-def test_roles_are_filled_from_what_is_there() -> None:
+def test_default_roles_follow_the_available_records() -> None:
     five = [run(day, key) for day, key in enumerate("edcba", start=1)]
-    assert cast(*five) == {"cpu": "a", "second": "b", "third": "c", "fourth": "d"}
-    assert cast(A, run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
+    assert key_by_role(*five) == {"cpu": "a", "second": "b", "third": "c", "fourth": "d"}
+    assert key_by_role(A, run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
     quick = run(3, "h", "quick", gpu=factory.GPU)
-    assert cast(A, G, quick) == {"cpu": "a", "gpu": "g", "third": "h"}
-    assert cast(G) == {"cpu": "g", "gpu": "g"}
-    assert cast() == {}
+    assert key_by_role(A, G, quick) == {"cpu": "a", "gpu": "g", "third": "h"}
+    assert key_by_role(G) == {"cpu": "g", "gpu": "g"}
+    assert key_by_role() == {}
 
 
-def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
+def test_requested_records_replace_the_role_of_their_machine() -> None:
     edition = Edition({"cpu": "a", "second": "b", "gpu": "g"})
     for use, expected in (
         ((C,), {"cpu": "c", "second": "b", "gpu": "g"}),
@@ -140,7 +140,7 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
         ((H,), {"cpu": "a", "second": "b", "gpu": "h"}),
         ((C, A), {"cpu": "a", "second": "c", "gpu": "g"}),
     ):
-        assert cast(A, B, C, G, H, edition=edition, use=use) == expected
+        assert key_by_role(A, B, C, G, H, edition=edition, use=use) == expected
     found = choices_of((A, B, C, G), edition, [C.file])
     assert [choice.roles for choice in found if choice.primary is A] == [()], "it is compared"
     assert use_in_build(found, H.file) == (
@@ -152,7 +152,7 @@ def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
     assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))
 
 
-def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
+def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
     path = tmp_path / "editions.yaml"
     text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {cpu: a}\n"
     path.write_text(text)
@@ -184,14 +184,14 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
         ["02"],
         {"01": "not used, older and measured by other code"},
     ),
-    # Of pooled runs the one with most files speaks for all.
+    # The pooled run with most attachments represents all.
     (
         (measured(1), COUNTED, NEW),
         ["02", "03", "01"],
         {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
          "pooled with 2 other runs"},
     ),
-    # One that allocates otherwise is none of them.
+    # A run with other allocated bytes is not pooled.
     (
         (measured(1, held=12288), measured(2), NEW),
         ["03", "02"],
@@ -214,7 +214,7 @@ def test_runs_are_pooled(runs: tuple[Stored, ...], used: list[str], fates: dict[
 HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
 BASE = replaced(measured(2), "environment", host=HOST)
 UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
-    # Processors of one kind are pooled whatever their number and load.
+    # Different machines of one processor type are pooled, at any load.
     ("environment", {"host": TWIN, "load_before": 9.0}, None),
     ("protocol", {"processes": {}}, "of a format that is not pooled"),
     ("code", {"measuring_code": "1" * 64}, "measured by other code"),
@@ -226,11 +226,11 @@ UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 
 @pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
-def test_what_makes_another_measurement(part: str, change: dict[str, Any], why: str | None) -> None:
+def test_reasons_against_pooling(part: str, change: dict[str, Any], why: str | None) -> None:
     assert pooling.why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == why
 
 
-def test_what_varies_within_a_run_contradicts_nothing() -> None:
+def test_values_that_vary_within_a_run_do_not_contradict() -> None:
     def held(*samples: int, **change: Any) -> Record:
         return factory.record([factory.case(4, memory={"allocated_after": samples}, **change)])
 
@@ -247,16 +247,16 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
 
 
 def runs_used(chosen: Chosen) -> list[list[str]]:
-    """The files of each device: the one that speaks for it, then those pooled with it."""
+    """Return the files by device, the representative file first."""
     return [[f for run in stored.runs for f in run.files] for stored in chosen.inputs.records]
 
 
-@pytest.mark.parametrize(("key", "said"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
-def test_a_bad_record_stands_for_its_own_machine_alone(tmp_path: Path, key: str, said: str) -> None:
+@pytest.mark.parametrize(("key", "text"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
+def test_a_bad_record_stops_only_papers_of_its_machine(tmp_path: Path, key: str, text: str) -> None:
     data = factory.data_folder(tmp_path, measured(1).record)
     (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
-    with pytest.raises(RecordError, match=said):
+    with pytest.raises(RecordError, match=text):
         choose(STUDY, data)
 
 
@@ -266,26 +266,26 @@ SWEEP = "a" * 64
 
 
 def shard_of(record: Record, number: int, of: int) -> Record:
-    """What shard ``number`` would have measured, had it found the same samples."""
+    """Return the part of a record that shard ``number`` would have measured."""
     shard = Shard(number=number, of=of, sweep=SWEEP)
 
-    def case(index: int, found: Case) -> Case:
-        rounds = tuple(r for r in found.rounds if pooling.measures_process(shard, r.process))
+    def part_of_case(index: int, case: Case) -> Case:
+        rounds = tuple(r for r in case.rounds if pooling.measures_process(shard, r.process))
         if pooling.measures_case(shard, index):
-            return changed(found, rounds=rounds)
+            return changed(case, rounds=rounds)
         if any(r.status == "ok" for r in rounds):
-            return changed(found, rounds=rounds, series={})
+            return changed(case, rounds=rounds, series={})
         reason = "This was left to another shard."
-        return changed(found, rounds=rounds, series={}, status="unavailable", reason=reason)
+        return changed(case, rounds=rounds, series={}, status="unavailable", reason=reason)
 
     def ceiling(each: Ceiling) -> Ceiling:
-        """A run of samples for each shard, in their order."""
+        """Return the shard's contiguous share of the samples."""
         n = len(each.samples)
         return changed(each, samples=each.samples[(number - 1) * n // of : number * n // of])
 
     return changed(
         record,
-        cases=tuple(case(index, found) for index, found in enumerate(record.cases)),
+        cases=tuple(part_of_case(index, case) for index, case in enumerate(record.cases)),
         ceilings=tuple(map(ceiling, record.ceilings)),
         command=(*record.command, "--shard", f"{number}/{of}"),
         shard=shard,
@@ -297,7 +297,7 @@ def split(record: Record, of: int) -> list[Record]:
 
 
 def timed(**change: Any) -> Record:
-    """A made-up record of four cases in eight processes, one of which never fits into memory."""
+    """Return a record of four cases in eight processes; one case needs too much memory."""
     cases = [
         changed(
             factory.case(batch, memory=factory.memory(batch, batch)),
@@ -312,7 +312,7 @@ def timed(**change: Any) -> Record:
 
 
 @given(st.integers(1, 8), st.randoms())
-def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, random: Any) -> None:
+def test_shards_merge_to_the_whole_record_in_any_order(of: int, random: Any) -> None:
     record = timed()
     items = [factory.stored(one) for one in split(record, of)]
     random.shuffle(items)
@@ -326,8 +326,8 @@ def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, rando
         assert pooling.missing_shards(run) == (2, of)
 
 
-def test_one_shard_of_many_alone_is_called_what_it_is(tmp_path: Path) -> None:
-    """By the table of machines, by the list of records, and by what a build says of it."""
+def test_a_single_shard_is_described_as_a_shard(tmp_path: Path) -> None:
+    """In the table of machines, in the list of records, and in the reason of the build."""
     chosen = choose(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
     (stored,) = chosen.inputs.records
     cells = {row[0]: row[1] for row in setup([Run(stored, "x")]).rows}
@@ -337,7 +337,7 @@ def test_one_shard_of_many_alone_is_called_what_it_is(tmp_path: Path) -> None:
     assert "a sweep that lacks 9,999 of 10,000 shards" in listed["why"]
 
 
-def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
+def test_the_newest_measurement_of_a_shard_counts() -> None:
     parts = [factory.stored(one) for one in split(timed(), 4)]
     again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
     run, left = pooling.runs_of([*parts, again])
@@ -345,21 +345,21 @@ def test_of_a_shard_that_was_measured_twice_the_newest_counts() -> None:
     assert (run.record.cases, run.record.started) == (timed().cases, timed().started)
 
 
-@pytest.mark.parametrize(("own", "expected"), [
-    # Of eight planned processes; those beyond repeat what was disturbed.
+@pytest.mark.parametrize(("shards", "expected"), [
+    # Eight processes are planned; processes from 9 on repeat disturbed ones.
     ([(1, 9), (2, 9)], [1, 2, 9, 10]),
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
 ])  # fmt: skip
-def test_repeated_processes_are_numbered(own: list[tuple[int, ...]], expected: list[int]) -> None:
+def test_repeats_are_numbered(shards: list[tuple[int, ...]], expected: list[int]) -> None:
     parts = []
-    for each, numbers in zip(split(timed(), len(own)), own, strict=True):
+    for part, numbers in zip(split(timed(), len(shards)), shards, strict=True):
         rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
-        parts.append(changed(each, cases=(changed(each.cases[0], rounds=rounds),)))
+        parts.append(changed(part, cases=(changed(part.cases[0], rounds=rounds),)))
     assert [r.process for r in pooling.merged(parts).cases[0].rounds] == expected
 
 
-def test_shards_of_unlike_runs_are_not_merged() -> None:
+def test_shards_of_different_runs_are_not_merged() -> None:
     one, other = split(timed(), 2)
     for change in (
         {"shard": Shard(number=2, of=2, sweep="b" * 64)},
@@ -372,13 +372,13 @@ def test_shards_of_unlike_runs_are_not_merged() -> None:
         assert [run.files for run in pooling.runs_of(items)] == [(found.file,) for found in items]
 
 
-def test_the_logs_of_two_shards_are_one_file() -> None:
+def test_logs_of_shards_are_joined() -> None:
     logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
     file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
     assert file == pack("lackey", logs) == joined_logs(file, file, "here")
 
 
-def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
+def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
     one, other = split(timed(started="2026-11-05T10:00:00Z"), 2)
     data = factory.data_folder(tmp_path, timed(), one)
     run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
@@ -420,14 +420,14 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
     ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
     ((0.0, 0.0, 5000.0, 5100.0), True),
-    ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults are none
-    ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # wide, and without a gap
-    ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # one that is slow by itself
+    ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults count as none
+    ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # scattered without a gap
+    ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # a single slow process
     ((*(1.0,) * 46, 1.3, 1.3), False),
     ((1.0, 1.3), True),
     ((1.0,), False),
 ])  # fmt: skip
-def test_two_groups_further_apart_than_a_quarter(medians: tuple[float, ...], bimodal: bool) -> None:
+def test_medians_in_two_groups_are_bimodal(medians: tuple[float, ...], bimodal: bool) -> None:
     assert gates.is_bimodal(medians) is bimodal
 
 
@@ -440,7 +440,7 @@ def timed_in(*rounds: Round, **change: object) -> Record:
     return factory.measurement(cases=(case,), **change)
 
 
-def test_only_what_was_watched_counts_as_undisturbed() -> None:
+def test_only_watched_rounds_count_as_undisturbed() -> None:
     failed = round_of(1.0, status="failed", reason="It broke.", series={})
     loud, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
     assert gates.disturbed([timed_in(round_of(1.0), loud, failed, unwatched)]) == (1, 2)
@@ -449,7 +449,7 @@ def test_only_what_was_watched_counts_as_undisturbed() -> None:
     assert gates.disturbed([timed_in(round_of(1.0), environment=blind)]) is None
 
 
-def test_series_in_which_two_runs_are_more_than_a_fifth_apart_are_counted() -> None:
+def test_series_that_differ_by_a_fifth_are_counted() -> None:
     one, near, far = (timed_in(*(round_of(t, n) for n in (1, 2))) for t in (1.0, 1.2, 1.21))
     assert gates.disagreeing(one, one) == gates.disagreeing(one, near) == 0
     assert gates.disagreeing(one, far) == gates.disagreeing(far, one) == 1

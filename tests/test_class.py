@@ -1,4 +1,4 @@
-"""A class of many machines: papers stay readable, and a bad record stops none of them."""
+"""Papers of a class of many machines: one table and one figure for all."""
 
 import re
 from dataclasses import replace
@@ -22,7 +22,7 @@ STUDY = "conv_scaling"
 
 
 def machine(study: str, number: int) -> Record:
-    """A small record of «classroom laptop ``number``»."""
+    """Return a small record of the machine «classroom laptop ``number``»."""
     name = f"classroom laptop {number}"
     return msgspec.structs.replace(
         whole_record(slower=1 + number / 100) if study == STUDY else small(study),
@@ -34,42 +34,42 @@ def machine(study: str, number: int) -> Record:
 
 
 def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
-    """The committed records with those of a class beside them, of few cases each."""
+    """Compute a paper of committed records and of records of a class, with few cases per record."""
     inputs = one_of_each_kind(committed(study))
-    made = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
-    inputs = replace(inputs, records=(*made, *inputs.records), roles={})
+    class_records = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
+    inputs = replace(inputs, records=(*class_records, *inputs.records), roles={})
     without = {stored.file: {} for stored in inputs.records}
     inputs = replace(inputs, attachments={**without, **inputs.attachments})
     return inputs, compute(study, inputs)
 
 
 @pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, 100)])
-def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str, machines: int) -> None:
-    inputs, found = computed(study, machines)
-    ids = " ".join((*found.tables, *found.figures, *found.claims))
+def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> None:
+    inputs, findings = computed(study, machines)
+    ids = " ".join((*findings.tables, *findings.figures, *findings.claims))
     assert len({*re.findall(r"laptop-\d+", ids)}) <= len(ROLES)
-    listed = rows(found, "tbl-machines")
+    listed = rows(findings, "tbl-machines")
     assert len(listed) == len(inputs.records)
     assert f"classroom laptop {machines}" in {row["Machine"] for row in listed}
-    text = assert_whole(study, found)
+    text = assert_whole(study, findings)
     assert "#tbl-machines" in text
-    if study == STUDY:  # small records of the other one lack the number that it compares
+    if study == STUDY:  # the small records of backend_speedup lack the compared number
         assert "#fig-machines" in text
         assert "intervals, at a lower level where few processes measured" in text
-        (panel,) = found.figures["fig-machines"].drawing.panels
-        known = found.values["machines_known"].number
-        assert isinstance(panel, Dots) and known == machines + 1, "one of the committed ones too"
+        (panel,) = findings.figures["fig-machines"].drawing.panels
+        known = findings.values["machines_known"].number
+        assert isinstance(panel, Dots) and known == machines + 1, "also one committed machine"
         assert len(panel.names) == min(known, DRAWN) and panel.height < 7.5, "inches"
 
 
-def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:
-    """Links are left: they may lead to any file of the machine."""
+def test_pictures_of_authors_are_copied_from_the_template_folder(tmp_path: Path) -> None:
+    """Links are not followed, since they may point to any file of the machine."""
     (tmp_path / "secret.png").write_bytes(b"secret")
-    own = tmp_path / "papers" / STUDY
-    own.mkdir(parents=True)
-    (own / "setup.png").write_bytes(b"own")
-    (own / "linked.png").symlink_to(tmp_path / "secret.png")
+    pictures = tmp_path / "papers" / STUDY
+    pictures.mkdir(parents=True)
+    (pictures / "setup.png").write_bytes(b"own")
+    (pictures / "linked.png").symlink_to(tmp_path / "secret.png")
     template = factory.ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2"
-    (own.parent / template.name).write_bytes(template.read_bytes())
-    source = compose(STUDY, factory.data_folder(tmp_path), own.parent, tmp_path / "one")
+    (pictures.parent / template.name).write_bytes(template.read_bytes())
+    source = compose(STUDY, factory.data_folder(tmp_path), pictures.parent, tmp_path / "one")
     assert [path.name for path in (source / "pictures").iterdir()] == ["setup.png"]

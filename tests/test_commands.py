@@ -1,4 +1,4 @@
-"""What ``build.py`` does beside building: records of a build, pins, new studies and serving."""
+"""Options of ``build.py`` other than building: records, pins, new studies and serving."""
 
 import http.client
 import json
@@ -50,7 +50,7 @@ def words(folder: Path, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A full and a quick record of one machine, and the page that is built from the first."""
+    """Write a full and a quick record of one machine, and build the page of the full record."""
     folder = tmp_path_factory.mktemp("built")
     factory.data_folder(folder, FULL, QUICK, ELSEWHERE)
     assert build.main(words(folder)) == 0
@@ -67,7 +67,7 @@ def data(tmp_path: Path) -> Path:
     return factory.data_folder(tmp_path, FULL, QUICK, ELSEWHERE)
 
 
-@pytest.mark.parametrize(("line", "code", "told"), [
+@pytest.mark.parametrize(("line", "code", "text"), [
     ("--list", 0, "conv_scaling       "),
     ("conv_scalin --debug", 2, "did you mean conv_scaling?"),
     ("--jobs 0", 2, "'0' is not a whole number of 1 or more"),
@@ -79,15 +79,15 @@ def data(tmp_path: Path) -> Path:
         for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
     ),
 ])  # fmt: skip
-def test_answers_of_the_command_line(
-    line: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_answers_in_one_line(
+    line: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build.main(line.split()) == code
     out, err = capsys.readouterr()
-    assert told in (err if code else out) and err.count("\n") == (code == 2)
+    assert text in (err if code else out) and err.count("\n") == (code == 2)
 
 
-def test_other_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ring").symlink_to("ring")
     (folder / "file").touch()
     refused: list[tuple[str, Path | str, str]] = [
@@ -99,19 +99,19 @@ def test_other_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[s
         ("--data", folder / "ring", "is no folder"),
     ]
     before = factory.digests(folder)
-    for option, place, told in refused:
-        # What is refused is only looked at in a folder that is not the test's.
+    for option, place, text in refused:
+        # Folders outside of the test are tried only with --dry-run.
         dry = [] if str(place).startswith(str(folder)) else ["--dry-run"]
         assert build.main(words(folder, option, str(place), *dry)) in (1, 2), place
         (line,) = capsys.readouterr().err.splitlines()
-        assert told in line
+        assert text in line
     assert factory.digests(folder) == before
     tracked = factory.printed(["git", "ls-files"]).splitlines()
     folders = {name.partition("/")[0] for name in tracked if "/" in name}
     assert folders <= {*PROJECT}
 
 
-def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_path: Path) -> None:
+def test_records_are_named_by_path_or_part_of_the_name(data: Path, tmp_path: Path) -> None:
     quick, elsewhere, root = file_of(QUICK), file_of(ELSEWHERE), Path("/")
     link = tmp_path / "link"
     link.symlink_to(data)
@@ -129,38 +129,38 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
         assert named_records(texts, studies, data, here) == expected
 
 
-def test_a_record_that_cannot_be_meant_is_refused(data: Path, tmp_path: Path) -> None:
+def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    for text, study, told in (
-        *((text, STUDY, "no such record in") for text in ("nothing", "devices.yaml", "other.json")),
+    for name, study, text in (
+        *((name, STUDY, "no such record in") for name in ("nothing", "devices.yaml", "other.json")),
         ("latest", "gpu_survey", "no record of these studies in"),
         ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} both contain this"),
         (file_of(ELSEWHERE), STUDY, f"a record of {OTHER}, which this build does not make"),
     ):
         with pytest.raises(RecordError) as caught:
-            named_records([text], [study], data, tmp_path)
+            named_records([name], [study], data, tmp_path)
         (line,) = str(caught.value).splitlines()
-        assert line.startswith(f"--use {text}: ") and told in line
+        assert line.startswith(f"--use {name}: ") and text in line
 
 
-def test_use_lasts_for_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_use_applies_to_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
     use, plain = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
     assert build.main(words(folder, *use, "--dry-run")) == 0
     change = f"{STUDY}/study: the records of --use changed from none to {file_of(QUICK)}"
     assert change in capsys.readouterr().out
     assert build.main(words(folder, *use)) == 0
-    told = capsys.readouterr().out
+    text = capsys.readouterr().out
     values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
     assert values["records"] == values["asked"] == [file_of(QUICK)]
     assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in plain[0]
     assert b"records that are not those of the paper" in page.read_bytes()
-    assert f"{STUDY}: 1 of 2 records used" in told and file_of(QUICK) not in told
+    assert f"{STUDY}: 1 of 2 records used" in text and file_of(QUICK) not in text
     assert build.main(words(folder, *use, "--explain")) == 0
-    told = capsys.readouterr().out
-    assert "Nothing to do" in told
-    assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in told
-    assert f"data/{file_of(FULL)}: not used, --use names another" in told
+    text = capsys.readouterr().out
+    assert "Nothing to do" in text
+    assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in text
+    assert f"data/{file_of(FULL)}: not used, --use names another" in text
     assert build.main(words(folder, "--check")) == 1
     change = f"{STUDY}/study is stale: the records of --use changed from {file_of(QUICK)} to none."
     assert change in capsys.readouterr().out
@@ -168,10 +168,10 @@ def test_use_lasts_for_one_build(folder: Path, capsys: pytest.CaptureFixture[str
     assert (page.read_bytes(), manifest.read_bytes()) == plain
 
 
-def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A new machine, then a run on it, then a quick one, which displaces neither."""
+def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Accept a new machine; a later full run replaces the first, a quick run does not."""
     machine = factory.environment("other-1t")
-    first, again, quick = (
+    first, later, quick = (
         factory.record(CASES, machine, started=f"2026-11-0{day}T10:00:00Z", plan=plan)
         for day, plan in ((5, "full"), (6, "full"), (7, "quick"))
     )
@@ -182,25 +182,25 @@ def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixtu
         return dict(choose(STUDY, data, asked).inputs.roles)
 
     write_record(first, data)
-    assert used() == {"cpu": file_of(FULL)}, "nobody has named the new machine"
+    assert used() == {"cpu": file_of(FULL)}, "the edition does not name the new machine"
     command = words(data.parent, "--use", "latest", "--accept")
     assert build.main(command) == 0
     edition = Edition({"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05")
     assert read_editions(data)[STUDY] == edition
     assert used() == {"cpu": file_of(first)}
-    write_record(again, data)
-    assert used() == {"cpu": file_of(again)}, "a later run changes the paper"
+    write_record(later, data)
+    assert used() == {"cpu": file_of(later)}, "a later run changes the paper"
     write_record(quick, data)
     before = editions.read_bytes()
-    assert used() == {"cpu": file_of(again)}
+    assert used() == {"cpu": file_of(later)}
     assert used(file_of(quick)) == {"cpu": file_of(quick)}
     assert build.main(command) == 1
     assert "does not replace the full run in the role cpu" in capsys.readouterr().err
     assert editions.read_bytes() == before
 
 
-def test_what_is_accepted_is_what_the_next_build_uses(tmp_path: Path) -> None:
-    """Also of a run that contradicts an older one with more files, which would refuse it."""
+def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
+    """Also a run that contradicts an older run with more attachments is used."""
     notes = Attachment(name="notes.txt", sha256=digest(b"x"), meaning="notes")
     older = factory.measurement("2026-11-01T10:00:00Z", attachments=(notes,))
     newest = factory.measurement("2026-11-02T10:00:00Z", held=9000)
@@ -215,7 +215,7 @@ def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
     return Pins(records=records, audits=audits, claims=claims)
 
 
-def test_the_first_line_of_a_report_is_printed_without_a_build(
+def test_the_summary_of_a_replication_needs_no_build(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     data = ROOT / "data"
@@ -225,7 +225,7 @@ def test_the_first_line_of_a_report_is_printed_without_a_build(
     assert " claims about a CPU: same verdict as the paper on " in line
 
 
-def test_every_other_verdict_and_every_new_failure_is_told() -> None:
+def test_changed_verdicts_and_new_failures_are_reported() -> None:
     old = pins(audits=("x",), a="supported", b="refuted", c="supported")
     new = pins(audits=("x", "y"), a="supported", b="undecided", d="refuted")
     assert list(verdict_changes(STUDY, old, new)) == [
@@ -237,12 +237,12 @@ def test_every_other_verdict_and_every_new_failure_is_told() -> None:
 
 
 def numbers(*records: str, **content: tuple[float, list[float] | None]) -> Pins:
-    """Pinned values, each a number and its interval."""
+    """Return pins of values, given as number and interval."""
     items = {id: {"number": n, "interval": interval} for id, (n, interval) in content.items()}
     return Pins(records=records, values=items)
 
 
-def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_system_s() -> None:
+def test_numbers_outside_their_interval_are_reported_first() -> None:
     ends = [1.0, 2.0]
     old = numbers("r", a=(1.5, ends), b=(1.5, ends), c=(7, None), d=(7, None), e=(1.5, None))
     new = numbers("s", a=(1.8, ends), b=(2.1, ends), c=(7, None), d=(8, None), f=(1.5, None))
@@ -259,7 +259,7 @@ def test_numbers_that_left_their_interval_come_first_and_the_last_digit_is_the_s
     assert "12 pinned numbers differ with the same records" in first and len(named) == 10
 
 
-def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(folder: Path) -> None:
+def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
     data, out = folder / "data", folder / "out"
     request = BuildRequest((STUDY,), ("html",), out, "typst", data=data)
     faults, notes = review(request)
@@ -278,43 +278,43 @@ def test_a_built_paper_passes_and_what_is_amiss_is_told_and_nothing_written(fold
     template = papers / f"{STUDY}.qmd.j2"
     (out / f"html/{STUDY}/index.html").unlink()
     before = factory.digests(folder)
-    told, missing = f"{STUDY}: the claim {claim} is {verdict}; it was x.", "index.html is missing."
+    text, missing = f"{STUDY}: the claim {claim} is {verdict}; it was x.", "index.html is missing."
     first, second, third, fourth, *_ = review(request).faults
-    assert first == told and "1 pinned number differs with the same" in second and claim in third
+    assert first == text and "1 pinned number differs with the same" in second and claim in third
     assert " is stale: " in fourth and fourth.endswith(missing)
     assert build.main(words(folder, "--check")) == 1
     assert factory.digests(folder) == before
     shutil.rmtree(out)
-    assert told in review(request).faults, "also of what is not built yet"
+    assert text in review(request).faults, "also of what is not built yet"
     template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")
     typed = review(request._replace(papers=papers)).faults
     assert any("the number 93.1 is typed into the prose" in fault for fault in typed)
 
 
-#: No format prints these as they are typed, and some let no paper be built.
+#: Titles that no format prints unchanged; some would stop the build.
 UNPRINTABLE = (
     "42", "@foo", "> x", "- x", "As @foo", "<b>x</b>", "O($n^2$)", "In 3 steps", "a\u2028b"
 )  # fmt: skip
 SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
 
-def test_new_studies_pass_the_lint_untouched(tmp_path: Path) -> None:
-    """``test_walkthrough`` measures, builds and tests one."""
+def test_new_studies_pass_the_lint(tmp_path: Path) -> None:
+    """``test_walkthrough`` measures, builds and tests a new study."""
     for room in ("experiments", "report/studies", "templates/papers", "tests"):
         (tmp_path / room).mkdir(parents=True)
     shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for slug, title in (("a", "A"), ("a" * 40, "w" * 72), ("b", "It's"), (SLUG, TITLE)):
         new_study(slug, title, root=tmp_path)
-    # What is ours is not there, so that it is named.
-    ours = "lint.isort.known-first-party = ['experiments', 'figures', 'report', 'tests']"
-    for lint in (("format", "--check"), ("check", "--config", ours)):
+    # The folder lacks our packages, so their names are given to isort.
+    option = "lint.isort.known-first-party = ['experiments', 'figures', 'report', 'tests']"
+    for lint in (("format", "--check"), ("check", "--config", option)):
         command = [sys.executable, "-m", "ruff", *lint, "."]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 
 
-def test_what_cannot_be_a_study_is_refused() -> None:
+def test_invalid_names_and_titles_of_studies_are_refused() -> None:
     for slug, title, complaint in (
         *((slug, TITLE, "cannot be the name") for slug in ("Layer", "../x", "a__b", "a" * 41)),
         *((slug, TITLE, "another meaning") for slug in ("harness", "site", "class", "reported")),
@@ -388,8 +388,8 @@ def ask(port: int, address: str, **headers: str) -> tuple[http.client.HTTPRespon
         return response, response.read()
 
 
-def test_the_site_and_nothing_else_has_addresses(server: Server) -> None:
-    """Pages are sent as they are, or with the script that asks for news where files are watched."""
+def test_only_files_of_the_site_are_served(server: Server) -> None:
+    """Pages are sent unchanged, with ``--watch`` plus a script that asks for changes."""
     port = server.server_address[1]
     for address, kind in SITE.values():
         response, body = ask(port, address)
@@ -405,18 +405,18 @@ def test_the_site_and_nothing_else_has_addresses(server: Server) -> None:
     assert ask(port, "/study/")[1] == (PAGE + script if server.live else PAGE)
 
 
-def test_only_this_machine_is_answered(server: Server) -> None:
+def test_only_requests_of_this_machine_are_answered(server: Server) -> None:
     host, port = server.server_address[:2]
     assert host == "127.0.0.1"
-    for said, status in (
+    for host_name, status in (
         *((name, 200) for name in ("127.0.0.1:8000", "LOCALHOST:1", "[::1]:80", "")),
         *((name, 403) for name in ("127.0.0.1.evil.example", "localhost@evil.example", "[")),
     ):
-        response, body = ask(port, "/", Host=said)
+        response, body = ask(port, "/", Host=host_name)
         assert response.status == status and ("Grüße".encode() in body) is (status == 200)
 
 
-def test_what_cannot_be_served_is_one_sentence(out: Path, tmp_path: Path) -> None:
+def test_serving_errors_are_one_sentence(out: Path, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -431,10 +431,10 @@ def options(out: Path) -> Namespace:
     return parse(["--watch", "--serve", "0", "--out", str(out)])
 
 
-def test_each_change_is_built(
+def test_watch_builds_after_each_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What goes wrong is told and ends nothing; without a change nothing is built."""
+    """A failed build is reported and watching continues; without a change nothing is built."""
     built, heard = iter(("data/x.json: no good; correct it.", None)), list[dict[str, Any]]()
 
     def rebuild(*_: object) -> str | None:
@@ -454,5 +454,5 @@ def test_each_change_is_built(
     assert failures == ["data/x.json: no good; correct it."] * 2 + [None] * 2
     first, second, third, fourth = (news["build"] for news in heard)
     assert first == second != third == fourth
-    bad, good = capsys.readouterr().out.splitlines()
-    assert bad.endswith("error: data/x.json: no good; correct it.") and good.endswith("Built")
+    failed, last = capsys.readouterr().out.splitlines()
+    assert failed.endswith("error: data/x.json: no good; correct it.") and last.endswith("Built")

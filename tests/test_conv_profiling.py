@@ -1,4 +1,4 @@
-"""conv_profiling: its source and its rules by hand, and both sides of its claims."""
+"""conv_profiling: source and rules by hand, and both verdicts of every claim."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,29 +27,29 @@ BUILD = f"built for tests with {LIBRARY}"
 
 
 @cache
-def of_committed() -> Findings:
+def committed_findings() -> Findings:
     return findings(committed(STUDY))
 
 
-#: The source's memory, its kernels and theory: numbers that need no run.
-OF_SOURCE: Mapping[str, float] = {
+#: Numbers of the source and of theory, which need no run.
+SOURCE_VALUES: Mapping[str, float] = {
     "macs": 10_616_832, "source_workspace": 31_392 * 1024,
     "source_allocated": 40_608 * 1024, "source_kept": 64 * OUTPUT_BYTES,
     "source_measured_memory": 40_600_000, "differing": 1,
 }  # fmt: skip
 
 
-def test_the_source_needs_no_run() -> None:
-    papers.assert_values(findings(inputs_of(STUDY)), OF_SOURCE, rel=1e-6)
+def test_values_of_the_source_need_no_run() -> None:
+    papers.assert_values(findings(inputs_of(STUDY)), SOURCE_VALUES, rel=1e-6)
 
 
-def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> None:
-    """The tile of 32 × 32 × 8 pads nine channels and 289 positions to 2.06 times theory by hand.
+def test_predicted_and_counted_work_lie_on_the_diagonal() -> None:
+    """Tiles of 32 × 32 × 8 pad nine channels and 289 positions to 2.06 times the theory.
 
-    K is 81, in whole tiles 88, and P is 289, in whole tiles 320; 19 channels become 32.
+    By hand: K = 81 becomes 88, P = 289 becomes 320, and 19 channels become 32.
     """
     points: dict[str, Points] = {}
-    for panel in of_committed().figures["fig-diagonal"].drawing.panels:
+    for panel in committed_findings().figures["fig-diagonal"].drawing.panels:
         assert isinstance(panel, Scaling)
         points |= {f"{panel.title}, {points.label}": points for points in panel.points}
     assert {label: len(item.x) for label, item in points.items()} == {
@@ -62,31 +62,31 @@ def test_the_diagonal_has_what_was_predicted_and_counted_of_held_out_calls() -> 
     assert all(x == y for item in points.values() for x, y in zip(item.x, item.y, strict=True))
 
 
-def test_counts_of_changed_channels_lie_on_the_steps_of_their_blocks() -> None:
-    panel, wide, *_ = of_committed().figures["fig-changed"].drawing.panels
+def test_counts_of_changed_channels_lie_on_the_predicted_steps() -> None:
+    panel, wide, *_ = committed_findings().figures["fig-changed"].drawing.panels
     assert isinstance(panel, Scaling) and isinstance(wide, Scaling)
     for points, curve in zip(panel.points, panel.curves, strict=False):
         steps = dict(zip(curve.x[1::2], curve.y[1::2], strict=True))
         assert points.y and points.y == tuple(steps[x + 0.5] for x in points.x), points.label
     assert [len(points.x) for points in panel.points] == [5, 2, 1]
-    assert not any(points.x for points in wide.points), "lackey counts code of AVX2 alone"
+    assert not any(points.x for points in wide.points), "lackey counts only code for AVX2"
 
 
-def test_numbers_that_sentences_print() -> None:
-    """The worst call of eight images has nine input channels and 18 outputs: 16 · 24 ÷ (9 · 18).
+def test_numbers_in_sentences_by_hand() -> None:
+    """The worst call of eight images has 9 input and 18 output channels: 16 · 24 ÷ (9 · 18).
 
-    Ratios of times are by hand from the medians of processes.
+    Ratios of times are computed by hand from the medians of processes.
     """
     expected = {"formula_worst": 64 / 27, "nine_sixteen": 0.995, "nine_sixteen_native": 0.651,
                 "same_apart": 0.0287, "ninth_least": 1.495, "wider_newer": 1.90,
                 "wider_older": 1.79}  # fmt: skip
-    papers.assert_values(of_committed(), expected, rel=0.03)
-    rows = of_committed().tables["tbl-times"].rows
+    papers.assert_values(committed_findings(), expected, rel=0.03)
+    rows = committed_findings().tables["tbl-times"].rows
     assert [row[2:4] for row in rows[2::4]] == [(17 / 16, 3 / 2), (17 / 16, 2)]
 
 
-def test_worked_rules_have_the_products_and_the_counts() -> None:
-    rows = of_committed().tables["tbl-rules"].rows
+def test_products_of_rules_equal_the_counts() -> None:
+    rows = committed_findings().tables["tbl-rules"].rows
     assert len(rows) == len(RULES)
     for (_, _, shape, batch, product), (*_, counted) in zip(RULES, rows, strict=True):
         assert eval(product.replace("·", "*")) == counted, (shape, batch)
@@ -109,11 +109,11 @@ PREDICTED: Final = {
 
 
 def name_of(shape: Dimensions) -> tuple[str, int, int]:
-    """The shape as the experiment names it."""
+    """Return the shape in the format of the experiment."""
     return f"{shape.inputs}-{shape.outputs}", shape.kernel, shape.image
 
 
-def test_the_changed_shapes_are_predicted_as_by_hand() -> None:
+def test_changed_shapes_are_predicted_as_by_hand() -> None:
     assert tuple(map(name_of, PREDICTED)) == CHANGED
     timed = [*(small(inputs, n) for inputs in INPUTS for n in OUTPUTS), *WIDENED]
     assert tuple(map(name_of, timed)) == TIMED
@@ -127,7 +127,7 @@ def test_the_changed_shapes_are_predicted_as_by_hand() -> None:
         assert macs(shape.layer(batch)) + sum(term.amount for term in terms) == expected, shape
 
 
-#: Products of channels that one position and tap take with AVX2 and with AVX-512, by hand.
+#: Channels → products per position and tap with AVX2 and with AVX-512, by hand.
 IN_BLOCKS: Final = {
     (8, 16): (8 * 16, 8 * 16), (8, 17): (8 * 24, 8 * 32), (8, 25): (8 * 32, 8 * 32),
     (9, 19): (16 * 24, 9 * 32), (9, 24): (16 * 24, 9 * 32), (16, 19): (16 * 24, 16 * 32),
@@ -143,7 +143,7 @@ def test_blocks_predict_the_work_of_timed_calls() -> None:
         assert tuple(layer.inputs * layer.outputs for layer in filled) == products, shape
 
 
-#: No padding; both channels padded; unfolded; and calls that were held out.
+#: Shape, batch and multiply-adds without padding, with padding, unfolded, and held-out calls.
 HELD_OUT = (
     (Dimensions(32, 64, 3, 28), 64, 679_477_248),
     (Dimensions(33, 65, 3, 28), 8, 119_439_360),
@@ -160,17 +160,17 @@ def source(**numbers: float) -> Inputs:
 
 
 def with_native_code_in_valgrind() -> Inputs:
-    """Published records in which Valgrind ran what the wide processor runs."""
+    """Return published inputs whose log says that Valgrind ran the AVX-512 code."""
     inputs = committed(STUDY)
     second = inputs.record_by_role["second"].file
     logs = {process: {"0": process} for process in ("native, AVX2 at most", "native")}
     log = msgspec.json.encode({**logs, "valgrind": {"0": "native"}})
-    named = {**inputs.attachments[second], "onednn.json": log}
-    return replace(inputs, attachments={**inputs.attachments, second: named})
+    files = {**inputs.attachments[second], "onednn.json": log}
+    return replace(inputs, attachments={**inputs.attachments, second: files})
 
 
-def test_each_claim_has_two_sides() -> None:
-    """Beside verdicts of the published source and records, which are pinned."""
+def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
+    """The verdicts on the published inputs are pinned; these are the other verdicts."""
     counted = partial(altered, STUDY)
     executed = partial(counted, "lackey_multiply_adds", lambda count: count + 1)
     slower = partial(counted, "time", lambda time: 3 * time, roles=("fourth",))
@@ -202,7 +202,7 @@ def test_each_claim_has_two_sides() -> None:
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
-def test_the_outputs_of_both_dropouts_are_in_the_larger_summary() -> None:
+def test_the_larger_summary_counts_outputs_of_both_dropouts() -> None:
     outputs = 32 * 26**2 + 64 * 24**2 + 2 * 128 + 10 + 9_216
     recomputed = {check.recomputed for check in audit(reported(STUDY))}
     assert Fraction(8 * outputs, 2**20) in recomputed

@@ -1,4 +1,4 @@
-"""A GPU's run led back to theory: counters of a made-up record."""
+"""Counted work of a GPU explained by theory, on artificial records."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ BATCH = 64
 
 
 def counted(*, padding: int = 0, additions: int = 0, tensor: int = 0) -> dict[str, Any]:
-    """Counters that add to theory one addition and one multiplication an output element."""
+    """Return counters: theory plus one addition and one multiplication per output element."""
     fused = (FLOPS_AN_IMAGE * BATCH - tensor) // 2 + padding
     adds, multiplies = OUTPUTS * BATCH + additions, OUTPUTS * BATCH
     counts = {
@@ -31,13 +31,13 @@ def counted(*, padding: int = 0, additions: int = 0, tensor: int = 0) -> dict[st
 
 
 def device_work(**counters: Any) -> Reconciliation:
-    """How the work of a GPU's only case is led back to theory."""
+    """Return the reconciliation of the work of a GPU's only case."""
     times, memory = factory.scattered(1e-5 * BATCH), {**counted(), **counters}
     only = factory.case(BATCH, time=times, memory=memory)
     gpu = factory.record([only], factory.environment("example-100", factory.GPU))
     work = findings(inputs_of(STUDY, gpu, factory.record())).reconciliations.items()
-    (found,) = (each for id_, each in work if id_.startswith("device-work"))
-    return found
+    (match,) = (item for id_, item in work if id_.startswith("device-work"))
+    return match
 
 
 ALL = FLOPS_AN_IMAGE * BATCH
@@ -45,22 +45,22 @@ TENSOR = counted(tensor=ALL)
 
 
 @pytest.mark.parametrize(("counters", "amounts", "residual"), [
-    # One addition too many: the bias is not taken for it, and nothing hides the difference.
+    # One extra addition is not attributed to the bias and stays as a residual.
     (counted(additions=1), (0, 1, 0, 0), OUTPUTS * BATCH + 1),
-    # A bias in a kernel of its own, as an H100 has it: one multiply-add more an output.
+    # A separate kernel for the bias, as on an H100: one more multiply-add per output.
     (counted(padding=OUTPUTS * BATCH), (1, 1, 2, 0), 0),
-    # Moves in half precision are no work.
+    # Copies in half precision are no work.
     ({"ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
-    # Work of tensor cores is missing from the counters, where they are counted.
+    # Work of tensor cores is not in the fp32 counters.
     (TENSOR, (1, 1, 0, -ALL // (OUTPUTS * BATCH)), 0),
     ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -ALL),
-    # What a kernel pads is not explained.
+    # Padding of a kernel is not explained.
     (counted(padding=500), (1, 1, 0, 0), 1000),
 ])  # fmt: skip
 def test_counter_terms(counters: dict[str, Any], amounts: tuple[int, ...], residual: int) -> None:
-    """``amounts`` are those of the terms, in outputs of the layer."""
-    found = device_work(**counters)
-    assert found.start.amount == ALL and not isinstance(found.measured, Missing)
-    assert found.measured.amount - found.end == residual
-    assert tuple(term.amount for term in found.terms) == tuple(n * OUTPUTS * BATCH for n in amounts)
-    assert found.explained == (residual == 0)
+    """``amounts`` are the expected terms, in multiples of the layer's outputs."""
+    work = device_work(**counters)
+    assert work.start.amount == ALL and not isinstance(work.measured, Missing)
+    assert work.measured.amount - work.end == residual
+    assert tuple(term.amount for term in work.terms) == tuple(n * OUTPUTS * BATCH for n in amounts)
+    assert work.explained == (residual == 0)

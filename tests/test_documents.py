@@ -1,4 +1,4 @@
-"""What documents and papers say of numbers, records and programs is what the code does."""
+"""Numbers, records and programs in documents and papers agree with the code."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_the_number_by_hand_is_that_of_papers() -> None:
+def test_the_number_worked_by_hand_equals_the_papers() -> None:
     names = run_python(NUMBERS)
     found = estimate(Run(read_record(RECORD, ROOT / "data"), "x").series("time", names["factors"]))
     assert isinstance(found, Estimate)
@@ -51,7 +51,7 @@ def test_the_number_by_hand_is_that_of_papers() -> None:
     assert len(names["medians"]) == 8 and found.confidence == 0.95
 
 
-def test_the_levels_of_few_processes_are_right() -> None:
+def test_the_table_of_levels_is_right() -> None:
     ends = ("smallest to largest", "second smallest to second largest")
     row = r"^\| (\d+)(?: to (\d+))? \| (.*?) \| (at least )?([\d.]+) % \|"
     rows = re.findall(row, NUMBERS, re.M)
@@ -64,17 +64,17 @@ def test_the_levels_of_few_processes_are_right() -> None:
 
 
 def is_part(part: Any, whole: Any) -> bool:
-    """Whether an example is in a record: some members of each mapping, in lists the order."""
+    """Return True if an example is part of a record; lists may skip items but keep the order."""
     if isinstance(part, dict):
         return all(name in whole and is_part(part[name], whole[name]) for name in part)
     if not isinstance(part, list):
         return bool(part == whole)
     rest = iter(whole)
-    return all(any(is_part(each, other) for other in rest) for each in part)
+    return all(any(is_part(item, other) for other in rest) for item in part)
 
 
-def test_the_format_is_that_of_a_real_record(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its examples, its fields, and its samples as the table that is shown."""
+def test_examples_of_the_format_match_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    """Compare the examples, the fields, and the printed table of samples."""
     record = json.loads(RECORD.read_bytes())
     examples = [json.loads(block) for block in blocks(FORMAT, "json")]
     assert len(examples) == 3 and all(is_part(example, record) for example in examples)
@@ -87,7 +87,7 @@ def test_the_format_is_that_of_a_real_record(capsys: pytest.CaptureFixture[str])
     assert [line.rstrip() for line in printed] == shown.splitlines()
 
 
-def test_a_record_is_read_by_pandas_and_jq_in_three_lines() -> None:
+def test_the_examples_with_pandas_and_jq_run() -> None:
     counted = Counter[int]()
     for case in json.loads(RECORD.read_bytes())["cases"]:
         counted[case["factors"]["batch"]] += len(case.get("rounds", ()))
@@ -99,23 +99,23 @@ def test_a_record_is_read_by_pandas_and_jq_in_three_lines() -> None:
     assert dict(json.loads(printed)) == counted
 
 
-def test_the_schema_is_that_of_the_types() -> None:
+def test_the_schema_file_matches_the_types() -> None:
     """Written by: python -c "from report.core.records.filed import json_schema; ..."."""
     assert (DOCS / "record.schema.json").read_bytes() == json_schema()
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_between_documents_work() -> None:
     for page in DOCS.glob("*.md"):
-        text = re.sub(r"`[^`]*`", "", page.read_text("utf-8"))  # an example leads nowhere
+        text = re.sub(r"`[^`]*`", "", page.read_text("utf-8"))  # code contains example links
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (DOCS / target).exists(), f"{page.name}: {target}"
 
 
-#: By paper: what the numbers that its program prints show.
+#: Study → condition for the numbers that the paper's program prints.
 PROGRAMS: dict[str, Callable[[Any], bool]] = {
-    # A peak of another number format and a run that collapsed make the paradox.
+    # The paradox follows from a peak of another number format and a collapsed run.
     "training_roofline": lambda a: a[0] > 2.5 and 1.2 < a[1] < 1.6 and a[2] < 1,
-    # The same work takes less time in fewer calls, until computing is most of it.
+    # The same work in fewer calls takes less time, until computing dominates.
     "backend_speedup": lambda a: (
         list(a[:, 0]) == [10, 100, 1000]
         and a[0, 1] > 3 * a[1, 1]
@@ -123,7 +123,7 @@ PROGRAMS: dict[str, Callable[[Any], bool]] = {
     ),
     # A call maps pages under glibc's default, and almost none with raised thresholds.
     "tuning_tips": lambda a: a[0, 1] > 1000 and a[1, 1] < 100,
-    # A ninth input channel is computed as eight more.
+    # A ninth input channel costs as much as eight more.
     "conv_profiling": lambda a: list(a[:, 0]) == [8, 9, 16] and a[1, 1] > a[0, 1],
 }
 
@@ -133,7 +133,7 @@ def paper(study: str) -> str:
 
 
 @pytest.mark.parametrize("study", PROGRAMS)
-def test_a_program_shows_what_its_paper_says(study: str, tmp_path: Path) -> None:
+def test_programs_of_papers_show_the_stated_effect(study: str, tmp_path: Path) -> None:
     (program,) = blocks(paper(study), "python")
     if "torch" in program:
         pytest.importorskip("torch")
@@ -142,17 +142,17 @@ def test_a_program_shows_what_its_paper_says(study: str, tmp_path: Path) -> None
     assert PROGRAMS[study](np.loadtxt(done.stdout.decode().splitlines())), done.stdout
 
 
-def test_a_command_prints_what_its_paper_shows() -> None:
+def test_the_command_of_a_paper_prints_the_shown_output() -> None:
     pytest.importorskip("torch")
     (command,), (shown,) = (blocks(paper("inference_memory"), name) for name in ("sh", "text"))
     command = command.replace("python", sys.executable, 1)
     assert subprocess.check_output(["bash", "-c", command], text=True) == shown
 
 
-def test_the_network_that_is_printed_is_the_one_that_is_measured() -> None:
+def test_the_printed_network_is_the_measured_network() -> None:
     source = (ROOT / "experiments" / "backends" / "perceptron.py").read_text("utf-8")
     (shown,) = re.findall(r"^```\n(# forward.*?)^```", paper("backend_speedup"), re.M | re.S)
     lines = [line for line in shown.splitlines() if not line.startswith("#")]
     bodies = re.findall(r'^def (?:for|back)ward.*?"""\n(.*?)\n\n', source, re.M | re.S)
-    wanted = [line.strip() for body in bodies for line in body.splitlines()]
-    assert lines == [line for line in wanted if not line.startswith("return")]
+    expected = [line.strip() for body in bodies for line in body.splitlines()]
+    assert lines == [line for line in expected if not line.startswith("return")]

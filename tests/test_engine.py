@@ -1,4 +1,4 @@
-"""The parts of the build engine: digests, what a step depends on, plans and the manifest."""
+"""Parts of the build engine: digests, dependencies of steps, plans and the manifest."""
 
 import ast
 import inspect
@@ -32,26 +32,26 @@ def all_steps() -> list[BuildStep]:
     return [*plan.study_steps(STUDY), *shared]
 
 
-def test_touched_and_new_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is new may change once more within the same tick of the file system's clock."""
+def test_changed_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New files are not stored, since they may change again within one clock tick."""
     file = tmp_path / "a"
     file.write_text("one")
-    found = file.stat()
-    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    status = file.stat()
+    stored = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
     for part in (None, *range(4)):
         index = Index(str(tmp_path))
-        index.files[str(file)] = [*(v + (n == part) for n, v in enumerate(seen)), "as known"]
+        index.files[str(file)] = [*(v + (n == part) for n, v in enumerate(stored)), "as known"]
         known = part is None
         assert index.digest(str(file)) == ("as known" if known else file_digest(str(file)))
         assert index.changed is not known
-    for age_s, kept in ((0, False), (1.9, False), (2.1, True)):
-        now = found.st_ctime_ns + int(age_s * 1e9)
+    for age_s, is_stored in ((0, False), (1.9, False), (2.1, True)):
+        now = status.st_ctime_ns + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
         index = Index(str(tmp_path))
-        assert index.digest(str(file)) and (str(file) in index.files) is kept
+        assert index.digest(str(file)) and (str(file) in index.files) is is_stored
 
 
-def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path: Path) -> None:
+def test_manifest_and_index_are_read_back_or_empty_if_damaged(tmp_path: Path) -> None:
     out, entry = str(tmp_path), StepEntry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
     cache.write_manifest({"s/study": entry}, out)
     index = Index(out)
@@ -70,7 +70,7 @@ def test_what_is_remembered_comes_back_and_is_nothing_if_it_is_damaged(tmp_path:
     assert cache.read_manifest(out) == {"s/study": entry}
 
 
-def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
+def test_folders_and_hidden_files_are_not_inputs(tmp_path: Path) -> None:
     for name in ("b.lua", ".a.lua.swp", "c/d.lua", "__pycache__/x.lua", ".git/y.lua"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -80,7 +80,7 @@ def test_folders_and_hidden_files_are_no_inputs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    """Which module imports which, wherever in it; a step has its own way into ``actions``."""
+    """Return the imports of all modules, without ``actions``, whose functions import separately."""
     graph = grimp.build_graph(
         "report", "figures", exclude_type_checking_imports=True, cache_dir=None
     )
@@ -89,39 +89,37 @@ def imports() -> grimp.ImportGraph:
 
 
 def imported_by(function: str) -> set[str]:
-    """What a function of ``actions`` imports, and those that it calls."""
+    """Return the imports of a function of ``actions`` and of the functions that it calls."""
     nodes = [*ast.walk(ast.parse(inspect.getsource(getattr(actions, function))))]
-    own = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[0] == "_"}
-    called = [name for name in own if inspect.isfunction(getattr(actions, name, None))]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[0] == "_"}
+    called = [name for name in names if inspect.isfunction(getattr(actions, name, None))]
     imported = {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     return imported.union(*map(imported_by, called))
 
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
-def test_a_step_depends_on_whatever_code_it_imports(
-    step: BuildStep, imports: grimp.ImportGraph
-) -> None:
-    """On the rooms of one study alone, so that an edit of it makes no other paper anew."""
+def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.ImportGraph) -> None:
+    """A step depends on the package of only one study."""
     action = step.id.partition("/")[2]
-    found = {"figures.characters", "report.engine.steps", "report.core.records.files"}
-    found |= imported_by(action)
+    modules = {"figures.characters", "report.engine.steps", "report.core.records.files"}
+    modules |= imported_by(action)
     if action == "study":
-        found |= {f"report.studies.{STUDY}.{name}" for name in ("study", "runs", "theory")}
-    found &= imports.modules
-    found = found.union(*map(imports.find_upstream_modules, found))
-    paths = [ROOT / module.replace(".", "/") for module in found]
+        modules |= {f"report.studies.{STUDY}.{name}" for name in ("study", "runs", "theory")}
+    modules &= imports.modules
+    modules = modules.union(*map(imports.find_upstream_modules, modules))
+    paths = [ROOT / module.replace(".", "/") for module in modules]
     files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
     assert {file.relative_to(ROOT).as_posix() for file in files} <= set(step.files)
-    rooms = {name.split("/")[2] for name in step.files if name.startswith("report/studies/")}
-    assert rooms - {"__init__.py"} == ({STUDY} if action in ("study", "document") else set())
+    studies = {name.split("/")[2] for name in step.files if name.startswith("report/studies/")}
+    assert studies - {"__init__.py"} == ({STUDY} if action in ("study", "document") else set())
 
 
 def imported(code: str) -> set[str]:
     return {*printed([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
 
 
-def test_what_takes_long_to_import_is_imported_where_it_is_needed() -> None:
-    """A look at all files needs none of these, and pandas one study alone."""
+def test_slow_packages_are_imported_only_where_needed() -> None:
+    """Parsing arguments needs no slow package, and only gpu_survey needs pandas."""
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
     assert not slow & imported("build; build.parse([])")
     others = [module_of(study) for study in STUDIES if study != "gpu_survey"]
@@ -131,7 +129,7 @@ def test_what_takes_long_to_import_is_imported_where_it_is_needed() -> None:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BuildPlan:
-    """A project with one record; ``data`` and ``out`` lie below it."""
+    """Plan for a project with one record and the folders ``data`` and ``out``."""
     for name in (f"data/{STUDY}/a.json", "report/engine/run.py", "out/html/a"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)
@@ -144,9 +142,9 @@ def test_reasons_name_what_changed(plan: BuildPlan) -> None:
     now = plan.inputs(step, {})
     assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= now.keys()
     assert plan.reasons(step, now) == "not built yet"
-    right = str(file_digest(plan.output("html/a")))
-    for made, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
-        plan.built[step.id] = StepEntry(now, {"html/a": right, **made})
+    digest = str(file_digest(plan.output("html/a")))
+    for files, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
+        plan.built[step.id] = StepEntry(now, {"html/a": digest, **files})
         assert plan.reasons(step, now).endswith(why)
     old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "formats": "page", "use": ""}
     new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "formats": "page print", "use": "x"}
@@ -161,23 +159,23 @@ def test_reasons_name_what_changed(plan: BuildPlan) -> None:
 
 
 def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here LaTeX was installed after Typst had made the PDF."""
+    """LaTeX was installed after Typst had built the PDF."""
     monkeypatch.setattr(Index, "find_tex", lambda index: index.tex.update(version="1", lacking=""))
     cache.write_manifest({f"{STUDY}/pdf": StepEntry({"engine": "typst"}, {})}, str(tmp_path))
     request = BuildRequest((STUDY,), ("pdf",), tmp_path)
-    for asked, as_built, engine in (
+    for changed_request, as_built, engine in (
         (request, True, "typst"),
         (request, False, "latex"),
         (request._replace(engine="latex"), True, "latex"),
     ):
-        *_, step = make_plan(asked, as_built=as_built).study_steps(STUDY)
+        *_, step = make_plan(changed_request, as_built=as_built).study_steps(STUDY)
         assert step.settings["engine"] == engine
 
 
-def test_what_all_share_waits_for_a_study_that_is_written_whole(plan: BuildPlan) -> None:
+def test_shared_steps_need_one_completely_written_study(plan: BuildPlan) -> None:
     for missing in (None, *READ):
-        made = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
-        plan.built = dict.fromkeys(made, StepEntry({"formats": "page"}, {}, ()))
+        built = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
+        plan.built = dict.fromkeys(built, StepEntry({"formats": "page"}, {}, ()))
         assert bool(plan.shared_steps()) is (missing is None)
 
 
@@ -191,7 +189,7 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
         run.run_step(task)
 
 
-def test_only_kinds_of_panel_whose_code_changed_are_drawn_again(
+def test_only_panels_with_changed_code_are_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawing = Drawing((Bars(("a",), (BarSeries("b", (1.0,)),), "x"),))
@@ -219,12 +217,12 @@ def test_only_kinds_of_panel_whose_code_changed_are_drawn_again(
         shutil.rmtree(task.stage / steps.BEFORE, ignore_errors=True)
     monkeypatch.undo()
     (task.artifacts() / steps.DRAWN).unlink()
-    assert drawn() == first, "the build before was one of an earlier version"
-    inputs["formats"] = "word"  # its document shows PNGs
+    assert drawn() == first, "the earlier build had another version"
+    inputs["formats"] = "word"  # Word documents need PNG files
     assert drawn() == {**first, "x.png": ANY}
 
 
-def test_what_a_folder_of_records_lacks_is_the_project_s_own(plan: BuildPlan) -> None:
+def test_files_missing_in_a_data_folder_come_from_the_project(plan: BuildPlan) -> None:
     for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
         assert plan.paths[f"data/{shared}"] == f"{plan.root}/data/{shared}"
     assert plan.paths["data/editions.yaml"] == f"{plan.request.data}/editions.yaml"

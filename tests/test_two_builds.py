@@ -253,8 +253,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     template.write_text(before + AUTHOR + after.partition("\n")[2], "utf-8")
     factory.commit(project)
     ended = tiny.build(project, "--artifact")
-    assert ended.code == 0, ended.said
-    assert "data/site.yaml: lacks 'url: " in ended.said and "orcid" not in ended.said
+    assert ended.code == 0, ended.output
+    assert "data/site.yaml: lacks 'url: " in ended.output and "orcid" not in ended.output
     return project
 
 
@@ -273,9 +273,9 @@ def test_the_archive_builds_the_same_site_without_git(project: Path, tmp_path: P
     digests = factory.digests(unpacked / "published", {DIGESTS})
     assert published == digest_lines(digests), "every file of the site, and no other"
     ended = tiny.build(unpacked, "--artifact")
-    assert ended.code == 2 and "run it in a git checkout" in ended.said
+    assert ended.code == 2 and "run it in a git checkout" in ended.output
     ended = tiny.build(unpacked, "--verify-against", f"published/{DIGESTS}")
-    assert ended.code == 0 and f"{len(digests)} files: 0 differ" in ended.said
+    assert ended.code == 0 and f"{len(digests)} files: 0 differ" in ended.output
 
 
 def test_citation_and_appendix(project: Path) -> None:

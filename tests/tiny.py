@@ -1,7 +1,7 @@
-"""A project of one small study that builds in a second, and builds of it in processes of their own.
+"""A project with one small study, and its builds in separate processes.
 
-The study is that of ``build.py --new``, with one record made up.  A build is a fork of a process
-that has imported what takes longest; it imports the project's own code from the copy.
+``build.py --new`` writes the study; its only record is artificial.  A build is a fork of a process
+that has imported slow packages; the build imports the project's code from the copied project.
 """
 
 import os
@@ -28,48 +28,48 @@ from tests import factory
 
 STUDY = "tiny"
 TEMPLATE = f"templates/papers/{STUDY}.qmd.j2"
-#: What is the project's, and so imported from the copy.
-_OWN = ("report", "figures", "build")
-_BOTH = ("--engine", "typst", "--jobs", "1")
+#: Packages that a build imports from the copied project.
+_PROJECT_PACKAGES = ("report", "figures", "build")
+_TYPST = ("--engine", "typst", "--jobs", "1")
 
 _FORKS = get_context("forkserver")
-#: Whatever steps import from elsewhere is there when a build is forked.
-_NEEDED = ("engine.gather", "engine.run", "paper.manuscript", "render.html", "render.quarto")
-_FORKS.set_forkserver_preload([__name__, "figures.render", *(f"report.{name}" for name in _NEEDED)])
+#: Modules whose imports from other packages are loaded before a build is forked.
+_LOADED = ("engine.gather", "engine.run", "paper.manuscript", "render.html", "render.quarto")
+_FORKS.set_forkserver_preload([__name__, "figures.render", *(f"report.{name}" for name in _LOADED)])
 
 
 class Ended(NamedTuple):
-    """How a build ended: its exit code, negative if by a signal, and all that it printed."""
+    """Exit code of a build (negative after a signal) and all output."""
 
     code: int | None
-    said: str
+    output: str
 
 
 class Build(NamedTuple):
-    """A build that goes on, and the file that it writes to what it says."""
+    """A running build and the file of its output."""
 
     process: BaseProcess
-    said: Path
+    log: Path
 
     def kill(self, number: int) -> None:
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, number)
 
     def wait(self) -> Ended:
-        """How it ended, when it has."""
+        """Wait for the end of the build; return its exit code and output."""
         self.process.join()
-        text = self.said.read_text("utf-8")
-        self.said.unlink()
+        text = self.log.read_text("utf-8")
+        self.log.unlink()
         return Ended(self.process.exitcode, text)
 
 
 def write_project(project: Path) -> Path:
-    """Copy the project to a new folder, with no study but the small one and its record."""
+    """Copy the project to a new folder with only the small study and its record."""
     studies = [path.parent.name for path in (ROOT / "report" / "studies").glob("*/study.py")]
     templates = [f"{name}.qmd.j2" for name in studies]
-    others = shutil.ignore_patterns("__pycache__", *studies, *templates)
+    ignored = shutil.ignore_patterns("__pycache__", *studies, *templates)
     for name in ("report", "figures", "templates"):
-        shutil.copytree(ROOT / name, project / name, ignore=others)
+        shutil.copytree(ROOT / name, project / name, ignore=ignored)
     shutil.copyfile(ROOT / "build.py", project / "build.py")
     for name in ("experiments", "tests"):
         (project / name).mkdir()
@@ -79,7 +79,7 @@ def write_project(project: Path) -> Path:
 
 
 def run_again(project: Path, started: str, time: Callable[[int], float]) -> None:
-    """Write a later record of the same machine, with calls that last ``time(width)``."""
+    """Write a later record of the same machine; calls last ``time(width)`` seconds."""
     cases = [case(width, time(width)) for width in (64, 256)]
     write_record(factory.record(cases, study=STUDY, started=started), project / "data")
 
@@ -103,25 +103,25 @@ def record_of(project: Path) -> Path:
 
 
 def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
-    """Change a text file of a project in one place, or change it back."""
+    """Return a function that replaces ``old`` by ``new`` in a project's file, or reverts this."""
 
     def change(project: Path) -> None:
         path = project / file
         text = path.read_text("utf-8")
-        one, other = (old, new) if new not in text else (new, old)
-        assert one in text, f"{one!r} is not in {file}"
-        path.write_text(text.replace(one, other, 1), "utf-8")
+        before, after = (old, new) if new not in text else (new, old)
+        assert before in text, f"{before!r} is not in {file}"
+        path.write_text(text.replace(before, after, 1), "utf-8")
 
     return change
 
 
 def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
-    """Begin a build of all formats by Typst, whose files have at most ``files`` bytes."""
-    # Beside the project, which another test process may be copying.
-    said = Path(tempfile.mkstemp(prefix="said-", dir=project.parent)[1])
-    process = _FORKS.Process(target=_build, args=(project, said, [*_BOTH, *arguments], files))
+    """Start a build of all formats by Typst; files may have at most ``files`` bytes."""
+    # The log lies next to the project, since another test process may be copying the project.
+    log = Path(tempfile.mkstemp(prefix="log-", dir=project.parent)[1])
+    process = _FORKS.Process(target=_build, args=(project, log, [*_TYPST, *arguments], files))
     process.start()
-    return Build(process, said)
+    return Build(process, log)
 
 
 def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Ended:
@@ -129,29 +129,29 @@ def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Ended:
 
 
 def ran(project: Path, *arguments: str) -> set[str]:
-    """The steps that a build runs, as ``--explain`` names them."""
+    """Build with ``--explain``; return the steps that ran."""
     ended = build(project, "--explain", *arguments)
-    assert ended.code == 0, ended.said
-    return set(re.findall(r"^((?:tiny|site)/\S+): ", ended.said, re.MULTILINE))
+    assert ended.code == 0, ended.output
+    return set(re.findall(r"^((?:tiny|site)/\S+): ", ended.output, re.MULTILINE))
 
 
 def digests(project: Path, out: str = "out") -> dict[str, str]:
-    """The digest of every file that a build is answerable for."""
+    """Return the digests of all files that a build writes, except its index and lock."""
     return factory.digests(project / out, {INDEX, ".lock"})
 
 
-def _build(project: Path, said: Path, arguments: Iterable[str], files: int) -> NoReturn:
-    """Build in this process, which then ends."""
+def _build(project: Path, log: Path, arguments: Iterable[str], files: int) -> NoReturn:
+    """Build in this process, then exit."""
     code = 70
-    with said.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+    with log.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         try:
             sys.stdout = sys.stderr = stream
-            for name in [name for name in sys.modules if name.split(".")[0] in _OWN]:
+            for name in [name for name in sys.modules if name.split(".")[0] in _PROJECT_PACKAGES]:
                 del sys.modules[name]
             os.chdir(project)
             sys.path.insert(0, str(project))
             setrlimit(RLIMIT_FSIZE, (files, files))
-            # CPython would keep the bytecode that it could only write in part.
+            # With a limit of file sizes, CPython would leave truncated bytecode files.
             sys.dont_write_bytecode = files != RLIM_INFINITY
             code = import_module("build").main([*arguments])
         except BaseException:

@@ -1,4 +1,4 @@
-"""The sample papers: their text is in sample/, what they show is made for the tests."""
+"""Sample papers for the tests: texts from the folder sample/, figures drawn here."""
 
 import shutil
 from collections.abc import Callable
@@ -45,21 +45,21 @@ def page_of(
     target: Path | None = None,
     publication: Publication = PUBLICATION,
 ) -> str:
-    """The page of a paper, written into ``target``, by default a folder of the source."""
+    """Write the page of a paper into ``target`` (default: in the source); return the HTML."""
     paper = read_source(source, study)
     texts, _ = convert(paper, [page_format(paper, publication)])
     return write_page(paper, target or source / "page", publication, texts["html"])
 
 
 def tex_of(source: Path, study: str = "p", target: Path | None = None) -> Path:
-    """The main file of the LaTeX of a paper, in ``target``, by default a folder of the source."""
+    """Write a paper's LaTeX into ``target`` (default: in the source); return the main file."""
     paper = read_source(source, study)
     texts, _ = convert(paper, [latex_format(paper)])
     return write_latex(paper, target or source / "tex", texts["latex"])
 
 
 def typst_of(source: Path, study: str = "p") -> str:
-    """What pandoc writes of a paper for Typst."""
+    """Return a paper as Typst, before the template."""
     paper = read_source(source, study)
     return convert(paper, [typst_format(paper)])[0]["typst-citations"]
 
@@ -70,7 +70,7 @@ def typst_pdf(source: Path, study: str = "p") -> bytes:
 
 @pytest.fixture(scope="session")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The complete source folder of the samples; tests read it only."""
+    """Write the complete source folder of the samples; tests may only read the folder."""
     folder = tmp_path_factory.mktemp("source") / "sample"
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
@@ -84,7 +84,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample with all features, as ``p.qmd``; tests write only folders of their own into it."""
+    """Write the sample with all features as ``p.qmd``; tests may only add folders."""
     folder = shutil.copytree(paper, tmp_path_factory.mktemp("featured") / "p")
     sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
     text = sample.replace("# Introduction", f"{more}# Introduction", 1)
@@ -94,7 +94,7 @@ def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
-    """Writes a small paper ``p.qmd`` with the sample's figures and bibliography; its folder."""
+    """Return a function that writes ``p.qmd`` with the sample's figures and bibliography."""
 
     def make(body: str, head: str = HEAD) -> Path:
         folder = shutil.copytree(paper, tmp_path / "p", dirs_exist_ok=True)

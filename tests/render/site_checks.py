@@ -1,5 +1,5 @@
-"""What every page of a site has to keep, tried in chromium: ``python -m tests.render.site_checks
-out/html`` looks at a whole site, the tests at a small one."""
+"""Checks of every page of a site in chromium: ``python -m tests.render.site_checks out/html``
+checks a whole site; the tests check a small site."""
 
 import functools
 import shutil
@@ -32,7 +32,7 @@ _OVERFLOW = "return document.documentElement.scrollWidth - document.documentElem
 
 @contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """A browser that writes down what its console says."""
+    """Start a browser that logs its console; quit it on exit."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
     for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
@@ -53,7 +53,7 @@ def resize(browser: webdriver.Chrome, width: int, height: int = HEIGHT) -> None:
 
 @functools.cache
 def axe_core() -> str | None:
-    """The script of axe-core from npm; None where there is no npm or no registry."""
+    """Return the script of axe-core from npm, or None without npm or its registry."""
     npm, folder = shutil.which("npm"), Path(tempfile.gettempdir()) / f"ridgepoint-{AXE}"
     script = folder / "node_modules" / "axe-core" / "axe.min.js"
     if npm and not script.exists():
@@ -62,34 +62,34 @@ def axe_core() -> str | None:
 
 
 def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) -> list[str]:
-    """What is wrong with a page on any screen and in both colours; it is loaded once."""
+    """Return the faults of a page on all screens and in both colour schemes; load the page once."""
     resize(browser, WIDTHS[-1])
     browser.get(address)
-    found = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
+    lines = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
     loaded = browser.execute_script(_LOADED)
-    found += [f"foreign request: {name}" for name in loaded if not name.startswith((root, "data:"))]
+    lines += [f"foreign request: {name}" for name in loaded if not name.startswith((root, "data:"))]
     for width in WIDTHS:
-        for turned in ((width, HEIGHT), (HEIGHT, width)):
-            resize(browser, *turned)
+        for size in ((width, HEIGHT), (HEIGHT, width)):
+            resize(browser, *size)
             if browser.execute_script(_OVERFLOW) > 0:
-                found.append(f"wider than {turned[0]} × {turned[1]}")
+                lines.append(f"wider than {size[0]} × {size[1]}")
     resize(browser, WIDTHS[-1])
     if axe is None:
-        return found
+        return lines
     browser.execute_script(axe)
     for scheme in COLOURS:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        found += [f"{scheme}: {each}" for each in browser.execute_async_script(_RUN_AXE)]
-    return found
+        lines += [f"{scheme}: {each}" for each in browser.execute_async_script(_RUN_AXE)]
+    return lines
 
 
-#: Elements without an end.
+#: Elements without an end tag.
 _VOID = {"meta", "link", "img", "source", "br", "hr", "input", "col"}
 
 
 class Page(HTMLParser):
-    """Every element with its attributes; fails where elements are not closed in order."""
+    """All elements of a page with attributes; fails if elements are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -112,16 +112,16 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def all(self, tag: str) -> list[dict[str, str]]:
-        """The attributes of every element of a kind."""
+        """Return the attributes of every element with this tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     def values(self, *names: str) -> list[str]:
-        """What the attributes of these names say, of all elements."""
+        """Return the values of the attributes ``names`` of all elements."""
         return [words for _, each in self.elements for name, words in each.items() if name in names]
 
 
 def dead_links(site: Path) -> list[str]:
-    """Links within the site that lead to no file or no element."""
+    """Return links within the site to a missing file or element."""
     pages = {page: Page(page.read_text("utf-8")) for page in site.rglob("*.html")}
     dead = []
     for path, page in pages.items():
@@ -131,27 +131,27 @@ def dead_links(site: Path) -> list[str]:
                 continue
             target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
             target = target if parts.path else path.resolve()
-            there = target.is_file() and target.is_relative_to(site.resolve())
+            exists = target.is_file() and target.is_relative_to(site.resolve())
             ids = pages[target].values("id") if target in pages else ()
-            if not there or (parts.fragment and urllib.parse.unquote(parts.fragment) not in ids):
+            if not exists or (parts.fragment and urllib.parse.unquote(parts.fragment) not in ids):
                 dead.append(f"{path.relative_to(site)}: {link}")
     return dead
 
 
 def main(folder: str) -> int:
-    """Print all faults of a site, and what could not be looked for; returns 1 if there are any."""
+    """Print all faults of a site and the checks left out; return 1 if there are faults."""
     site, axe = Path(folder).resolve(), axe_core()
-    found = {"links": dead_links(site)}
+    faults_by_page = {"links": dead_links(site)}
     if axe is None:
         print(f"{AXE} is not here: its faults were not looked for")
     with chromium() as browser:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()
-            found[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
-    for name, lines in found.items():
+            faults_by_page[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
+    for name, lines in faults_by_page.items():
         for line in lines:
             print(f"{name}: {line}")
-    return 1 if any(found.values()) else 0
+    return 1 if any(faults_by_page.values()) else 0
 
 
 if __name__ == "__main__":

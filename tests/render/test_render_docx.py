@@ -1,4 +1,4 @@
-"""The Word document, read back as Word reads it: pictures, formulas, tables, links, styles."""
+"""The Word document, read back from its XML: pictures, formulas, tables, links, styles."""
 
 import io
 import re
@@ -47,7 +47,7 @@ def body(word: zipfile.ZipFile) -> ElementTree.Element:
     return ElementTree.fromstring(word.read("word/document.xml"))
 
 
-def test_references_captions_and_values_are_those_of_the_page(body: ElementTree.Element) -> None:
+def test_word_has_references_captions_and_values(body: ElementTree.Element) -> None:
     text = "\n".join(map(text_of, body.iter(f"{W}p")))
     for words in (
         *("Figure 3, and", "as in 3", "Figure 4(b)", "Section 2", "Equation (1)", "1.1 Questions"),
@@ -59,8 +59,8 @@ def test_references_captions_and_values_are_those_of_the_page(body: ElementTree.
     for words in ("Only the page", "Only LaTeX", "Only Typst", "@fig", "@tbl", "{#eq"):
         assert words not in text, words
     places = {mark.get(f"{W}name") for mark in body.iter(f"{W}bookmarkStart")}
-    led = {link.get(f"{W}anchor") for link in body.iter(f"{W}hyperlink")} - {None}
-    assert len(led) > 5 and led <= places
+    anchors = {link.get(f"{W}anchor") for link in body.iter(f"{W}hyperlink")} - {None}
+    assert len(anchors) > 5 and anchors <= places
 
 
 def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.Element) -> None:
@@ -79,7 +79,7 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
     for table in body.iter(f"{W}tbl"):
         assert next(table.iter(f"{W}tr")).find(f"{W}trPr/{W}tblHeader") is not None
         widths = [int(column.get(f"{W}w", 0)) for column in table.iter(f"{W}gridCol")]
-        # In twentieths of a point, 16 cm of text; a digit takes less than 4.5 points.
+        # Widths are in twentieths of a point; the text is 16 cm wide, a digit less than 4.5 points.
         assert sum(widths) <= 9_080
         for row in table.iter(f"{W}tr"):
             for width, cell in zip(widths, row.iter(f"{W}tc"), strict=True):
@@ -87,10 +87,10 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
                 assert longest * 4.5 * 20 <= width, text_of(cell)
 
 
-def test_the_reference_gives_styles_and_is_replaceable(
+def test_styles_come_from_a_replaceable_reference_document(
     word: zipfile.ZipFile, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Type of 10.5 points, of 8 in tables, A4; nothing that citations need becomes a property."""
+    """Text has 10.5 points, tables 8, on A4; only abstract and subtitle become properties."""
     assert {b'<w:sz w:val="21" />', b'<w:sz w:val="16" />'} <= sizes(word)
     assert b'<w:pgSz w:h="16838" w:w="11906" />' in word.read("word/document.xml")
     names = re.findall(r'name="([^"]+)"', word.read("docProps/custom.xml").decode())
@@ -107,7 +107,7 @@ def test_the_reference_gives_styles_and_is_replaceable(
             word_of(folder)
 
 
-def test_the_bytes_are_the_same_and_no_picture_is_lost(write: Write) -> None:
+def test_word_is_reproducible_and_missing_pictures_are_errors(write: Write) -> None:
     folder = write(FIGURE)
     paper = read_source(folder, "p")
     text = convert(paper, [docx_format()])[0]["docx"]

@@ -1,4 +1,4 @@
-"""What the filter makes of each feature in each format."""
+"""Output of the pandoc filter for each feature in each format."""
 
 import re
 import shutil
@@ -22,8 +22,8 @@ def latex(folder: Path) -> str:
 
 FORMATS = {"html": page_of, "latex": latex, "typst": typst_of}
 
-#: What each format has of the sample and of the features that it lacks, once lines are joined.
-WRITTEN: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+#: Feature → texts in HTML, LaTeX and Typst, with lines joined.
+TEXTS_BY_FEATURE: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "references": (
         ('<a href="#fig-time" class="reference">Figure 3</a>, and', 'as in <a href="#fig-time" '
          'class="reference">3</a>', ">Figure 4(b)</a>", ">Section 2</a>", ">Equation (1)</a>"),
@@ -96,7 +96,7 @@ WRITTEN: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         ('#callout("note", [Units])[', '#callout("tip", [Tip])'),
     ),
 }  # fmt: skip
-#: What stands in some formats alone.
+#: Text of the sample → the formats that contain the text.
 SHOWN_IN = {
     "Only the page": ["html"],
     "Only print": ["latex", "typst"],
@@ -110,23 +110,23 @@ SHOWN_IN = {
 
 @pytest.fixture(scope="module")
 def texts(featured: Path) -> dict[str, str]:
-    """The sample with the features in each format, lines joined, since no format cares for them."""
+    """Convert the sample with all features to each format and join the lines."""
     return {name: " ".join(form(featured).split()) for name, form in FORMATS.items()}
 
 
-@pytest.mark.parametrize("feature", WRITTEN)
-def test_each_format_has_its_own_form(texts: dict[str, str], feature: str) -> None:
-    for (form, text), expected in zip(texts.items(), WRITTEN[feature], strict=True):
+@pytest.mark.parametrize("feature", TEXTS_BY_FEATURE)
+def test_each_format_contains_the_texts_of_a_feature(texts: dict[str, str], feature: str) -> None:
+    for (form, text), expected in zip(texts.items(), TEXTS_BY_FEATURE[feature], strict=True):
         assert [words for words in expected if words not in text] == [], form
 
 
-def test_what_is_for_some_formats_is_in_no_other(texts: dict[str, str]) -> None:
-    found = {words: [form for form, text in texts.items() if words in text] for words in SHOWN_IN}
-    assert found == SHOWN_IN
+def test_text_for_some_formats_is_in_no_other_format(texts: dict[str, str]) -> None:
+    shown = {words: [form for form, text in texts.items() if words in text] for words in SHOWN_IN}
+    assert shown == SHOWN_IN
 
 
-def test_an_author_may_bring_pictures(write: Write) -> None:
-    """A photograph as it is, and a drawing of which each format takes its own file."""
+def test_authors_may_add_pictures(write: Write) -> None:
+    """A photograph has one file; a drawing has a file per format."""
     folder = write(
         '![A](pictures/photo.png){#fig-a fig-alt="alt"}\n\n'
         '![B](pictures/plan){#fig-b fig-alt="alt"}\n'
@@ -176,8 +176,8 @@ def test_long_words_of_code_may_break(write: Write) -> None:
     assert token in page_of(folder)
 
 
-def test_entries_keep_their_dois_and_formulas_in_latex(write: Write) -> None:
-    """IEEEtran.bst drops the field, and makes letters small that are in no braces."""
+def test_bibliography_entries_keep_dois_and_formulas_in_latex(write: Write) -> None:
+    """IEEEtran.bst drops the field ``doi`` and lowercases letters outside braces."""
     folder = write("Known [@a].\n")
     entry = "@misc{a, title={On $O(n^2)$ and $K_{A}L$}, note={Undated}, doi={10.1/x_%12#}}\n"
     (folder / "references.bib").write_text(entry, "utf-8")
@@ -190,7 +190,7 @@ def test_entries_keep_their_dois_and_formulas_in_latex(write: Write) -> None:
     assert typst_pdf(folder).startswith(b"%PDF")
 
 
-def test_letters_of_figures_are_outlines_for_typst(write: Write) -> None:
+def test_figures_with_text_are_refused_for_typst(write: Write) -> None:
     folder = write('![C](figures/time){#fig-time fig-alt="alt"}\n')
     svg = folder / "figures" / "time.svg"
     svg.write_text(svg.read_text("utf-8").replace("</svg>", "<text>A</text></svg>"), "utf-8")
@@ -215,7 +215,7 @@ def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None
         page_of(write("Text.\n", head=head))
 
 
-def test_an_author_may_be_reached_and_others_are_printed_as_before(write: Write) -> None:
+def test_authors_may_have_an_address_and_roles(write: Write) -> None:
     more = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
     links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
     for printed, link in zip(FORMATS.values(), links, strict=True):

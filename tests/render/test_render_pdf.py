@@ -1,4 +1,4 @@
-"""Both ways to a PDF in every style, read back from the bytes, and any text in every format."""
+"""PDFs by Typst and LaTeX, read back from the bytes, and special characters in all formats."""
 
 import html
 import io
@@ -27,12 +27,12 @@ from tests.render.conftest import HEAD, needs_latex, page_of, tex_of, typst_pdf
 Write = Callable[..., Path]
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
 
-#: Rows of the long table of the sample.
+#: Number of rows in the long table of the sample.
 OPERATORS = 63
 
 
 def pages_of(pdf: bytes) -> list[str]:
-    """The text of each page in one line, words joined again and dots of contents left out."""
+    """Return each page's text as one line, without hyphenation and without leaders of contents."""
     texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
     joined = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
     return [" ".join(text.split()) for text in joined]
@@ -51,7 +51,7 @@ def pdf_of(engine: str, source: Path, study: str = "p") -> bytes:
 
 @pytest.fixture(scope="module")
 def source(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The samples, in a folder that LaTeX may write into."""
+    """Copy the samples into a folder that LaTeX may write to."""
     return shutil.copytree(paper, tmp_path_factory.mktemp("pdf") / "samples")
 
 
@@ -67,17 +67,17 @@ def report(engine: str, source: Path) -> bytes:
 
 BOX = " ".join(rf'{side}="([-\d.]+)"' for side in ("xMin", "yMin", "xMax", "yMax"))
 WORD = re.compile(f"<word {BOX}>(.*?)</word>")
-#: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
+#: Points that boxes may overlap (italics lean over indices) or exceed the margin (hyphens hang).
 SHARED, HANGING = 1.5, 4.0
-#: The margins in points at the sides, the top (with a running head) and the bottom, by the width of
-#: the page: A4 in one column, US letter in two.
+#: Page width → margins at the sides, the top (with running head) and the bottom, in points; A4 has
+#: one column, US letter two.
 MARGINS = {595: (70.8, 30.0, 79.4), 612: (45.0, 30.0, 54.0)}
 
 
 def misplaced(page: str) -> Iterator[str]:
-    """Every word of a page of ``pdftotext -bbox`` that covers another or stands outside."""
+    """Yield words of a ``pdftotext -bbox`` page that cover other words or exceed the margins."""
     width, height = (float(re.search(rf'{n}="([\d.]+)"', page)[1]) for n in ("width", "height"))  # type: ignore[index]
-    # A root or a hat belongs over what it stands with.
+    # Roots and hats may cover letters, so words without letters or digits are left out.
     words = [word for word in WORD.findall(page) if any(map(str.isalnum, html.unescape(word[4])))]
     left, top, right, bottom = np.array([word[:4] for word in words], float).T
     across = np.minimum.outer(right, right) - np.maximum.outer(left, left)
@@ -91,13 +91,13 @@ def misplaced(page: str) -> Iterator[str]:
     low = (top + bottom) / 2 > height - foot + HANGING
     beside = (left < side - HANGING) | (right > width - side + HANGING) | (top < head)
     for word, in_foot, outside in zip(words, low, beside, strict=True):
-        # The number of the page stands below its text.
+        # Only the page number may be in the bottom margin.
         if not re.fullmatch(r"\d+|[ivx]+", word[4]) if in_foot else outside:
             yield f"{word} is outside the text"
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="poppler-utils is not installed")
-def test_words_stand_clear_of_each_other_and_within_the_page(sample: bytes, report: bytes) -> None:
+def test_words_do_not_overlap_or_exceed_the_margins(sample: bytes, report: bytes) -> None:
     for pdf in (sample, report):
         command = ["pdftotext", "-bbox", "-", "-"]
         boxes = subprocess.run(command, input=pdf, check=True, capture_output=True).stdout.decode()
@@ -105,12 +105,12 @@ def test_words_stand_clear_of_each_other_and_within_the_page(sample: bytes, repo
         assert [fault for page in pages for fault in misplaced(page)] == []
 
 
-def test_the_sample_has_its_numbers_and_metadata(engine: str, sample: bytes) -> None:
+def test_pdfs_have_numbers_and_metadata(engine: str, sample: bytes) -> None:
     reader, text = PdfReader(io.BytesIO(sample)), " ".join(pages_of(sample))
-    own, other = ("Typst", "LaTeX") if engine == "typst" else ("LaTeX", "Typst")
+    engine_name, other = ("Typst", "LaTeX") if engine == "typst" else ("LaTeX", "Typst")
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
         assert phrase in text
-    assert f"Only {own} shows" in text
+    assert f"Only {engine_name} shows" in text
     assert not [words for words in (f"Only {other}", "Only the page", "??") if words in text]
     assert reader.metadata is not None
     assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
@@ -125,7 +125,7 @@ def test_the_sample_has_its_numbers_and_metadata(engine: str, sample: bytes) -> 
         assert "/ID" not in reader.trailer
 
 
-def test_words_that_are_struck_through_underlined_or_marked(write: Write, engine: str) -> None:
+def test_struck_underlined_and_marked_words_are_printed(write: Write, engine: str) -> None:
     words = "~~struck *words*~~ [below]{.underline} [marked]{.mark}"
     source = write(f"Body {words} end.\n", HEAD.replace("A paper", f"Title {words} end"))
     text = " ".join(" ".join(pages_of(pdf_of(engine, source))).split())
@@ -134,7 +134,7 @@ def test_words_that_are_struck_through_underlined_or_marked(write: Write, engine
 
 
 @needs_latex
-def test_latex_runs_no_program_and_names_lost_references(write: Write, tmp_path: Path) -> None:
+def test_latex_runs_no_program_and_names_missing_references(write: Write, tmp_path: Path) -> None:
     main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
     bad = rf"\immediate\write18{{touch {ran}}} See \ref{{fig-lost}}."
     bad += r"\newread\f \openin\f=/etc/passwd \ifeof\f\else\ref{fig-read}\fi"
@@ -145,15 +145,15 @@ def test_latex_runs_no_program_and_names_lost_references(write: Write, tmp_path:
 
 
 @pytest.mark.parametrize("sentences", [30, 320])
-def test_a_supplement_follows_the_references(write: Write, sentences: int, engine: str) -> None:
-    """On their page, after columns of one length, and nothing is lost or printed twice."""
+def test_a_supplement_follows_references(write: Write, sentences: int, engine: str) -> None:
+    """The supplement follows on the page of the references; no sentence is lost or repeated."""
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
     source = write(f"{words} Known [@williams2009].\n\n{supplement}")
     pages = pages_of(pdf_of(engine, source))
     assert [int(n) for n in re.findall(r"Sentence (\d+)", " ".join(pages))] == [*range(sentences)]
     last = pages[-1].lower()
-    places = [last.index(each) for each in ("eferences", "multicore", "upplement", "the end")]
+    places = [last.index(word) for word in ("eferences", "multicore", "upplement", "the end")]
     assert places == sorted(places)
 
 
@@ -181,7 +181,7 @@ def test_latexmk_makes_an_archive(paper: Path, style: str, needed: str, tmp_path
     assert (target / "sample.pdf").read_bytes() == pdf
 
 
-def test_what_latex_does_not_print_is_noted() -> None:
+def test_characters_and_lines_that_latex_cannot_print_are_noted() -> None:
     log = "Overfull \\hbox (23.18pt too wide) in paragraph\nOverfull \\hbox (1.9pt too wide) in x\n"
     text = r"‹U+0416 U+0418› ‹U+202E› \guilsinglleft U+4E2D\guilsinglright"
     scripts, width = notes_of("p", text, log)
@@ -190,7 +190,7 @@ def test_what_latex_does_not_print_is_noted() -> None:
     assert not [*notes_of("p", "plain", "")]
 
 
-#: What contents name, and the first words of its place in the text.
+#: Entry of the contents → the first words of its section.
 LISTED = {
     "2 Model": "2 Model The work of a layer",
     "3 Operators": "3 Operators The table",
@@ -200,7 +200,7 @@ LISTED = {
 }
 
 
-def test_contents_give_the_page(report: bytes) -> None:
+def test_contents_print_page_numbers(report: bytes) -> None:
     _, contents, *texts = pages_of(report)
     for entry, words in LISTED.items():
         page = next(number for number, text in enumerate(texts, 1) if words in text)
@@ -212,7 +212,7 @@ def test_contents_give_the_page(report: bytes) -> None:
     assert "??" not in text
 
 
-def test_a_long_table_goes_over_pages_with_its_head(report: bytes) -> None:
+def test_a_long_table_repeats_its_heading_on_every_page(report: bytes) -> None:
     holding = [text for text in pages_of(report) if "aten::" in text]
     assert len(holding) > 1
     for text in holding:
@@ -234,7 +234,7 @@ def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
 
 
 LONG = "0123456789abcdef" * 6
-#: A text of the data, and what the page, Typst and LaTeX print for it.
+#: Text of the data → the text that the page, Typst and LaTeX print.
 TEXTS = {
     "龙芯 3A5000": ("龙芯 3A5000", "龙芯 3A5000", "‹U+9F99 U+82AF› 3A5000"),
     "Байкал-М": ("Байкал-М", "Байкал-М", "‹U+0411 U+0430 U+0439 U+043A U+0430 U+043B›-‹U+041C›"),
@@ -253,7 +253,7 @@ TEXTS = {
 
 
 EVERY = " ".join(TEXTS)
-#: Where the texts stand: what authors type, and what tables take from the data.
+#: Places of the texts: fields that authors type, and tables of data.
 FIELDS = ("title", "writer", "place", "abstract", "keyword", "prose", "caption", "cell")
 TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {EVERY}",),))
 PAPER = f"""---
@@ -279,13 +279,13 @@ Mprose {markdown(EVERY)}
 """
 
 
-def squeezed(text: str) -> str:
-    """Without white space, hyphens and the order of direction, which readers of PDFs add."""
+def normalized(text: str) -> str:
+    """Remove white space, hyphens and direction marks, which readers of PDFs add."""
     return re.sub(r"[\s\u00ad\u200b\u202a-\u202c-]", "", unicodedata.normalize("NFC", text))
 
 
 @pytest.mark.parametrize("form", ["html", *ENGINES])
-def test_every_field_prints_or_names_every_text(paper: Path, tmp_path: Path, form: str) -> None:
+def test_every_field_prints_special_characters(paper: Path, tmp_path: Path, form: str) -> None:
     (tmp_path / "p.qmd").write_text(visible(PAPER), "utf-8")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")
@@ -295,9 +295,9 @@ def test_every_field_prints_or_names_every_text(paper: Path, tmp_path: Path, for
     else:
         text = "".join(pages_of(pdf_of(form, tmp_path)))
     assert not re.search("[\x1b\ufeff\uffff]", text)
-    shown = squeezed(text)
+    shown = normalized(text)
     # Captions are small capitals in print.
     assert [field for field in FIELDS if f"m{field}" not in shown.casefold()] == []
-    for each in TEXTS.values():
-        expected = squeezed(each[("html", "typst", "latex").index(form)])
+    for texts in TEXTS.values():
+        expected = normalized(texts[("html", "typst", "latex").index(form)])
         assert expected in shown or expected[::-1] in shown

@@ -1,4 +1,4 @@
-"""A complaint names the file and the line to fix, as the project names them, in one sentence."""
+"""Errors of rendering are one sentence with the project's file and line to fix."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.render.conftest import HEAD, LACKING, tex_of
 from tests.render.conftest import page_of as html
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
-#: Where the line after the front matter stands, and the first one that a test brings.
+#: Line number of the first line that a test adds to the template.
 FIRST = HEAD.count("\n") + 3
 ENTRY = "@article{knuth84,\n  title = {X},\n  author = {Knuth, D},\n  year = 1984\n}\n"
 PRINTED = "::: {#tbl-x}\n\n| a |\n|---|\n| TEXT |\n\nCaption.\n:::"
@@ -27,13 +27,13 @@ def latex(folder: Path) -> object:
     return compile_latex(main.parent, "p")
 
 
-#: Fourteen columns, as the case of quarto-cli#6417.
+#: A table of fourteen columns (quarto-cli#6417).
 WIDE = "\n".join(
     "|" + "|".join(cells) + "|"
     for cells in ([f"Column{n}" for n in range(14)], ["--"] * 14, ["aixxxxxx"] * 14)
 )
 
-#: What stands in the template, how many lines after the first one it is named, and some words.
+#: Text in the template, the line of the error after ``FIRST``, and words of the error.
 PROBLEMS: tuple[tuple[str, int, str], ...] = (
     ("Text [@nobody].", 0, "@nobody is not in"),
     ('{{ tables["tbl-x"] }}', 0, "@nobody is not in"),
@@ -96,7 +96,7 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
 def broken(
     write: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, str], Path]:
-    """Writes a paper from a template that is known as the project's; its folder."""
+    """Return a function that writes a paper, and its template as a template of the project."""
 
     def make(text: str, entries: str) -> Path:
         text = f"Words.\n\n{text}\n"
@@ -111,8 +111,8 @@ def broken(
     return make
 
 
-def complaint(folder: Path, render: Callable[[Path], object] = html) -> str:
-    """What is wrong is said in one sentence of the project, not of the folder that was rendered."""
+def error_of(folder: Path, render: Callable[[Path], object] = html) -> str:
+    """Return the error: one sentence that names the project's file, not the rendered folder."""
     with pytest.raises(RenderError) as caught:
         render(folder)
     sentence = str(caught.value)
@@ -122,32 +122,32 @@ def complaint(folder: Path, render: Callable[[Path], object] = html) -> str:
 
 
 @pytest.mark.parametrize(("text", "line", "words"), PROBLEMS)
-def test_complaints(broken: Callable[[str, str], Path], text: str, line: int, words: str) -> None:
-    sentence = complaint(broken(text, ""))
+def test_problems(broken: Callable[[str, str], Path], text: str, line: int, words: str) -> None:
+    sentence = error_of(broken(text, ""))
     assert sentence.startswith(f"{TEMPLATE}:{FIRST + line}: ") and words in sentence
 
 
 def test_an_entry_that_latex_refuses_is_named(broken: Callable[[str, str], Path]) -> None:
     entry = "@book{odd,\n  title = {X & Y},\n  author = {A, B},\n  year = 1\n}\n"
-    sentence = complaint(broken("By [@knuth84; @odd].", entry), latex)
+    sentence = error_of(broken("By [@knuth84; @odd].", entry), latex)
     assert sentence.startswith(f"{BIB}:6: entry odd: ") and "alignment" in sentence
 
 
-def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_pandoc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "PANDOC_VERSION", "3.1")
     with pytest.raises(RenderError, match=r"found pandoc 3\.9, but papers need 3\.1"):
         programs.pandoc_path.__wrapped__()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
-def test_a_program_is_limited_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_programs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_MEMORY_B", 256 << 20, raising=False)
     code = "import time; time.sleep(0.5); len(bytearray(512 << 20))"
     finished = programs.run([sys.executable, "-c", code], tmp_path, 60)
     assert finished.returncode == 1 and "MemoryError" in finished.stderr
 
 
-def test_a_program_that_takes_too_long_is_told_of_the_paper(
+def test_a_program_that_exceeds_the_time_limit_is_named_with_the_paper(
     broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "slow"
@@ -155,4 +155,4 @@ def test_a_program_that_takes_too_long_is_told_of_the_paper(
     slow.chmod(0o755)
     monkeypatch.setattr(pandoc, "_TIME_LIMIT_S", 0.2)
     monkeypatch.setattr(pandoc, "pandoc_path", lambda: slow)
-    assert complaint(broken("Text.", "")).startswith(f"{TEMPLATE}: slow was not done after 0.2 s")
+    assert error_of(broken("Text.", "")).startswith(f"{TEMPLATE}: slow was not done after 0.2 s")

@@ -1,4 +1,4 @@
-"""Papers by Quarto: by the real one where it is installed, and by a stand-in that also fails."""
+"""Papers by Quarto: the installed program, and a replacement that can fail."""
 
 import html
 import json
@@ -31,8 +31,8 @@ from tests.tiny import STUDY
 
 Write = Callable[..., Path]
 
-#: Prints its version, then does what a line of shell says.
-STAND_IN = '#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\n{then}\n'
+#: Script that prints the version, or else runs the shell code ``behaviour``.
+STAND_IN = '#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\n{behaviour}\n'
 RENDERS = "mkdir -p _site; echo page > _site/index.html; echo pdf > tiny.pdf"
 LATEX = r"""echo 'ERROR:
 compilation failed- error
@@ -44,14 +44,14 @@ TYPST = "printf 'ERROR: error: unknown variable: x\n    ┌─ p.typ:3:1\n 38 �
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
-    """Makes a stand-in for Quarto, which QUARTO_PATH names."""
+    """Return a function that writes a replacement for Quarto, to which QUARTO_PATH points."""
     path = tmp_path / "bin" / "quarto"
     path.parent.mkdir()
     monkeypatch.setenv("QUARTO_PATH", str(path))
 
-    def make(version: str = "1.11.0", then: str = RENDERS) -> Path:
+    def make(version: str = "1.11.0", behaviour: str = RENDERS) -> Path:
         quarto_version.cache_clear()
-        path.write_text(STAND_IN.format(version=version, then=then), "utf-8")
+        path.write_text(STAND_IN.format(version=version, behaviour=behaviour), "utf-8")
         path.chmod(0o755)
         return path
 
@@ -60,18 +60,18 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
 
 def build(folder: Path, *arguments: str) -> tuple[int, str]:
-    """The exit code of ``build.py`` with Quarto, and all that it said."""
+    """Run ``build.py`` with Quarto; return the exit code and the output."""
     command = (sys.executable, "build.py", "--engine", "quarto", "--jobs", "1", *arguments)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr + done.stdout
 
 
-def test_a_new_enough_quarto_is_found(
+def test_a_recent_quarto_is_found(
     stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for version, good in (("1.4", True), ("99.9.9", True), ("1.3.450", False), ("none", False)):
+    for version, valid in (("1.4", True), ("99.9.9", True), ("1.3.450", False), ("none", False)):
         path = stand_in(version)
-        if good:
+        if valid:
             assert quarto_version() == version
             continue
         with pytest.raises(RenderError, match=f"{path}: found version '{version}'; install .* 1.4"):
@@ -84,22 +84,22 @@ def test_a_new_enough_quarto_is_found(
     monkeypatch.syspath_prepend(path.parent)
     assert find_quarto() == package / "quarto"
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
-    code, said = build(ROOT, "--dry-run", "--html")
-    assert code == 1 and said.startswith("error: QUARTO_PATH=/nowhere/quarto: is no program")
-    assert said.endswith(".\n") and said.count("\n") == 1 and "pip install .[quarto]" in said
+    code, output = build(ROOT, "--dry-run", "--html")
+    assert code == 1 and output.startswith("error: QUARTO_PATH=/nowhere/quarto: is no program")
+    assert output.endswith(".\n") and output.count("\n") == 1 and "pip install .[quarto]" in output
 
 
-@pytest.mark.parametrize(("then", "message"), [
+@pytest.mark.parametrize(("behaviour", "message"), [
     (LATEX, r"p\.qmd:11: Quarto refused it \(Undefined control sequence\)"),
     (TYPST, r"p\.qmd:11: Quarto refused it \(unknown variable: x\)"),
     ("echo 'ERROR: bad key (line 9, columns 1--5)'; exit 1", r"p\.qmd:9: .*\(bad key "),
     ("kill -9 $$", "it was killed, probably for lack of memory"),
     ("exit 3", "no reason given"),
 ])  # fmt: skip
-def test_quarto_refuses(
-    stand_in: Callable[..., Path], write: Write, then: str, message: str
+def test_errors_of_quarto_name_the_line(
+    stand_in: Callable[..., Path], write: Write, behaviour: str, message: str
 ) -> None:
-    stand_in(then=then)
+    stand_in(behaviour=behaviour)
     paper = read_source(write("One.\n\nIt has #x(1) and \\nothing.\n"), "p")
     write_settings(paper)
     with pytest.raises(RenderError, match=message) as caught:
@@ -107,36 +107,36 @@ def test_quarto_refuses(
     assert "\n" not in str(caught.value)
 
 
-def test_failed_builds_keep_what_was(stand_in: Callable[..., Path], project: Path) -> None:
+def test_failed_builds_keep_earlier_output(stand_in: Callable[..., Path], project: Path) -> None:
     stand_in()
     assert build(project)[0] == 0
     out = project / "out"
-    made = [out / "pdf" / f"{STUDY}.pdf", out / "html" / STUDY / f"{STUDY}.pdf"]
-    assert {path.read_text() for path in made} == {"pdf\n"}
+    pdfs = [out / "pdf" / f"{STUDY}.pdf", out / "html" / STUDY / f"{STUDY}.pdf"]
+    assert {path.read_text() for path in pdfs} == {"pdf\n"}
     assert (out / "quarto" / "_site" / "index.html").read_text() == "page\n"
     assert "Nothing to do" in build(project)[1]
     assert [build(project, "--check", "--engine", name)[0] for name in ("quarto", "auto")] == [0, 0]
     stand_in("1.12.0", "echo 'WARNING: old key' >&2; " + RENDERS)
-    code, said = build(project, "--explain")
-    assert code == 0 and "note: site: Quarto warns: old key" in said
-    assert said.count("Quarto changed from 1.11.0 to 1.12.0") == 2
+    code, output = build(project, "--explain")
+    assert code == 0 and "note: site: Quarto warns: old key" in output
+    assert output.count("Quarto changed from 1.11.0 to 1.12.0") == 2
     stand_in("1.13.0", "exit 3")
-    code, said = build(project)
-    assert code == 1 and said.count("error: ") == 2 and "Traceback" not in said
-    assert made[0].read_text() == "pdf\n" and (out / "quarto" / "_site").exists()
+    code, output = build(project)
+    assert code == 1 and output.count("error: ") == 2 and "Traceback" not in output
+    assert pdfs[0].read_text() == "pdf\n" and (out / "quarto" / "_site").exists()
 
 
-def test_the_project_holds_each_papers_settings(write: Write, tmp_path: Path) -> None:
+def test_the_project_contains_settings_of_each_paper(write: Write, tmp_path: Path) -> None:
     folder = write("Words.\n")
     write_settings(read_source(folder, "p"))
     entries = {"p": {"title": "A paper", "abstract": "Why?"}}
     project = write_project({"p": folder}, tmp_path / "quarto", entries)
     settings = [project, folder / "_quarto.yml", project.with_name("p") / "_metadata.yml"]
-    whole, alone, in_project = (yaml.safe_load(path.read_text("utf-8")) for path in settings)
-    assert whole["project"]["render"] == ["index.qmd", "p/p.qmd"]
+    shared, alone, in_project = (yaml.safe_load(path.read_text("utf-8")) for path in settings)
+    assert shared["project"]["render"] == ["index.qmd", "p/p.qmd"]
     assert alone.pop("project") == {"type": "default", "render": ["p.qmd"]} and alone == in_project
-    named = [*alone["filters"], alone["csl"], alone["format"]["pdf"]["include-in-header"]]
-    for name in (*named, "quarto/tabular.lua", "figures/time.png", "references.bib"):
+    files = [*alone["filters"], alone["csl"], alone["format"]["pdf"]["include-in-header"]]
+    for name in (*files, "quarto/tabular.lua", "figures/time.png", "references.bib"):
         assert (project.parent / "p" / name).is_file(), name
 
 
@@ -148,19 +148,19 @@ _NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A paper built with Quarto: its folder ``out``; skips where there is none."""
+    """Build a paper with Quarto and return ``out``; skip without Quarto."""
     try:
         quarto_version()
     except RenderError as error:
         pytest.skip(str(error))
     out = tmp_path_factory.mktemp("real") / "out"
-    code, said = build(ROOT, PAPER, "--out", str(out))
-    assert code == 0 and "Quarto warns" not in said, said
+    code, output = build(ROOT, PAPER, "--out", str(out))
+    assert code == 0 and "Quarto warns" not in output, output
     return out
 
 
 def numbered(document: Path) -> dict[int, tuple[str, str]]:
-    """Mark each value of a document by its number; returns the text and the id of each."""
+    """Number and mark all values of a document; return text and id by number."""
     values: dict[int, tuple[str, str]] = {}
 
     def mark(link: re.Match[str]) -> str:
@@ -174,28 +174,28 @@ def numbered(document: Path) -> dict[int, tuple[str, str]]:
 
 
 def printed_in(path: Path) -> dict[int, str]:
-    """The values that a page, a PDF or a Word document prints, by their number."""
+    """Return the marked values in a page, PDF or Word document, by number."""
     if path.suffix == ".pdf":
         text = "".join(page.extract_text() for page in PdfReader(path).pages)
     else:
         word = path.suffix == ".docx" and zipfile.ZipFile(path).read("word/document.xml")
         text = html.unescape(re.sub(r"<[^>]+>", "", (word or path.read_bytes()).decode()))
-    found = _MARKED.findall("".join(text.split()).replace("−", "-"))
-    return {int(number): value for number, value in found}
+    marked = _MARKED.findall("".join(text.split()).replace("−", "-"))
+    return {int(number): value for number, value in marked}
 
 
-#: What Quarto is asked for, and the endings of what it makes of a paper; all that a project names.
+#: Requested format → file types that Quarto writes; ``all`` are the formats of a project.
 FORMATS = {
     "html": ["html"], "pdf": ["pdf"], "typst": ["pdf"], "docx": ["docx"], "all": ["html", "pdf"]
 }  # fmt: skip
 
 
-def figures_in(made: Path, document: Path) -> set[str]:
-    """The figures of a page, a Word document, or a PDF, whose source lies beside the document."""
-    if made.suffix == ".docx":
-        return {name for name in zipfile.ZipFile(made).namelist() if "media/" in name}
-    kept = [document.with_suffix(ending) for ending in (".tex", ".typ")]
-    source = made if made.suffix == ".html" else next(path for path in kept if path.exists())
+def figures_in(file: Path, document: Path) -> set[str]:
+    """Return the figures of a page, a Word document, or a PDF whose source lies in the folder."""
+    if file.suffix == ".docx":
+        return {name for name in zipfile.ZipFile(file).namelist() if "media/" in name}
+    sources = [document.with_suffix(ending) for ending in (".tex", ".typ")]
+    source = file if file.suffix == ".html" else next(path for path in sources if path.exists())
     return set(re.findall(r"(?<=[\"{])(figures/\w+)\.", source.read_text("utf-8")))
 
 
@@ -207,16 +207,16 @@ def test_quarto_prints_every_value_and_figure(rendered: Path, tmp_path: Path, to
     folder = shutil.copytree(source, tmp_path / "p", ignore=shutil.ignore_patterns("_site"))
     document = folder / (PAPER if to == "all" else "") / f"{PAPER}.qmd"
     values = numbered(document)
-    what = ["."] if to == "all" else [document.name, "--to", to, "-M", "keep-typ:true"]
-    done = run([find_quarto(), "render", *what], folder, 600)
+    words = ["."] if to == "all" else [document.name, "--to", to, "-M", "keep-typ:true"]
+    done = run([find_quarto(), "render", *words], folder, 600)
     assert done.returncode == 0 and "WARN" not in done.stderr, done.stderr
     computed = json.loads((rendered / "values" / f"{PAPER}.json").read_text("utf-8"))["values"]
     for text, id in values.values():
-        exact = computed[id.replace("-", "_")]["printed"].replace("−", "-")
+        exact = computed[id.replace("-", "_")]["file"].replace("−", "-")
         first, second = (float(_NUMBER.findall(t)[0].replace(",", "")) for t in (text, exact))
         assert first == approx(second, rel=0.06), id
     for ending in FORMATS[to]:
-        made = (folder / "_site" / PAPER if to == "all" else folder) / f"{PAPER}.{ending}"
-        assert printed_in(made) == {number: text for number, (text, _) in values.items()}
+        file = (folder / "_site" / PAPER if to == "all" else folder) / f"{PAPER}.{ending}"
+        assert printed_in(file) == {number: text for number, (text, _) in values.items()}
         figures = set(re.findall(r"\]\((figures/\w+)\)", document.read_text("utf-8")))
-        assert len(figures_in(made, document)) == len(figures) > 0
+        assert len(figures_in(file, document)) == len(figures) > 0

@@ -1,4 +1,4 @@
-"""The site as a reader meets it: page by page, and in chromium on every width and by keyboard."""
+"""The site: every page as HTML, and in chromium on all screen widths and by keyboard."""
 
 import html
 import itertools
@@ -28,7 +28,7 @@ needs_chromium = pytest.mark.skipif(
 
 SETTINGS = Settings(licence="CC <BY>")
 PAPER = "sample/index.html"
-#: What is added to the sample: a number that opens, a line that is too long, and a supplement.
+#: Text added to the sample: a value with details, a line that is too long, and a supplement.
 ADDED = f"""
 The rate is [2 GB/s](#v-rate){{.value}}.
 
@@ -83,8 +83,8 @@ MACHINE = {
 }  # fmt: skip
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
 
-#: What each page says of these.
-SAID = {
+#: Page → texts that the page must contain.
+TEXTS = {
     PAPER: ("@misc{sample,", 'width="336" height="221"'),
     "other/index.html": (),
     "index.html": (
@@ -92,7 +92,7 @@ SAID = {
         "Measured on CPU; GPU; newest record of 2025-01-02", "nothing measured yet",
     ),
     "claims.html": (
-        # From 1 to 3 over eight tenths of the line; the claim holds below 1.5.
+        # The interval from 1 to 3 spans 80 % of the line; the claim holds below 1.5.
         '<rect x="0.0" width="30.0"', '<line x1="10.0" x2="90.0"', '<circle cx="50.0"',
         ">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims",
     ),
@@ -110,26 +110,26 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of two papers, of which one has nothing, in a folder whose name needs escaping."""
+    """Write a site of a full and an empty paper, in a folder whose name needs escaping."""
     folder = tmp_path_factory.mktemp("a site")
     source = shutil.copytree(paper, tmp_path_factory.mktemp("source") / "sample")
     with (source / "sample.qmd").open("a", encoding="utf-8") as text:
         text.write(ADDED)
-    own = folder / "sample"
+    paper_folder = folder / "sample"
     publication = Publication(SETTINGS, measured="2025-01-02", key_figure="fig-time")
-    page = page_of(source, "sample", own, publication)
-    made = drawn("time")
-    series = [each.__dict__ for each in made.series]
-    figure = {"place": "figures.time", "series": series, "svg": made.svg.decode()}
+    page = page_of(source, "sample", paper_folder, publication)
+    drawing = drawn("time")
+    series = [item.__dict__ for item in drawing.series]
+    figure = {"place": "figures.time", "series": series, "svg": drawing.svg.decode()}
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
-    (own / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
-    (own / "figures" / "card.svg").write_bytes(made.svg)
-    (own / "details.js").write_text(script_of("details", details), "utf-8")
+    (paper_folder / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
+    (paper_folder / "figures" / "card.svg").write_bytes(drawing.svg)
+    (paper_folder / "details.js").write_text(script_of("details", details), "utf-8")
     given = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
     for name in ("reported/sample.json", *(f"sample/{each}" for each in given)):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("{}")
-    shutil.copytree(own, folder / "other")
+    shutil.copytree(paper_folder, folder / "other")
     values = {
         "claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT],
         "headline": [{"id": "rate", "printed": "2 GB/s", "anchor": "v-rate"}],
@@ -144,11 +144,11 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_page_is_valid_and_contains_its_texts(site: Path, name: str) -> None:
     page = Page((site / name).read_text("utf-8"))
     text = html.unescape(page.text)
-    assert [words for words in (*SAID[name], "CC <BY>") if words not in text] == []
+    assert [words for words in (*TEXTS[name], "CC <BY>") if words not in text] == []
     assert "<fast>" not in page.text
     assert len(page.all("main")) == len(page.all("h1")) == 1
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
@@ -156,35 +156,35 @@ def test_a_page_is_sound_and_says_what_is_known(site: Path, name: str) -> None:
     for unique in (page.values("id"), page.values("aria-label")):
         assert len(unique) == len(set(unique))
     assert all(len(image["alt"]) > 3 for image in page.all("img"))
-    # The policy of the page forbids them.
+    # The content security policy of the page forbids inline styles and scripts.
     assert not page.values("style", "onclick") and not page.all("style")
     assert all("src" in script for script in page.all("script"))
 
 
-def test_the_key_figure_stands_once_under_the_abstract(site: Path) -> None:
+def test_the_key_figure_appears_once_after_the_abstract(site: Path) -> None:
     page = (site / PAPER).read_text("utf-8")
     places = [page.index(f'id="{id}"') for id in ("abstract", "fig-time", "sec-model")]
     assert places == sorted(places) and page.count('id="fig-time"') == 1
 
 
-def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+def test_every_link_within_the_site_works(site: Path) -> None:
     assert site_checks.dead_links(site) == []
     claims = site / "claims.html"
     text = claims.read_text("utf-8")
     claims.write_text(text + '<a href="no.html"></a>', "utf-8")
-    assert site_checks.dead_links(site) == ["claims.html: no.html"], "the check sees a dead link"
+    assert site_checks.dead_links(site) == ["claims.html: no.html"], "the check reports a dead link"
     claims.write_text(text, "utf-8")
 
 
-def test_the_paper_is_cited_by_its_title_its_people_and_its_data(site: Path) -> None:
+def test_the_citation_has_title_authors_and_year(site: Path) -> None:
     entry = (site / "sample" / "citation.bib").read_text("utf-8")
     assert "title = {{Work and memory of a convolutional layer: a sample paper}}" in entry
     assert r"author = {{Ada Example} and {Böhm \& Sons}}" in entry
     assert "year = {2025}" in entry
 
 
-def test_the_search_finds_the_words_of_formulas(site: Path) -> None:
-    """In one line and without layout."""
+def test_the_search_index_contains_formulas_as_text(site: Path) -> None:
+    """A formula is one line without LaTeX commands."""
     entries = index_of_paper("A paper", "An abstract", "a.html", (site / PAPER).read_text("utf-8"))
     texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
     assert "their ratio I = W / Q is the arithmetic intensity" in texts
@@ -198,18 +198,18 @@ def browser() -> Iterator[webdriver.Chrome]:
         yield driver
 
 
-def opened(browser: webdriver.Chrome) -> WebElement:
-    """The dialog that stands open, once it does."""
+def open_dialog(browser: webdriver.Chrome) -> WebElement:
+    """Wait for an open dialog and return the dialog."""
     wait = WebDriverWait(browser, 20)
     return wait.until(lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]"))
 
 
 @needs_chromium
-def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, site: Path) -> None:
+def test_pages_have_no_fault_on_any_screen(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
-    pages = {name: (site / name).as_uri() for name in SAID}
-    found = {name: site_checks.faults(browser, pages[name], site.as_uri(), axe) for name in SAID}
-    assert {name: faults for name, faults in found.items() if faults} == {}
+    pages = {name: (site / name).as_uri() for name in TEXTS}
+    by_page = {name: site_checks.faults(browser, pages[name], site.as_uri(), axe) for name in TEXTS}
+    assert {name: faults for name, faults in by_page.items() if faults} == {}
     if axe is None:
         pytest.skip("axe-core cannot be had: npm or its registry is not there; all else passed")
 
@@ -222,12 +222,12 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
     (PAPER, "#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
     (PAPER, "button.find", ["Search"]),
 ])  # fmt: skip
-def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
+def test_dialogs_open_and_close_by_key_and_return_the_focus(
     browser: webdriver.Chrome, site: Path, page: str, opener: str, expected: list[str]
 ) -> None:
     browser.get((site / page).as_uri())
     browser.find_element(By.CSS_SELECTOR, opener).send_keys(Keys.ENTER)
-    text = opened(browser).text
+    text = open_dialog(browser).text
     assert all(words in text for words in expected), text
     browser.switch_to.active_element.send_keys(Keys.ESCAPE)
     WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
@@ -236,7 +236,7 @@ def test_what_opens_by_a_key_closes_by_another_and_gives_the_focus_back(
 
 
 @needs_chromium
-def test_a_count_of_verdicts_shows_its_claims_only(browser: webdriver.Chrome, site: Path) -> None:
+def test_the_button_of_a_verdict_filters_claims(browser: webdriver.Chrome, site: Path) -> None:
     browser.get((site / "claims.html").as_uri())
     browser.execute_script("document.querySelector('tr.claim .verdict').classList = 'verdict none'")
     shown = "return document.querySelectorAll('tr.claim:not([hidden])').length"
@@ -246,10 +246,10 @@ def test_a_count_of_verdicts_shows_its_claims_only(browser: webdriver.Chrome, si
 
 
 @needs_chromium
-def test_an_opened_figure_says_values(browser: webdriver.Chrome, site: Path) -> None:
+def test_an_opened_figure_prints_values_of_points(browser: webdriver.Chrome, site: Path) -> None:
     browser.get((site / PAPER).as_uri())
     browser.find_element(By.CSS_SELECTOR, "#fig-time a.picture").send_keys(Keys.ENTER)
-    dialog = opened(browser)
+    dialog = open_dialog(browser)
     figure = dialog.find_element(By.CSS_SELECTOR, "svg.drawn")
     browser.execute_script("arguments[0].focus()", figure)
     figure.send_keys(Keys.ARROW_RIGHT)
