@@ -1,4 +1,4 @@
-"""conv_scaling on made-up records whose times, pages, blocks and counts are closed forms."""
+"""conv_scaling on artificial records whose times, pages, blocks and counts are closed forms."""
 
 import math
 import os
@@ -43,7 +43,7 @@ PEAK, COPY, PAGE_S, CALL_S, IMAGE_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4
 #: takes and the input does not, so that the outputs' 72 are mapped, and a header for each; at 512
 #: all three blocks are.
 PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 512: 47_683}
-#: What the pages of a call take beside their price, and what unmapping takes inside it (s).
+#: Batch → factor by which mapping and unmapping exceed pages times ``PAGE_S``.
 EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 512: 1.25}
 #: By hand: twice the whole pages of a freed tensor, less 128 KiB, over 381,440 B an image, and over
 #: 294,912 B, of which the next whole image exceeds it.
@@ -52,8 +52,8 @@ LAST_AND_ALL = {1_000_000: (20, 27), 8_000_000: (167, 217)}
 TRAINED = {64: 1.4, 512: 2.1}
 #: Time of a call on a GPU (s).
 GPU_S = {1: 6e-5, 1024: 8e-4}
-#: What making the kernel takes in the first call, in multiply-adds.
-MAKING = 5_295
+#: Multiply-adds of creating the kernel in the first call.
+KERNEL_CREATION = 5_295
 #: The largest mapped block that was freed before the first call.
 LEFT_BEHIND = 1_000_000
 SLOWER: Mapping[Policy, float] = {
@@ -63,7 +63,7 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", *SLOWER)
 
 
 def added(batch: int) -> float:
-    """The time that mapping pages adds to a call."""
+    """Return the time that mapping pages adds to a call (s)."""
     return PAGES[batch] * PAGE_S * EXTRA[batch]
 
 
@@ -73,7 +73,7 @@ def time_of(batch: int, policy: Policy, slower: Mapping[Policy, float] = SLOWER)
 
 
 def rounds(batch: int, left_behind: int, slower: Mapping[Policy, float]) -> Iterable[Any]:
-    """Seven processes of each policy, and one that was traced."""
+    """Yield the rounds of seven processes per policy, and a traced round."""
     for place, policy in enumerate(POLICIES, start=1):
         wide = 2 if batch == 64 else 1
         centres = factory.scattered(time_of(batch, policy, slower), 4e-4 * wide / place, 7)
@@ -96,11 +96,11 @@ def rounds(batch: int, left_behind: int, slower: Mapping[Policy, float]) -> Iter
 
 
 def layer_case(batch: int, *how: Any, **series: Any) -> Case:
-    """A forward call; the first calls of 1 and 64 images also make a kernel."""
+    """Return the case of a forward call, whose first call also creates a kernel."""
     output = batch * OUTPUT_BYTES
     counts = {
         "lackey_multiply_adds": [batch * MACS],
-        "lackey_multiply_adds_first": [batch * MACS + MAKING],
+        "lackey_multiply_adds_first": [batch * MACS + KERNEL_CREATION],
     }
     if batch == 64:
         counts.pop("lackey_multiply_adds")
@@ -110,7 +110,7 @@ def layer_case(batch: int, *how: Any, **series: Any) -> Case:
 
 
 def trained(batch: int, slower: float) -> Case:
-    """A forward and backward call, with memory returned and kept."""
+    """Return the case of a forward and backward call, with memory returned and retained."""
     calls = {"retained": 1e-1 * slower, "default": 1e-1 * TRAINED[batch]}
     measured = [
         factory.round_(n, {"time": factory.scattered(time, 1e-4)}, policy=policy)
@@ -122,7 +122,7 @@ def trained(batch: int, slower: float) -> Case:
 
 
 def disturbed() -> Case:
-    """A call in the other layout, which one of two processes was disturbed in."""
+    """Return a case in the layout channels_last with one quiet and one disturbed process."""
     plain = factory.case(4)
     quiet, loud = (factory.round_(n, {"time": [1e-3]}, policy="retained") for n in (1, 2))
     loud = msgspec.structs.replace(loud, disturbance="another program ran")
@@ -137,7 +137,7 @@ def record(
     left_behind: int = LEFT_BEHIND,
     **policies: float,
 ) -> Record:
-    """A run on a CPU, ``slower`` where memory is kept; ``policies`` are as slow as they say."""
+    """Return a CPU run; ``slower`` and ``policies`` multiply the times by policy."""
     speeds: Any = {"retained": slower, **SLOWER, **policies}
     made = [layer_case(batch, left_behind, speeds) for batch in PAGES] if cases is None else cases
     machine = factory.environment(key, name=f"CPU of {key}", memory_bytes=len(key) * 2**30)
@@ -147,7 +147,7 @@ def record(
 
 
 def gpu(more: int = 0) -> Record:
-    """A GPU that adds and multiplies once an output, and ``more``; one batch lacks a counter."""
+    """Return a GPU run that adds and multiplies once per output, plus ``more`` additions."""
 
     def counts(batch: int, more: int, *kinds: str) -> dict[str, list[int]]:
         counted = {
@@ -165,7 +165,7 @@ def gpu(more: int = 0) -> Record:
 
 
 def second(slower: float = 1.25) -> Record:
-    """An earlier run on another CPU, since the newest of two has the first role."""
+    """Return an earlier run on another CPU; the newest run has the first role."""
     run = record(slower, key="other-4t")
     return msgspec.structs.replace(run, started="2026-01-01T10:00:00Z")
 
@@ -203,13 +203,13 @@ VALUES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def test_numbers_are_those_of_closed_forms() -> None:
+def test_values_equal_closed_forms() -> None:
     papers.assert_values(full(), VALUES, rel=2e-3)
     assert full().values["memory_gap"].formula.startswith("the largest of parameters and output − ")
 
 
 def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
-    """The record without these policies, where calls of a batch size map so many ``pages``."""
+    """Remove policies from the record, and set the pages of calls by batch size."""
 
     def changed(batch: Any, each: Round) -> Round:
         crowded = {"page_faults": (pages[batch],) * 15} if batch in pages else {}
@@ -225,12 +225,12 @@ def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
 
 
 def on(*records: Record, **source: float) -> Inputs:
-    """Inputs with these records, or with other numbers in the source."""
+    """Return inputs with these records and with other numbers in the source."""
     return inputs_of(STUDY, *records, source=printing(STUDY, **source))
 
 
 def other() -> dict[str, dict[str, Inputs]]:
-    """Inputs by a verdict that is not that of ``full``, and the claim that has it."""
+    """Return verdict → claim → inputs with which the claim differs from ``full``."""
     speeds: Mapping[Policy, float] = {"retained": 1, **SLOWER, "default": 100}
     fast = [layer_case(batch, LEFT_BEHIND, speeds) for batch in (4, 64)]
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
@@ -270,7 +270,7 @@ AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
 }
 
 
-def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
+def test_changed_pages_refute_claims_about_thresholds() -> None:
     for claim, (role, pages, factors) in AFTER_THRESHOLDS.items():
         published, changed = (
             papers.verdicts(STUDY, inputs, claim)[claim]
@@ -284,7 +284,7 @@ def test_claims_about_thresholds_and_freed_tensors_have_two_sides() -> None:
 
 
 def test_starts_and_processes_are_counted() -> None:
-    """Eight processes around 18 starts, counted by hand; 26 settings in 7 or 8 processes.
+    """Counts by hand of eight processes around 18 starts, and of 26 settings.
 
     By default no process maps pages up to 4 images, and all do from 8 on.
     """
@@ -316,7 +316,7 @@ def test_starts_and_processes_are_counted() -> None:
      ("d8be06be", "3x3", 3 / 8, 5 / 8), ("d8be06be", "5x5", 3 / 8, 7 / 8)],
 )  # fmt: skip
 def test_shares_of_processes_at_starts(record: str, layer: str, least: float, most: float) -> None:
-    """The text says in words how many map pages in the first run, on a busy machine, and later."""
+    """Check the shares of processes that map pages, which the text states in words."""
     (path,) = (ROOT / "data" / STUDY).glob(f"*{record}.json")
     for case in msgspec.json.decode(path.read_bytes())["cases"]:
         factors = case["factors"]
@@ -328,7 +328,7 @@ def test_shares_of_processes_at_starts(record: str, layer: str, least: float, mo
 
 
 def test_a_xeon_starts_beyond_its_predicted_end() -> None:
-    """As the text says in words: seven of eight processes map two outputs at seven images."""
+    """As the text states: seven of eight processes map two outputs at seven images."""
     run = Run(next(item for item in committed(STUDY).records if "d52c0ad3" in item.file), "Xeon")
     shares = [point(run.mapping_share(run.factors(batch))) for batch in range(5, 9)]
     assert shares == [0, 0, 7 / 8, 1]
@@ -336,13 +336,13 @@ def test_a_xeon_starts_beyond_its_predicted_end() -> None:
     assert [point(run.start()), point(run.end())] == [5, 7]
 
 
-def test_training_on_a_xeon_is_as_the_text_says() -> None:
+def test_training_on_a_xeon_as_the_text_states() -> None:
     by_key = {item.record.environment.key: item for item in committed(STUDY).records}
     xeon = Run(by_key["intel-xeon-1t-10bc99"], "Xeon")
     assert sum(point(xeon.trained(2**power)) < 1.25 for power in range(3, 11)) == 5
 
 
-def test_each_claim_has_two_sides() -> None:
+def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     papers.assert_both_sides(STUDY, full(), other(), beside=AFTER_THRESHOLDS)
     for claim, inputs, verdict in (
         ("both-slower", on(record(), second(slower=gain() / 1.11)), "supported"),
@@ -373,14 +373,14 @@ with torch.no_grad():
 
 
 @ON_GLIBC
-def test_the_top_of_the_heap_holds_two_outputs_a_copy_of_the_input_and_the_reserve() -> None:
+def test_the_top_of_the_heap_has_the_predicted_size() -> None:
     command = [sys.executable, "-c", READ_TOP]
     output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     *_, top = map(int, output.stdout.split())
     assert top == approx(6 * (2 * OUTPUT_BYTES + INPUT_BYTES) + 2**17, abs=2 * 4096)
 
 
-def test_the_printed_variables_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_printed_variables_set_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policies, "jemalloc", lambda: "libjemalloc.so.2")
     for printed, policy in zip(
         blocks(document(STUDY), "bash"), ("retained", "jemalloc"), strict=True
@@ -389,8 +389,8 @@ def test_the_printed_variables_are_those_of_the_policies(monkeypatch: pytest.Mon
         assert dict(line.split("=", 1) for line in lines) == policies.variables(policy)
 
 
-#: Runs the program of the paper for each pair of arguments, in a process of its own that begins as
-#: one that has just imported PyTorch.
+#: Run the paper's program for each pair of arguments in a separate process, forked just after the
+#: import of PyTorch.
 EACH_IN_A_PROCESS = """
 import os, sys, torch
 program, *runs = sys.argv[1:]
@@ -415,8 +415,8 @@ STARTS = {
 }
 
 
-def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
-    """Also where the copy of the input lies lower: 294,912, 86,528 and 147,456 B an image."""
+def test_starts_of_mapping_are_predicted_and_bracketed() -> None:
+    """Also if the copy of the input lies lower: 294,912, 86,528 and 147,456 B per image."""
     settings: list[dict[str, Any]] = [{"threshold": 2**n} for n in range(1, 6)]
     settings.append({"freed": 8_000_000})
     full_plan = STUDY_RUN.levels(quick=False)
@@ -444,7 +444,7 @@ def test_starts_of_moved_cliffs_are_predicted_and_bracketed() -> None:
 
 
 @ON_GLIBC
-def test_the_program_of_the_paper_maps_the_pages_that_its_sentences_say() -> None:
+def test_the_program_of_the_paper_maps_the_stated_pages() -> None:
     """In fresh processes, and at the batches between which pages begin after a tensor was freed."""
     (program,) = blocks(document(STUDY), "python")
     printed = {"4 0": False, "16 0": True, "16 8000000": False}

@@ -1,4 +1,4 @@
-"""What every study promises, whatever its records lack: one contract for all that there are."""
+"""Requirements that every study meets, also with incomplete records."""
 
 import re
 from dataclasses import replace
@@ -58,7 +58,7 @@ def paper(study: str, kind: str | None = None) -> Manuscript:
 
 
 def assert_described(study: str, kind: str | None) -> None:
-    """Values, tables, figures and claims say what they are and where they come from."""
+    """Assert that values, tables, figures and claims have descriptions and sources."""
     found = paper(study, kind).findings
     for value in found.values.values():
         assert value.name and value.unit and value.formula, value.id
@@ -72,18 +72,18 @@ def assert_described(study: str, kind: str | None) -> None:
 
 
 def decided(found: Findings) -> set[str]:
-    """Claims that are decided."""
+    """Return the ids of decided claims."""
     return {id for id, claim in found.claims.items() if claim.verdict in VERDICTS}
 
 
 @every_study
-def test_its_package_names_the_files_beside_a_record_and_nothing_else(study: str) -> None:
+def test_the_package_declares_only_the_attachments_of_its_records(study: str) -> None:
     named = {name for name in vars(import_module(f"report.studies.{study}")) if name.isupper()}
     assert named <= {"ATTACHMENTS"}, "a misspelt name would read no file"
 
 
 @every_study
-def test_its_folder_has_one_module_or_the_seven_of_every_study(study: str) -> None:
+def test_the_folder_has_one_module_or_the_seven_usual_modules(study: str) -> None:
     """A new study is one module; a larger one has the same seven modules as every other."""
     files = {"subject", "runs", "theory", "results", "figures", "source"}
     folder = ROOT / "report" / "studies" / study
@@ -92,7 +92,7 @@ def test_its_folder_has_one_module_or_the_seven_of_every_study(study: str) -> No
 
 
 @every_study
-def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> None:
+def test_a_paper_without_records_is_complete_and_says_so(study: str) -> None:
     assert_described(study, "no record")
     text = assert_whole(study, paper(study, "no record"))
     found = findings(study, "no record")
@@ -104,7 +104,7 @@ def test_it_makes_a_whole_paper_without_records_which_says_so(study: str) -> Non
 
 
 @every_measured_study
-def test_its_numbers_are_the_pinned_ones(study: str) -> None:
+def test_numbers_equal_the_pins(study: str) -> None:
     """``build.py --accept`` pins others, once somebody has read why they move."""
     chosen, found = compute_usable(study, ROOT / "data")
     now, pinned = pins_of(found, record_names(chosen.origin)), read_pins(study, ROOT / "data")
@@ -115,7 +115,7 @@ def test_its_numbers_are_the_pinned_ones(study: str) -> None:
 
 @every_measured_study
 @pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
-def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
+def test_a_paper_with_faulty_records_is_complete(study: str, kind: str | None) -> None:
     assert_described(study, kind)
     assert_whole(study, paper(study, kind))
 
@@ -134,7 +134,7 @@ def test_a_record_without_samples_decides_nothing(study: str, kind: str) -> None
 
 
 @every_study
-def test_its_paper_prints_every_table_and_figure_and_leaves_no_residual(study: str) -> None:
+def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -> None:
     found, text = findings(study), paper(study).text
     assert [each.id for each in found.reconciliations.values() if not each.explained] == []
     assert [id_ for id_ in (*found.tables, *found.figures) if f"{{#{id_}" not in text] == []
@@ -143,7 +143,7 @@ def test_its_paper_prints_every_table_and_figure_and_leaves_no_residual(study: s
 
 
 @every_study_of_own_records
-def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study: str) -> None:
+def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     stored = inputs.records[0]
     cases = stored.record.cases
@@ -168,7 +168,7 @@ def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study
 
 
 @pytest.mark.parametrize("study", sorted({*OWN} - {"training_roofline"}))
-def test_a_case_in_which_another_layer_ran_is_refused_by_its_place(study: str) -> None:
+def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     case = next(case for case in inputs.records[-1].record.cases if case.layers)
     wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
@@ -178,7 +178,7 @@ def test_a_case_in_which_another_layer_ran_is_refused_by_its_place(study: str) -
 
 
 @every_study_of_own_records
-def test_a_paper_stands_on_each_record_alone_and_without_the_first(study: str) -> None:
+def test_a_paper_is_complete_with_each_record_alone(study: str) -> None:
     """Whose record is missing decides which machine is the first, the second, the repeated one."""
     few = replace(committed(study), records=tuple(thinned(r, 8) for r in committed(study).records))
     for one in few.records:

@@ -1,4 +1,4 @@
-"""Every kind of figure: the same bytes, every mark where its number is, nothing for nothing."""
+"""Every kind of figure: reproducible bytes, and marks at the positions of their numbers."""
 
 import io
 import re
@@ -76,7 +76,7 @@ ROOFLINE = Roofline(
 
 
 class Case(NamedTuple):
-    """A panel, and what is drawn of it: marks a series, bars from left to right, and words."""
+    """A panel and its expected marks by series, bars from left to right, and words."""
 
     panel: Panel
     marks: Sequence[Sequence[tuple[float, float]]] = ()
@@ -114,7 +114,7 @@ CASES = {
 
 @contextmanager
 def drawn(panel: Panel, inches: float = 3.5) -> Iterator[Figure]:
-    """The panel alone, as it is in print."""
+    """Draw a single panel in the style of print."""
     with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
         figure = Figure(figsize=(inches, 2.3), layout="constrained")
         FigureCanvasAgg(figure)
@@ -130,7 +130,7 @@ def lines_of(figure: Figure) -> list[Line2D]:
 
 
 def markers(figure: Figure) -> list[list[tuple[float, float]]]:
-    """The places of all marks, a list a series."""
+    """Return the positions of all marks, one list per series."""
     return [
         list(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
         for line in lines_of(figure)
@@ -139,7 +139,7 @@ def markers(figure: Figure) -> list[list[tuple[float, float]]]:
 
 
 def bars(figure: Figure) -> list[tuple[float, float]]:
-    """The left and the right end of every bar, row by row."""
+    """Return the left and right end of every bar, row by row."""
     patches = (patch for axes in figure.axes for patch in axes.patches)
     boxes = [patch.get_bbox() for patch in patches if isinstance(patch, Rectangle)]
     rows = sorted(boxes, key=lambda box: round((box.y0 + box.y1) / 2, 6))
@@ -150,7 +150,7 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for axes in figure.axes for text in axes.texts if text.get_text()]
 
 
-#: What a user may have set for drawings of their own.
+#: Settings of matplotlib that a user may have changed.
 SETTINGS = {
     "lines.linewidth": 9, "font.size": 30, "axes.grid": False, "savefig.bbox": "tight",
     "image.cmap": "gray", "path.simplify": False, "svg.fonttype": "none", "axes.facecolor": "red",
@@ -169,7 +169,7 @@ def test_a_drawing_has_the_same_bytes_whatever_a_user_sets(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_that_is_drawn_stands_at_its_number_and_in_the_data(case: str) -> None:
+def test_marks_have_the_positions_of_their_numbers(case: str) -> None:
     panel, marks, ends, words, data = CASES[case]
     with drawn(panel) as figure:
         assert markers(figure) == [*marks]
@@ -194,7 +194,7 @@ def test_intervals_end_at_their_numbers() -> None:
         assert [list(line.get_xdata()) for line in lines_of(figure)] == [[0.5, 2.0], [1.0, 1.0]]
 
 
-def test_a_roof_has_its_corner_at_its_ridge_and_names_of_its_parts() -> None:
+def test_a_roof_has_its_corner_at_the_ridge() -> None:
     assert ROOF.ridge == pytest.approx(200 / 30)
     with drawn(ROOFLINE) as figure:
         low, high = figure.axes[0].get_xlim()
@@ -205,7 +205,7 @@ def test_a_roof_has_its_corner_at_its_ridge_and_names_of_its_parts() -> None:
         assert sorted(texts(figure)) == ["arithmetic", "memory", "most"]
 
 
-def test_panels_of_a_row_have_the_range_of_both() -> None:
+def test_panels_of_a_row_share_a_range() -> None:
     panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
     drawings = (Drawing(panels, True, same_axes=same) for same in (False, True))
     apart, alike = (render(drawing, "x").series[0].points[0] for drawing in drawings)

@@ -1,5 +1,5 @@
-"""Numbers, tables and any text as each output prints them: no digit beyond what is known, and no
-character taken for markup."""
+"""Printed numbers, tables and texts: no digit beyond the known precision, and no character read as
+markup."""
 
 import csv
 import html
@@ -58,7 +58,7 @@ def estimates(draw: st.DrawFn) -> Estimate:
 
 
 def read(text: str) -> Fraction:
-    """The number that a printed text says, exactly."""
+    """Return the exact number in a printed text."""
     return Fraction(text.replace(",", "").replace(MINUS, "-"))
 
 
@@ -82,7 +82,7 @@ def test_whole_numbers_are_printed_in_full(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_never_printed(number: float) -> None:
+def test_nan_and_infinity_are_never_printed(number: float) -> None:
     with pytest.raises(ValueError, match="cannot be printed"):
         plain(number)
 
@@ -269,8 +269,8 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
         ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
         [r"[D] \%&_−<", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
     ]
-    said = pypandoc.convert_text(text, "plain", format="markdown", extra_args=UNWRAPPED)
-    notes, caption = said.strip().split("\n\n")[-2:]
+    plain_text = pypandoc.convert_text(text, "plain", format="markdown", extra_args=UNWRAPPED)
+    notes, caption = plain_text.strip().split("\n\n")[-2:]
     assert notes == "Own: A|B. ^(a) out of memory on A|B: 5 GiB* ^(b) no GPU here"
     assert caption == "Times of *every* case_1"
 

@@ -112,12 +112,12 @@ def test_bit_leaves_channels_last() -> None:
     assert layouts == [True, True, False, False]
 
 
-def test_a_rule_knows_every_published_network() -> None:
+def test_rules_cover_every_published_network() -> None:
     names = {name for table in survey().tables.values() for name in table.rows["network"]}
     assert [name for name in names if is_cnn(name) is None] == []
 
 
-def test_a_network_counts_once_at_the_image_size_nearest_to_the_usual_one() -> None:
+def test_a_network_counts_once_at_the_usual_image_size() -> None:
     """Of two as near the smaller images count, then the larger batch; both tables have the row."""
     rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
     before = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
@@ -128,7 +128,7 @@ def test_a_network_counts_once_at_the_image_size_nearest_to_the_usual_one() -> N
     assert chosen == ["vgg", 192, 64, 1, 6]
 
 
-def test_families_are_told_by_name() -> None:
+def test_families_follow_from_names() -> None:
     for name, family in (
         ("vit_small_r26_s32_224", HYBRIDS),
         ("vit_base_patch16", "Other networks"),
@@ -216,7 +216,7 @@ def test_the_program_of_the_paper_prints_a_prediction(
     assert [float(number) for number in printed[1::2]] == approx(expected, rel=1e-8)
 
 
-def test_operators_are_those_by_hand_and_are_written_as_they_are_read(tmp_path: Path) -> None:
+def test_operators_by_hand_and_after_writing(tmp_path: Path) -> None:
     """ResNet-50 and MobileNetV2 at 224 pixels, by the shapes of their layers."""
     networks = read_operators(FILE)
     found = {n.network: (n.parameters, sum(o.multiply_adds for o in n.operators)) for n in networks}

@@ -1,4 +1,4 @@
-"""inference_memory: predictions by hand, and both sides of its claims on published records."""
+"""inference_memory: predictions by hand, and both verdicts of every claim."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ FRONTIERS: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
 }
 
 
-def test_a_changed_allocation_moves_the_predicted_frontier_where_it_is_alive_at_the_peak() -> None:
+def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     avx512 = Conditions(threads=1, block=16)
     for (network, layout, mebibytes), expected in FRONTIERS.items():
         for change, batch in zip(("", *CHANGES), expected, strict=False):
@@ -149,7 +149,7 @@ def test_rules_are_compared_as_by_hand() -> None:
     assert table["Double, then bisect"] == [7, 83, 0, 0, 40]
 
 
-def test_runs_are_those_of_a_search_by_doubling_and_bisection() -> None:
+def test_tried_batches_follow_doubling_and_bisection() -> None:
     for largest in range(2, 600):
         smaller, larger, runs = 1, 2, 1
         while larger <= largest:
@@ -162,7 +162,7 @@ def test_runs_are_those_of_a_search_by_doubling_and_bisection() -> None:
     assert theory.runs_needed("count", 100) == 0
 
 
-def test_lines_of_operators_predict_the_batch_that_the_count_of_the_network_predicts() -> None:
+def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
     """Of 180 limits; at small batches one network has an algorithm whose memory is no line."""
     inputs = committed(STUDY)
     totals: dict[str, list[OperatorLine]] = {}
@@ -178,7 +178,7 @@ def test_lines_of_operators_predict_the_batch_that_the_count_of_the_network_pred
     assert unlike == {("torchvision:densenet121", 11)}
 
 
-def test_costly_batches_are_ranges_of_measured_ones() -> None:
+def test_costly_batches_are_ranges_of_measured_batches() -> None:
     over = {1: 1.0, 2: 1.2, 4: 1.3, 8: 1.05, 64: 1.4, 1024: 1.09}
     ratios = {batch: exact("ratio", "1", ratio) for batch, ratio in over.items()}
     assert costly_batches(ratios) == "2 to 4, 64"
@@ -204,7 +204,7 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
 
 
 def changed(change: Callable[[int, Case], Case]) -> Inputs:
-    """The published records after a ``change`` of each case."""
+    """Apply ``change`` to every case of the published records."""
     return of_cases(change)(committed(STUDY))
 
 
@@ -224,7 +224,7 @@ def with_unequal_peaks(place: int, old: Case) -> Case:
 
 
 def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
-    """Published records with other times, which grow with the tile, and peaks of tiled calls."""
+    """Change times of tiled calls, which grow with the tile, and their peaks."""
 
     def change(place: int, old: Case) -> Case:
         if "tile" not in old.factors:
@@ -239,8 +239,8 @@ def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
     return changed(change)
 
 
-def test_each_claim_has_two_sides() -> None:
-    """Beside verdicts of published records, which are pinned."""
+def test_changed_records_change_the_verdict_of_each_claim() -> None:
+    """The verdicts on the published records are pinned; these are the other verdicts."""
     rising, unequal = changed(with_rising_peaks), changed(with_unequal_peaks)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50, 120]})), "refuted")
     heavy = with_tables(tables({"good": [5]}, GOOD, gpu={}))

@@ -34,7 +34,7 @@ TABLE = LOGS[0].logs["table"]
 CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call in (0, 1))
 
 
-def test_the_tables_of_a_record_give_its_counts_again() -> None:
+def test_counts_of_a_record_follow_from_its_tables() -> None:
     assert len(LOGS) == 40
     for each in LOGS:
         series, missing = ncu.counted(each.logs, "here")
@@ -48,7 +48,7 @@ FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
 def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
-    """The table with a metric changed in the launches of a range, by parts of their names."""
+    """Change a metric in the launches of a range; names are matched by their parts."""
     header, *rows = csv.reader(io.StringIO(TABLE))
     columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
     for row in rows[1:]:
@@ -61,7 +61,7 @@ def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
 
 
 def off(precision: str, factor: float, size: str = "") -> str:
-    """The table of a GPU whose counters are off by a factor, for products of this size."""
+    """Return the table of a GPU that counts products of this size wrong by a factor."""
     metric = "op_ffma_pred" if precision == "fp32" else f"_src_{precision}"
     where = f"precision={precision} size={size}"
     return edited(where, metric, lambda count: round(count * factor))
@@ -76,7 +76,7 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (off("bf16", 1.002), {TENSOR}, "1.002"),
     (off("tf32", 0.997), {TENSOR}, "0.997"),
     (off("fp32", 1.002), {CORE, *FP32}, "1.002"),
-    # Of the sizes of a precision the smallest ratio is judged: tiles are filled up.
+    # The smallest ratio of all sizes decides, since tiles are padded.
     (off("bf16", 1.03, "4096x"), set(), ""),
     (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
@@ -87,7 +87,7 @@ def test_untrusted_counts_are_left_out(text: str, missing: set[str], said: str) 
     assert series.keys() == set(ncu.QUANTITIES) - missing
 
 
-def test_what_a_program_prints_around_a_table_is_left_out() -> None:
+def test_output_around_a_table_is_ignored() -> None:
     noisy = f"==PROF== Connected to process 1 (/usr/bin/python3)\nhello\n{TABLE}more\n"
     assert read_table(noisy) == read_table(TABLE)
     assert part_of(noisy, lambda row: True) == TABLE
@@ -112,7 +112,7 @@ def test_a_damaged_table_is_refused_with_its_place(text: str, said: str) -> None
         ncu.counted({"table": text}, "case 3")
 
 
-def test_every_complaint_of_ncu_has_its_own_sentence() -> None:
+def test_every_error_of_ncu_is_explained() -> None:
     for words, said in (
         ("run as root", "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels"),
         ("virtual machines", "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"),
@@ -198,7 +198,7 @@ def without(index: int, field: str) -> bytes:
     return traced(*EVENTS[:index], event, *EVENTS[index + 1 :])
 
 
-def test_memory_and_kernels_are_those_of_the_events_in_the_order_of_time() -> None:
+def test_memory_and_kernels_follow_the_order_of_events() -> None:
     trace = read_trace(traced(*EVENTS), "here")
     assert trace.memory == ((64, True), (31392, False), (-31392, False))
     assert trace.kernels == (("Memset", 500, True), ("implicit_gemm", 50_250, False))
@@ -215,20 +215,20 @@ def test_memory_and_kernels_are_those_of_the_events_in_the_order_of_time() -> No
     (traced(operator("a", 1e308, 1e308)), "expected times below"),
     (traced(*EVENTS).replace(b'"traceEvents"', b'"traceEvents": [], "traceEvents"'), "vents twice"),
 ], ids=range(9))  # fmt: skip
-def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
+def test_invalid_traces_are_refused_with_their_place(content: bytes, words: str) -> None:
     with pytest.raises(RecordError, match=f"^here: .*{words}.*run the experiment again.$"):
         read_trace(content, "here")
 
 
 @given(st.dictionaries(st.integers(0, 99), st.dictionaries(st.text(), st.text())))
-def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
+def test_packed_logs_are_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
     cases = [CaseLogs(case=index, logs=texts) for index, texts in logs.items()]
     content = pack("lackey", cases)
     assert unpack(content, "lackey", "here") == tuple(sorted(cases, key=lambda item: item.case))
     assert pack("lackey", reversed(cases)) == content, "equal logs give equal bytes"
 
 
-def test_a_damaged_file_is_told() -> None:
+def test_damaged_files_are_refused() -> None:
     for content, said in (
         (b"", "not valid JSON"),
         (pack("lackey", ())[:-9], "cannot be unpacked"),

@@ -1,4 +1,4 @@
-"""What authors write: templates, their numbers, captions and claims, and the bibliography."""
+"""Templates of authors: numbers, captions, claims, sentences and the bibliography."""
 
 import re
 import shutil
@@ -97,7 +97,7 @@ def test_a_mapping_declares_values_by_name_each_once_and_needs_a_subject() -> No
     ('{% holds "linear", "refuted" %}No.{% else %}Yes.{% endholds %}', "Yes."),
     ('{% holds "grows", "refuted" %}It falls.{% endholds %}', "It falls."),
 ])  # fmt: skip
-def test_what_a_template_prints(text: str, expected: str, tmp_path: Path) -> None:
+def test_templates_print_values(text: str, expected: str, tmp_path: Path) -> None:
     paper = written(tmp_path, f"First.\n{text}\nLast.\n")
     assert re.sub(r"\[\]\{#claim-.*?\}", "", paper.text) == f"First.\n{expected}\nLast.\n"
     assert paper.unsupported == ()
@@ -119,7 +119,7 @@ def test_the_first_text_of_a_claim_has_an_id_for_links(tmp_path: Path) -> None:
 
 
 def test_captions_and_claims_are_in_the_words_of_the_author(tmp_path: Path) -> None:
-    """Lines stay lines, and what is stored of a caption is plain text."""
+    """Line breaks are kept; stored captions are plain text."""
     paper = written(
         tmp_path,
         'One.\n\n{% table "tbl-a" %}The *knee* is {{ v.knee }}.{% endtable %}\n\nTwo.\n\n'
@@ -241,7 +241,7 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ("a\n{{ v.kne }}\n", 2, "knee"),
     ("a\n{{ v.knee.mth }}\n", 2, "math"),
     ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
-    # What a tag cannot mean.
+    # Tags without a meaning.
     ('a\n{% unmeasured "tpu" %}x{% endunmeasured %}', 2, "tpu is no device or quantity; write cpu"),
     ('a\n{% unmeasured "page_fault" %}x{% endunmeasured %}', 2, "quantity: page_faults"),
     ('a\n{% unmeasured batch=2 batch=3 %}x{% endunmeasured %}', 2, "expected token ','"),
@@ -252,7 +252,7 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ('{% holds "linear" %}x', 1, "end"),
     ('{% holds "linear" %}a{% else %}\nb{% else %}c{% endholds %}', 2, "else stands twice"),
     ('a\n{% holds "grows", "zzz" %}x{% endholds %}', 2, "write supported or refuted"),
-    # What a template computes is no number of the study.
+    # Templates may not compute numbers.
     ("a\n{{ v.knee.plain ~ 0 }}", 2, "80 is typed"),
     ("a\n{{ 3 * 4 }}\n", 2, "the number 12 is none"),
     ("a\n{{ v.knee.plain | first }}", 2, "No filter named 'first'"),
@@ -263,12 +263,12 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ("a\n\U000f0000", 2, "a private character; remove it"),
     ("---\nnames: [x7, about 7]\n---\n", 2, "about 7 could be a result"),
     ("a\n\nIt takes 12 ms.\n", 3, "12"),
-    # A template is no program.
+    # Templates may not run code.
     ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
     ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "not safely callable"),
     ("a\n{{ facts.sizes }}\n", 2, "dict is no text"),
     ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
-    # Nor does it print other digits than those that a study has chosen, or others each time.
+    # Templates may not format numbers or print random numbers.
     ("a\n{{ v.knee.as_json() }}\n", 2, "as_json is unknown"),
     ("a\n{{ '{:f}'.format(v.knee.number) }}\n", 2, "not safely callable"),
     ("a\n{{ lipsum() }}\n", 2, "'lipsum' is undefined"),
@@ -298,7 +298,7 @@ def test_an_abstract_prints_the_numbers_of_its_headline(
         written_paper(tmp_path, front, replace(FINDINGS, claims=claims))
 
 
-def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_binary_template_is_named(tmp_path: Path) -> None:
     path = tmp_path / "study.qmd.j2"
     path.write_bytes(b"caf\xe9")
     with pytest.raises(TemplateError, match=rf"^{PLACE}: .*0xe9.*; "):
@@ -354,7 +354,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     (f"{NAMED}float32, 3 × 3, RTX 3090", []),
     (f"{NAMED}float32.5, xfloat32, -3 × 3", ["4: in float32.5", *"123"]),
     (f"{NAMED}RTX 3090 ms", ["4: 3090"]),
-    # What looks like a number and is none.
+    # Digits that are not numbers.
     ("Run `Conv2d(32, 64, 3, 1)` on `26x26`.\n\n```python\nx = 42\n```", []),
     ("A study [@goyal2024conv; @hahn1991intervals, @10.1145/1234] says.", []),
     ("See @fig-time2, @tbl-memory-amd-7763-4t and @sec-2.\n\n# Method {#sec-2 .x3 k=4}", []),
@@ -365,7 +365,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     ("$$ V = s (N + B A) $$ {#eq-law}", []),
 ])  # fmt: skip
 def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path) -> None:
-    """The first one is named, and how many others there are."""
+    """The message names the first typed number and counts the others."""
     said = ""
     try:
         written(tmp_path, template)
@@ -394,7 +394,7 @@ def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path
     r"${{ v.knee.math }}\text{ million}$",
     "-{{ claims.linear.because }}", "{{ claims.linear.because }}{{ v.knee }}",
 ])  # fmt: skip
-def test_nothing_stands_at_a_number_that_changes_it(text: str, tmp_path: Path) -> None:
+def test_text_next_to_a_number_may_not_change_the_number(text: str, tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match=rf"^{PLACE}(:3: .*reads as|:3: .*cannot print)"):
         written(tmp_path, f"a\n\n{text}")
 
@@ -472,7 +472,7 @@ DISTURBED = spread(*(2 + n / 100 for n in range(8)), disturbed=True)
     ((AROUND, ALONE, CLEAR, DISTURBED), "interval spans 1; one process; disturbed"),
     ((CLEAR, absent("gain", "1", "no GPU")), "not measured"),
 ])  # fmt: skip
-def test_every_undecided_claim_says_why(parts: tuple[Quantity, ...], reasons: str) -> None:
+def test_undecided_claims_have_a_reason(parts: tuple[Quantity, ...], reasons: str) -> None:
     claim = judge("x", [part > 1 for part in parts])
     _, _, why = claim.because.partition("; expected ")
     assert (claim.verdict == "undecided") == bool(reasons)
@@ -507,7 +507,7 @@ PARENT = b"\n@misc{child, crossref = {book}}\n@book{book, title = {B}}\n"
     rb"@misc{a, author={P. Erd{\H{o}}s and \'\i\c c, Z}, title={$n^2\mathrm{x}_2$}, file={a_b%}}",
     b"@misc{long, title = {" + b"x" * 500_000 + b"}}\n",
 ])  # fmt: skip
-def test_whole_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
+def test_valid_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "references.bib").write_bytes(content)
     (tmp_path / "paper").mkdir()
     copy_bibliography(tmp_path, tmp_path / "paper")

@@ -50,7 +50,7 @@ from report.quantity.verdicts import joint_verdict, trend, verdict_of
 
 
 def series(name: str, *processes: list[float], of: str = "s") -> Quantity:
-    """A series of the processes 0, 1, ... of one run."""
+    """Return a series of the processes 0, 1, ... of one run."""
     return measured(
         name,
         of,
@@ -174,7 +174,7 @@ def test_bounds_of_numbers(quantity: Quantity, value: float, low: float, high: f
     (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
     (TWO + absent("rate", "1", "out of memory"), "out of memory"),
 ])  # fmt: skip
-def test_what_has_no_result_is_missing_with_the_reason(quantity: Quantity, reason: str) -> None:
+def test_missing_results_have_a_reason(quantity: Quantity, reason: str) -> None:
     result = estimate(quantity)
     assert isinstance(result, Missing) and reason in result.reason
     assert isinstance(number(quantity), Missing)
@@ -249,11 +249,11 @@ ORDERED = [float(n) for n in range(1, 41)]
     (40.0, Estimate(20.5, 1, 40, 40, 0.0)),
     (80.0, Estimate(20.5, 1, 40, 40, 0.0)),
 ])  # fmt: skip
-def test_calls_that_resemble_each_other_count_less(factor: float, expected: Estimate) -> None:
+def test_autocorrelated_calls_count_less(factor: float, expected: Estimate) -> None:
     assert calls_interval(ORDERED, 0.95, factor) == expected
 
 
-def test_the_inflation_is_that_of_a_first_order_process() -> None:
+def test_the_inflation_equals_a_first_order_process() -> None:
     scipy = pytest.importorskip("scipy.stats")
     assert inflation([1.0, 2.0] * 3) == inflation([2.0] * 20) == inflation(ORDERED[:7]) == 1.0
     chance = random.Random(5)
@@ -275,7 +275,7 @@ def sum_of_lags(rho: float, n: int) -> float:
 
 
 def of_runs(*runs: list[float]) -> Quantity:
-    """A series of several runs, whose processes have one sample each."""
+    """Return a series of several runs whose processes have one sample each."""
     processes = [
         Process(f"{number}.json", str(i), (sample,))
         for number, run in enumerate(runs)
@@ -336,7 +336,7 @@ def test_estimates_by_hand(quantity: Quantity, expected: Estimate) -> None:
 
 
 def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
-    """Calls of one process, each like the one before; their true median is 0."""
+    """Draw autocorrelated calls of one process with true median 0."""
     samples = [rng.normal()]
     while len(samples) < n:
         samples.append(rho * samples[-1] + rng.normal(0, (1 - rho**2) ** 0.5))
@@ -346,7 +346,7 @@ def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
 def shifted(
     rng: np.random.Generator, groups: int, shift: float, size: int, scatter: float
 ) -> list[list[float]]:
-    """Samples that scatter around the centre of their group, and centres around 0."""
+    """Draw samples around group centres, which scatter around 0."""
     centres = rng.normal(0, shift, (groups, 1))
     return (centres + rng.normal(0, scatter, (groups, size))).tolist()
 
@@ -464,7 +464,7 @@ JUDGED: tuple[tuple[Statement, str], ...] = (
 
 
 @pytest.mark.parametrize(("claim", "verdict"), JUDGED)
-def test_one_rule_decides(claim: Statement, verdict: str) -> None:
+def test_verdicts_of_one_statement(claim: Statement, verdict: str) -> None:
     assert (verdict_of(claim), joint_verdict([claim])) == (verdict, verdict)
 
 

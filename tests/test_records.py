@@ -1,4 +1,4 @@
-"""Records: written once and whole, read again, one row a sample; and what can be measured."""
+"""Records: writing, reading, quantities, attachments, and frames with one row per sample."""
 
 import copy
 import errno
@@ -37,7 +37,7 @@ GOOD: dict[str, Any] = json.loads(encode(RECORD))
 
 
 def in_rounds(**change: Any) -> Case:
-    """A case that two processes measured; ``change`` is that of the second one's round."""
+    """Return a case of two processes; ``change`` are fields of the second process's round."""
     first, second = CASE.rounds
     return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **change)))
 
@@ -85,7 +85,7 @@ def test_records_survive_writing(parts: list[Any], shard: Shard | None, name: st
     assert len({id(case.layers) for case in again.cases}) == len({c.layers for c in again.cases})
 
 
-def test_a_round_a_layer_and_a_ceiling_stand_in_one_line_and_layers_once_at_any_batch() -> None:
+def test_rounds_layers_and_ceilings_have_one_line_each() -> None:
     lines = [line.strip().rstrip(",") for line in encode(RECORD).decode().splitlines()]
     alone = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
     rounds = GOOD["cases"][-1]["rounds"]
@@ -125,7 +125,7 @@ def test_cases_of_one_network_ran_the_same_layers() -> None:
         parse(encode(factory.record(cases)), PLACE)
 
 
-def test_allocator_events_lie_beside_a_record_and_are_read_with_it(tmp_path: Path) -> None:
+def test_allocator_events_are_an_attachment_and_are_read_back(tmp_path: Path) -> None:
     series = {"memory_events": (700, -700), "memory_owners": (0, 0), "allocated_peak": (700,)}
     whole = factory.record([CASE, msgspec.structs.replace(factory.case(9), series=series)])
     cases, content = split_events(whole.cases)
@@ -184,7 +184,7 @@ def test_a_name_of_another_time_or_machine_is_refused(tmp_path: Path, old: str, 
         store.read_record(other, tmp_path)
 
 
-def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
+def test_samples_of_a_case_come_from_rounds_under_the_policy() -> None:
     """Those of the only policy stand for any; failed and disturbed rounds give way to others."""
     case = in_rounds()
     assert [case.samples("time", p) for p in ("retained", "default", "jemalloc")] == [
@@ -213,7 +213,7 @@ ADMITTED: dict[float, str] = {
 }
 
 
-def test_what_a_quantity_admits() -> None:
+def test_quantities_admit_only_possible_values() -> None:
     for number, admitting in ADMITTED.items():
         names = ["time", "step_loss", "page_faults", "memory_events"]
         alone = [name for name in names if QUANTITIES[name].admits((number,))]
@@ -226,7 +226,7 @@ def test_what_a_quantity_admits() -> None:
     assert not QUANTITIES["page_faults"].admits((1.0,))
 
 
-def test_fixed_quantities_are_those_of_case_and_program_alone() -> None:
+def test_fixed_quantities_depend_only_on_case_and_program() -> None:
     assert {"allocated_peak", "requested_after", "ncu_fp32_additions"} < FIXED < QUANTITIES.keys()
     assert not FIXED & {"reserved_peak", "time", "ncu_dram_bytes", "lackey_multiply_adds_base"}
 
@@ -244,7 +244,7 @@ def with_attachments() -> Record:
     return msgspec.structs.replace(factory.record(), attachments=named)
 
 
-def test_what_was_written_is_read_again_and_never_replaced(tmp_path: Path) -> None:
+def test_written_records_are_read_back_and_never_replaced(tmp_path: Path) -> None:
     record = with_attachments()
     path = store.write_record(record, tmp_path, FILES)
     assert path.name == f"20261101T100000Z-example-2t-{store.digest(encode(record))[:8]}.json"
@@ -276,7 +276,7 @@ def test_a_failed_writer_leaves_nothing(
     assert list((tmp_path / "conv_scaling").iterdir()) == []
 
 
-def test_altered_files_are_refused_and_missing_ones_are_missing(tmp_path: Path) -> None:
+def test_altered_files_are_refused_and_missing_files_have_a_reason(tmp_path: Path) -> None:
     path = store.write_record(with_attachments(), tmp_path, FILES)
     stored = store.read_record(path, tmp_path)
     place = store.attachments_folder(path) / "ncu.json.gz"
@@ -312,7 +312,7 @@ def test_attachments_beyond_all_bounds_are_not_read(tmp_path: Path, sizes: list[
     assert f"{names[-1]}: it and the attachments before have more than the 67,108,864 B" in why
 
 
-def test_every_committed_record_is_what_its_experiment_wrote_with_all_its_files() -> None:
+def test_committed_records_and_attachments_are_unchanged() -> None:
     """Whatever is converted, edited or lost, by hand or by git, is another byte."""
     data, records, named = factory.ROOT / "data", 0, set[Path]()
     for study, kind in product(STUDIES, (Record, ImportedRecord)):
@@ -361,18 +361,18 @@ NO_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_what_is_no_record_of_a_study_is_named(tmp_path: Path) -> None:
+def test_files_that_are_no_records_are_named(tmp_path: Path) -> None:
     (tmp_path / "out.json").write_bytes(encode(factory.record()))
     (tmp_path / "data" / "another").mkdir(parents=True)
-    said = {}
+    reasons = {}
     for name, (make, words) in NO_RECORDS.items():
         file = f"another/20261101T100000Z-{name}.json"
         make(tmp_path / "data" / file)
-        said[file] = words
+        reasons[file] = words
     found, refused = store.survey("another", tmp_path / "data")
-    assert found == () and refused.keys() == said.keys()
+    assert found == () and refused.keys() == reasons.keys()
     for file, why in refused.items():
-        assert why.startswith(f"data/{file}: ") and said[file] in why
+        assert why.startswith(f"data/{file}: ") and reasons[file] in why
     with pytest.raises(RecordError, match="found no regular file"):
         store.read_records("another", tmp_path / "data")
 
@@ -417,7 +417,7 @@ def test_strays_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "hidden" not in said
 
 
-def test_a_field_that_stands_twice_is_refused() -> None:
+def test_a_repeated_field_is_refused() -> None:
     """Of two fields a decoder keeps the last, and the hash of an edited name may be right."""
     text = encode(RECORD).decode()
     for old, new, said in (
@@ -462,7 +462,7 @@ batch,layout,pass,subject,file,device,case,case_unit,flag,process,policy,quantit
 """
 
 
-def test_each_row_says_what_where_and_in_which_unit() -> None:
+def test_rows_of_a_frame_have_quantity_place_and_unit() -> None:
     stream = io.StringIO()
     write_samples(SAMPLED, stream)
     assert stream.getvalue() == SAMPLES
@@ -491,7 +491,7 @@ def imported(*cases: Case, **change: Any) -> ImportedRecord:
     return msgspec.structs.replace(parsed(IMPORTED), cases=cases, **change)
 
 
-def test_what_is_written_is_read_again_whether_cases_are_rows_or_not() -> None:
+def test_imported_records_are_read_back() -> None:
     record = imported(case("a", 0.5), case("b", 0.25))
     assert parsed(IMPORTED) == record
     for each in (record, imported(case("a"), case("b", reason="no")), imported()):
@@ -522,7 +522,7 @@ def test_own_records_alone_speak_for_devices_and_a_paper_says_who_measured(tmp_p
     assert store.read_record(data / theirs[0].file, data, ImportedRecord).edited
 
 
-def test_more_than_is_unpacked_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_attachments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("report.core.records.files.LARGEST_UNPACKED", 4)
     assert unpacked(gzipped(b"1234"), "x", "cut it") == b"1234"
     with pytest.raises(RecordError, match="x: has more than 4 B unpacked; cut it"):

@@ -1,4 +1,4 @@
-"""Whatever stands in a file under ``data/``: one sentence that names it, or a right paper."""
+"""Invalid files below ``data/``: each error is one sentence that names the file."""
 
 import copy
 import json
@@ -38,12 +38,12 @@ from tests.degraded import small
 
 HUGE, LONG = 10**309, "x" * 10**5
 DATA = factory.ROOT / "data"
-#: What becomes of a part beside another value: it is left out, or its first member comes again.
+#: Changes other than a new value: remove the part, or repeat its first member.
 GONE, TWICE = object(), object()
 
 
 def change(document: Any, path: str, to: Any) -> None:
-    """Another value at a path such as ``cases.0.factors``."""
+    """Set the value at a path such as ``cases.0.factors``."""
     *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
     for step in steps:
         document = document[step]
@@ -192,7 +192,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
 
 
 def assert_sentence(error: Exception, begin: str = "") -> str:
-    """The message: one line that begins with its file and has a remedy at its end."""
+    """Return the message, which must be one line that begins with the file and ends with advice."""
     message = str(error)
     assert message.startswith(begin)
     assert "data/" in message.partition(": ")[0]
@@ -229,7 +229,7 @@ ODD: tuple[Any, ...] = (
 
 
 def damaged(document: Any, random: Random) -> Any:
-    """A document with another value in one place at any depth."""
+    """Draw a document with another value at one place of any depth."""
     holder, key = document, random.choice(tuple(document))
     while isinstance(inner := holder[key], dict | list) and inner and random.random() < 0.85:
         keys = tuple(inner) if isinstance(inner, dict) else range(len(inner))
@@ -271,7 +271,7 @@ SEED = b'"seed": 0'
     (TEXT, b"[]", "the top level: expected object, found a list of 0"),
     (TEXT, b"[" * 100_000, "data/x.json"),
 ])  # fmt: skip
-def test_what_is_no_json_is_named(old: bytes, new: bytes, word: str) -> None:
+def test_invalid_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert old in TEXT
     with pytest.raises(RecordError) as caught:
         parse(TEXT.replace(old, new, 1), "data/x.json")
@@ -314,7 +314,7 @@ TEXTS = (
 )  # fmt: skip
 
 
-def test_what_yaml_alone_takes_for_something_else_is_text() -> None:
+def test_strings_that_yaml_would_convert_stay_text() -> None:
     for text in TEXTS:
         assert parse_yaml(f"a: {text}")[0] == {"a": text}
     assert parse_yaml("12: a\ntrue: b\n<<: c")[0] == {"12": "a", "true": "b", "<<": "c"}
@@ -333,23 +333,23 @@ FAULTS_IN_LINES = {
 }
 
 
-def test_a_fault_in_yaml_is_named_by_its_line(tmp_path: Path) -> None:
+def test_a_fault_in_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "data" / "editions.yaml"
     path.parent.mkdir()
-    for text, said in FAULTS_IN_LINES.items():
+    for text, expected_message in FAULTS_IN_LINES.items():
         path.write_bytes(text)
         with pytest.raises(RecordError) as caught:
             read_editions(path.parent)
-        assert f"/editions.yaml: {said}" in assert_sentence(caught.value)
+        assert f"/editions.yaml: {expected_message}" in assert_sentence(caught.value)
     path.write_text("# nothing named\n")
     assert read_editions(path.parent) == {}
 
 
-# --------------------------------------------------------------- what no study can compute from
+# ------------------------------------------------------------- records that no study can use
 
 
-def refiled(record: Record, data: Path, where: str, to: Any) -> str:
-    """Write a record with another value under the name that fits its content; the file."""
+def write_changed_record(record: Record, data: Path, where: str, to: Any) -> str:
+    """Set the value at ``where``, write the record under its new name, and return the file."""
     document = json.loads(encode(record))
     change(document, where, to)
     text = json.dumps(document).encode()
@@ -372,7 +372,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
 @pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
 def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path)
-    file = refiled(small(study), data, where, to)
+    file = write_changed_record(small(study), data, where, to)
     with pytest.raises(RidgepointError) as caught:
         compute(study, choose(study, data).inputs)
     message = assert_sentence(caught.value, f"data/{file}: ")
@@ -392,7 +392,7 @@ def test_a_record_that_a_study_fails_with_is_left_out(
     good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
     batch = whole.cases[0].factors["batch"] if fault else "64"
-    bad = refiled(whole, data, "cases.0.factors.batch", batch)
+    bad = write_changed_record(whole, data, "cases.0.factors.batch", batch)
 
     def fails(inputs: Inputs) -> Any:
         if fault and bad in inputs.files:
@@ -443,7 +443,7 @@ def test_misspelt_quantities_are_slips(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its place stands once, whatever the data directory is called."""
+    """The message names the file once, for any name of the data folder."""
     data = factory.data_folder(tmp_path, small("conv_scaling")).rename(tmp_path / "class")
     odd = factory.record(machine=factory.environment("odd-1t"))
     for bad, said in (
@@ -465,8 +465,8 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
         path.unlink()
 
 
-def test_damaged_imports_are_left_out_beside_whole_ones(tmp_path: Path) -> None:
-    """One is cut off, and the study needs a condition that another lacks."""
+def test_only_damaged_imports_are_left_out(tmp_path: Path) -> None:
+    """One import is truncated; another lacks a condition that the study needs."""
     data, study = factory.data_folder(tmp_path), "gpu_survey"
     folder = data / study / "imported"
     folder.mkdir(parents=True)
@@ -526,7 +526,7 @@ def test_text_and_missing_cells_are_kept_in_the_file(tmp_path: Path) -> None:
     (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
     (lambda: SOURCE.table("I").column("time"), "Table I .* has no column 'time'"),
 ])  # fmt: skip
-def test_asking_for_what_is_not_there_tells_what_is(ask: Callable[[], object], said: str) -> None:
+def test_unknown_names_are_answered_with_known_names(ask: Callable[[], object], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         ask()
 
@@ -536,7 +536,7 @@ def test_asking_for_what_is_not_there_tells_what_is(ask: Callable[[], object], s
 HIDDEN = "a\u202eb\x1b[31m\x07"
 
 
-def test_every_character_of_data_can_be_seen(tmp_path: Path) -> None:
+def test_invisible_characters_of_data_are_shown(tmp_path: Path) -> None:
     content = {HIDDEN: [HIDDEN, (HIDDEN, 1, None)]}
     write_json(content, tmp_path / "x.json")
     for text in (script_of("x", content), (tmp_path / "x.json").read_text("utf-8")):

@@ -1,4 +1,4 @@
-"""Replication reports: what is counted, what is predicted, and what a reader is told."""
+"""Replication reports: counted claims, predicted effects, and messages to readers."""
 
 import math
 import random
@@ -64,7 +64,7 @@ def xeon() -> Replica:
 # -------------------------------------------------------------------------------- the next machine
 
 
-def test_the_next_effect_is_the_one_by_hand() -> None:
+def test_the_predicted_effect_by_hand() -> None:
     """Logarithms −2 … 2: mean 0, s = √2.5, √(1 + 1/5) and t = 2.7764 of 4 degrees of freedom."""
     for freedom, quantile in ((4, 2.776), (7, 2.365), (27, 2.052)):
         assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=6e-4)
@@ -77,7 +77,7 @@ def test_the_next_effect_is_the_one_by_hand() -> None:
 
 @pytest.mark.parametrize("count", [5, 8, 28])
 @pytest.mark.parametrize("kind", ["normal", "skewed", "two groups"])
-def test_the_interval_covers_at_least_what_it_says(kind: str, count: int) -> None:
+def test_prediction_intervals_reach_their_level(kind: str, count: int) -> None:
     """docs/how-numbers-are-made.md has the shares of 2,000 trials; these few allow three errors."""
     numbers, trials, hits = random.Random(f"{kind} {count}"), 400, 0
     draws = {
@@ -119,7 +119,7 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
     assert "quiet machine" in reason(series(*spread, disturbed=True) > 1.1)
 
 
-def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -> None:
+def test_failed_comparisons_are_named_with_numbers() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
     claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
@@ -137,7 +137,7 @@ def test_of_several_comparisons_those_that_fail_are_named_with_their_numbers() -
 
 
 def printed(study: str, found: Findings) -> str:
-    """The document of a report; rendering refuses whatever is typed by hand or missing."""
+    """Render the document of a report; typed numbers and missing values are errors."""
     room, papers = f"{study}-replication", ROOT / "templates" / "papers"
     return render_document(room, ROOT / "data", papers, found, {}).text
 
@@ -345,7 +345,7 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert re.match(line, atlas["line"])
 
 
-def test_scrambled_samples_lower_the_count() -> None:
+def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
     """Each series gets the samples of others: what still agrees has no samples behind it."""
     numbers = random.Random(1)
 
@@ -372,7 +372,7 @@ def test_a_new_study_whose_paper_has_no_record_has_a_report() -> None:
 
 
 @every_study
-def test_many_machines_have_a_map_that_reads_without_colour(study: str) -> None:
+def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None:
     found = report(original(study), machines(study), [])
     text = printed(study, found)
     assert "tbl-machines" in text and "\ngit checkout " in text

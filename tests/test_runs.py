@@ -1,4 +1,4 @@
-"""What is asked of a run: found once, what a frame of its cases would tell, and its ceilings."""
+"""Series, levels, ceilings and labels of runs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,7 +20,7 @@ CASE = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous
 changed = msgspec.structs.replace
 
 
-def test_levels_are_those_of_the_cases_and_keep_their_type() -> None:
+def test_levels_keep_their_type() -> None:
     cases = [factory.case(8), factory.case(2), *factory.layer_cases((4,))]
     run = Run(factory.stored(factory.record(cases)), "a")
     assert run.levels("batch") == (2, 4, 8)
@@ -42,12 +42,12 @@ def test_a_series_names_its_subject_where_another_has_the_same_levels() -> None:
 
 
 def in_rounds(*rounds: Round) -> Run:
-    """The run of the forward pass in these rounds."""
+    """Return a run of the forward pass with these rounds."""
     case = changed(factory.case(4), rounds=rounds)
     return Run(factory.stored(factory.record([case])), "a")
 
 
-def test_a_series_is_told_process_by_process() -> None:
+def test_a_series_has_samples_by_process() -> None:
     run = in_rounds(
         factory.round_(2, {"time": [0.5, 0.25], "allocated_peak": [7]}),
         factory.round_(1, {"time": [0.75]}),
@@ -76,7 +76,7 @@ POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
 BROKEN = factory.case(4, status="failed", reason="It broke.")
 FAILED = factory.stored(changed(OLD.record, cases=(BROKEN,)))
 SLOW = of_day(1, (2.0,))
-#: Of a time that the clock cannot tell.
+#: A time below the resolution of the clock.
 SHORT = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
 
 
@@ -89,7 +89,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
         Process(LAST.file, "1", (1.3,)),
     )
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
-    # What is the same in every run comes from the record.
+    # Values that are equal in all runs come from the record.
     assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
     assert SHORT.by_process("time", CASE) == Missing("below timer resolution on a")
 
@@ -99,7 +99,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     (Run(NEW, "a"), (NEW,)),
     # A run in which the case failed adds nothing.
     (Run(replace(NEW, others=(FAILED, LAST)), "a"), (NEW, LAST)),
-    # Runs that disagree are no population: the one of most processes stands.
+    # If runs disagree, the run with most processes is used.
     (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
     (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
 ])  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_ceiling_is_the_best_of_all_runs() -> None:
     alone, both = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
     assert (value_of(alone), value_of(both)) == pytest.approx((2e11, 3e11))
     assert both.sources == (NEW.file, fast.file)
-    # All that is said of one run stays with it: its own work over its own time.
+    # Each rate is the work of one run divided by the time of the same run.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
 
 
@@ -227,7 +227,7 @@ ARITHMETIC = [
     (EVERY, factory.environment(host=factory.host()), ("copy",), 2e10),
     (EVERY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
 ])  # fmt: skip
-def test_the_best_of_what_stands_for_an_operation_is_its_ceiling(
+def test_the_ceiling_is_the_best_of_several_operations(
     ceilings: Iterable[Ceiling], at: Environment, asked: tuple[str, ...], expected: float | str
 ) -> None:
     record = factory.record(machine=at, peaks=tuple(ceilings))

@@ -1,4 +1,4 @@
-"""The theory of made-up networks: rows, sums, peaks, and the largest batch that fits."""
+"""Theory of small networks: rows, sums, peaks, and the largest batch that fits."""
 
 from dataclasses import replace
 from typing import Any
@@ -79,7 +79,7 @@ def test_sums_and_cells() -> None:
     assert "<th>Calls</th>" in found._repr_html_() and "<td>12,000</td>" in found._repr_html_()
 
 
-def test_what_is_not_known_has_no_sum() -> None:
+def test_unknown_amounts_have_no_sum() -> None:
     found = theory(network(10, last="_fft_r2c"), roof=ROOF)
     assert found.refused == ("_fft_r2c.default(10×4)",)
     sums = (found.multiply_adds, found.effective, found.bytes, found.seconds)
@@ -92,7 +92,7 @@ def test_what_is_not_known_has_no_sum() -> None:
 
 @pytest.mark.parametrize("known", [0, 1, 3, 8, 9])
 def test_the_largest_batch_that_certainly_fits(known: int) -> None:
-    """Above ``known`` images the last operator takes what no rule gives."""
+    """Above ``known`` images, the last operator's workspace is unknown."""
 
     def captured(n: int, probe: int | None) -> Theory:
         return theory(network(n, last="relu" if n <= known else "softplus"), scales=False)
@@ -141,12 +141,12 @@ def test_no_batch_and_every_batch() -> None:
         (theory(compiled=("layer",)), ["undecided", "undecided"]),
     ],
 )
-def test_verdicts_where_not_all_is_known(found: Theory, verdicts: list[str]) -> None:
+def test_verdicts_with_unknown_workspaces(found: Theory, verdicts: list[str]) -> None:
     answer = fits(lambda batch, probe: found, FIXED + 5 * EACH)
     assert [answer.verdict(n) for n in answer.bracket] == verdicts
 
 
-def test_on_a_gpu_it_fits_where_all_segments_do() -> None:
+def test_on_a_gpu_all_segments_must_fit() -> None:
     there = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
     assert there.complete
     answer = fits(lambda batch, probe: there, 2 * 2**20)
@@ -165,7 +165,7 @@ def test_on_a_gpu_it_fits_where_all_segments_do() -> None:
     assert tight.verdict(tight.largest) == "undecided"
 
 
-def test_what_has_no_peak_has_no_batch() -> None:
+def test_without_a_peak_no_batch_is_predicted() -> None:
     empty = theory(msgspec.structs.replace(network(), operators=()))
     with pytest.raises(StudyError, match="runs no operator"):
         fits(lambda batch, probe: empty, 1)

@@ -1,4 +1,4 @@
-"""training_roofline: its source by hand, and both sides of its claims."""
+"""training_roofline: the source by hand, and both verdicts of every claim."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def full() -> Findings:
 
 
 def products(layer: Layer) -> float:
-    """Multiply-adds of a layer's forward pass that meet an input, tap by tap."""
+    """Count the multiply-adds of a forward pass that use an input pixel, tap by tap."""
     if not isinstance(layer, Convolution):
         return macs(layer)
     shares = []
@@ -73,14 +73,14 @@ def by_hand(
 
 
 def image_work(network: str) -> float:
-    """FLOP of a step on one image without products with padded zeros."""
+    """Return the FLOP of a step on one image without products with padded zeros."""
     first, *others = layers_of(network, 224, 1)
     return 2 * (2 * products(first) + 3 * sum(map(products, others)))
 
 
 #: The ratio of the printed efficiencies of cases that did not collapse, with the chip's peak.
 CORRECTED = (36.2 + 15.5 + 16.1) / (11.4 + 8.5 + 8.6) * CHIP / 48.7e12
-#: The same with all cases.
+#: The ratio of the printed efficiencies of all cases.
 WITH_COLLAPSE = (36.2 + 15.5 + 2 * 16.1) / (11.4 + 8.5 + 8.6 + 0.6) * CHIP / 48.7e12
 #: ResNet-18 on the T4 by the printed rate.
 BY_RATE = 0.362 * 8.1e12 / 5.46e9
@@ -116,7 +116,7 @@ EXPECTED: Mapping[str, float] = {
 }  # fmt: skip
 
 
-def test_values_of_the_source_are_those_of_closed_forms() -> None:
+def test_values_of_the_source_equal_closed_forms() -> None:
     papers.assert_values(full(), EXPECTED)
 
 
@@ -157,8 +157,8 @@ def test_a_gpu_reaches_the_share_of_its_data_sheet_s_roofs_that_its_step_allows(
         assert row[-1] == approx(share, abs=5e-4)
 
 
-def test_each_claim_has_two_sides() -> None:
-    """Beside verdicts of the published source and records, which are pinned."""
+def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
+    """The verdicts on the published inputs are pinned; these are the other verdicts."""
     for claim, inputs, verdict in (
         ("nearer-roof", on(t4_bandwidth=3_200), "refuted"),
         ("inflated", on(**{"48.7": 10}), "refuted"),
@@ -184,7 +184,7 @@ def test_each_claim_has_two_sides() -> None:
         assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
 
 
-def test_the_trace_has_the_algorithms_that_the_text_names() -> None:
+def test_the_trace_contains_the_named_algorithms() -> None:
     """Winograd's kernels in thirteen weight gradients; Fourier's in eight and in six layers."""
     folder = "20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327"
     name = "trace.resnet-50-224-64-float32-contiguous.json.gz"

@@ -1,4 +1,4 @@
-"""tuning_tips: the study on made-up records."""
+"""tuning_tips: the study on artificial records."""
 
 from itertools import product
 
@@ -24,7 +24,7 @@ STUDY = "tuning_tips"
 GAINS = {"compiled": (2.0, 1.5), "fused": (1.2, 1.2), "in_place": (0.8, 1.0), "no_grad": (0.8, 1.1)}
 KEPT = ("control", "no_grad", "in_place", "fused", "compiled")
 COPY, PAGE_S = 3e10, 1e-6
-#: Pages of a call where memory is returned: without a tip, and with it.
+#: Pages mapped per call when memory is returned, without and with the tip.
 PAGES = {"compiled": (10_000, 0), "no_grad": (0, 10_000), "allocator": (10_000, 0)}
 
 

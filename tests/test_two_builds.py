@@ -30,7 +30,7 @@ from tests.test_class import STUDY as CLASS_STUDY
 from tests.test_class import machine
 from tests.test_conv_scaling import record as whole_record
 
-#: A build that writes what a line of Python gives it, and its data.
+#: A build script that writes the value of a Python expression and a copy of the data.
 BUILD = """
 import argparse, locale, os, sys, time
 from pathlib import Path
@@ -47,7 +47,7 @@ parser.add_argument("--data", type=Path)
 
 
 def project_of(folder: Path, expression: str) -> Path:
-    """A project whose page holds the value of an expression of Python."""
+    """Write a project whose page contains the value of a Python expression."""
     program = BUILD.replace("EXPRESSION", expression).encode()
     rooms = dict.fromkeys((f"{room}/file" for room in ("report", "figures", "templates")), b"")
     data = {"data/record": b"measured", "data/devices.yaml": b""}
@@ -55,7 +55,7 @@ def project_of(folder: Path, expression: str) -> Path:
 
 
 def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
-    """What two builds of the project in ``folder`` give."""
+    """Build the project in ``folder`` twice and compare the builds."""
     project = folder / "project"
     request = BuildRequest(("study",), ("html",), folder / "out", data=data or project / "data")
     return build_twice(request, project, announcer(quiet=True))
@@ -64,7 +64,7 @@ def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], di
 @pytest.mark.parametrize(
     "expression", ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"]
 )
-def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expression: str) -> None:
+def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str) -> None:
     project_of(tmp_path, expression)
     _, differences = verified(tmp_path)
     assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
@@ -75,7 +75,7 @@ def test_a_build_that_depends_on_its_environment_is_caught(tmp_path: Path, expre
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here of records alone, beside the project's data; nothing that the user has set is seen."""
+    """Settings of the user do not reach the builds."""
     for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
     seen = "[p.name for p in data.parent.glob('*data/*')]"
@@ -94,7 +94,7 @@ def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert subprocess.run(check, cwd=out, check=False).returncode == code
 
 
-def test_what_cannot_be_built_or_copied_is_a_sentence(tmp_path: Path) -> None:
+def test_impossible_builds_and_copies_are_one_sentence(tmp_path: Path) -> None:
     project = project_of(tmp_path, "sys.exit('error: x.bib: not there')")
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
         verified(tmp_path)
@@ -121,7 +121,7 @@ def test_where_contents_differ(tmp_path: Path) -> None:
 
 
 @needs_latex
-def test_a_paper_gives_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
+def test_a_paper_has_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
     project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
     request = BuildRequest((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
     files, differences = build_twice(request, project, announcer(quiet=True))
@@ -154,7 +154,7 @@ def test_a_change_of_the_text_is_a_sentence_without_markup_of_numbers() -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory in a git repository, committed without a record."""
+    """Return a committed data folder without records in a git repository."""
     data = factory.data_folder(tmp_path / "project")
     factory.commit(data.parent)
     return data
@@ -202,7 +202,7 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     assert not list(out.glob(".scratch-*")), "both builds are removed"
 
 
-def test_the_first_records_of_a_study_are_shown_beside_nothing(data: Path, tmp_path: Path) -> None:
+def test_first_records_are_compared_with_no_records(data: Path, tmp_path: Path) -> None:
     new = factory.data_folder(tmp_path / "new", whole_record())
     request = BuildRequest((CLASS_STUDY,), ("html",), tmp_path / "out", data=new)
     _, (own,) = difference(request, str(data), lambda words, share, why: None)
@@ -244,7 +244,7 @@ doi: 10.5281/zenodo.1234
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A committed project of one study, with its artifact."""
+    """Return a committed project of one study, with the artifact."""
     project = tiny.write_project(tmp_path_factory.mktemp("artifact") / "project")
     for name in ("pyproject.toml", ".gitignore"):
         shutil.copyfile(ROOT / name, project / name)

@@ -85,7 +85,7 @@ def altered(layer: Layer, **changes: object) -> Layer:
     (altered(Chain(2, 3, 4, 4).flatten().layers[0], output_shape=(2, 47)), "(2, 48)"),
     (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], kernel=(5, 5)), "does not fit"),
 ])  # fmt: skip
-def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None:
+def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
     with pytest.raises(StudyError) as caught:
         check(layer)
     message = str(caught.value)
@@ -149,7 +149,7 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(convolutions(), convolutions(transposed=True)))
-def test_shapes_parameters_and_taps_are_those_of_torch(layer: Convolution) -> None:
+def test_shapes_parameters_and_taps_equal_torch(layer: Convolution) -> None:
     torch = pytest.importorskip("torch")
     options = {"dilation": layer.dilation, "groups": layer.groups, "bias": layer.bias}
     kind = torch.nn.Conv2d
@@ -167,7 +167,7 @@ def test_shapes_parameters_and_taps_are_those_of_torch(layer: Convolution) -> No
 
 @settings(max_examples=60, deadline=None)
 @given(convolutions())
-def test_products_that_touch_data_are_what_torch_sums_up(layer: Convolution) -> None:
+def test_products_with_data_equal_a_sum_by_torch(layer: Convolution) -> None:
     # A convolution of ones with ones sums to the number of products.
     torch = pytest.importorskip("torch")
     channels = (layer.output_shape[1], layer.input_shape[1] // layer.groups)
@@ -216,7 +216,7 @@ FORWARD = 4 * (10 + 60 + 20)
     (load(SMALL[1], PASSES), 0, 4 * 40 + 4 * 60),
     (total([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
-def test_loads(found: Load, work: int, moved: int) -> None:
+def test_work_and_traffic(found: Load, work: int, moved: int) -> None:
     assert (found.flops, found.bytes) == (work, moved)
     assert found.intensity == (work / moved if moved else 0)
 

@@ -1,4 +1,4 @@
-"""What operators take beside their results, and execute: counts, typed peaks, closed forms."""
+"""Workspaces and executed work of operators, compared with counts, peaks and closed forms."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ ON_16, ON_8, TWO = Conditions(), Conditions(block=8), Conditions(threads=2)
 
 
 @pytest.mark.parametrize(("how", "layer", "layout", "amount"), [
-    # The layer of the first study, as its events were.
+    # The layer of conv_scaling, from its recorded events.
     (TWO, mnist_conv2(64), PLAIN, 9_437_184),
     (TWO, mnist_conv2(64), LAST, 73_728 + 12_336),
     (ON_16, mnist_conv2(1), PLAIN, 307_712 - 147_456),
@@ -134,7 +134,7 @@ def test_reduced_precision_takes_at_least_what_its_rule_gives() -> None:
     assert (tiled.amount, tiled.complete) == (0, False)
 
 
-#: Operators with their arguments, result and settings, and the bytes that they take on a thread.
+#: Operators with arguments, result and settings, and their workspace on one thread (B).
 MAPS, TURNED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
 HALF = tensor((2, 8, 6, 6), dtype="bfloat16")
 TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
