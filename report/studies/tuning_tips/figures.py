@@ -1,6 +1,7 @@
 """Drawings of speed-ups: with freed memory returned and kept, and as predicted."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Final
 
 from figures.panels import Band, Curve, Dots, Points, Scaling
@@ -22,8 +23,12 @@ def speedups(run: Run) -> Iterator[Dots]:
     for network in NETWORKS:
         series, bands = [], []
         for place, (memory, shift) in enumerate(_SHIFTS.items()):
-            drawn = [run.speedup(Trial(tip, network, memory=memory)) for tip in tips]
-            series.append(dot_series(f"memory {memory}", drawn, "1", series=place, shift=shift))
+            drawn, thick = [], []
+            for trial in (Trial(tip, network, memory=memory) for tip in tips):
+                drawn.append(run.speedup(trial))
+                thick.append(_interval_of_changed_gain(run, trial))
+            look = {"shift": shift, "inner": tuple(thick)}
+            series.append(dot_series(f"memory {memory}", drawn, "1", series=place, **look))
             low, high = run.control_range(memory)
             bands.append(Band("control", low, 1.0, high, place))
         yield Dots(
@@ -32,17 +37,26 @@ def speedups(run: Run) -> Iterator[Dots]:
         )  # fmt: skip
 
 
+def _interval_of_changed_gain(run: Run, trial: Trial) -> tuple[float, float] | None:
+    """Return the ends of the interval of a gain that keeping memory changes, else None."""
+    ratio, changed = run.verdict(trial).ratio, results.changed_gains(run)
+    is_changed = trial._replace(memory="kept") in changed
+    return (ratio.low, ratio.high) if ratio and is_changed else None
+
+
 def predictions(run: Run) -> Iterator[Scaling]:
     """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
     ends = (0.7, 2.4)
     rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged}
     for title, predict in rules.items():
-        gains, points = results.predicted_gains(run, predict), []
-        for series, network in enumerate(NETWORKS):
-            drawn = [gain for trial, gain in gains.items() if trial.network == network]
+        gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
+        points = []
+        for (series, network), hollow in product(enumerate(NETWORKS), (True, False)):
+            trials = [trial for trial in gains if trial.network == network]
+            drawn = [gains[trial] for trial in trials if (trial in changed) != hollow]
             if drawn:
                 x, low, y, high = zip(*drawn, strict=True)
-                points.append(Points(network, x, y, low, high, series))
+                points.append(Points(network, x, y, low, high, series, hollow))
         if points:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),

@@ -161,18 +161,6 @@ def _named(trials: Iterable[Trial]) -> str:
     return markdown(", ".join(names) or "no comparison")
 
 
-def keeping_once_compiled(run: Run, network: str) -> Quantity:
-    """Divide the median time of a compiled network with memory returned by that with it kept.
-
-    Processes with memory returned and kept are no pairs, so that the ratio has no interval.
-    """
-    trials = [Trial("compiled", network, memory=memory) for memory in MEMORY]
-    with_returned, with_kept = (point(run.series_of("time", trial)) for trial in trials)
-    if isinstance(with_returned, Missing) or isinstance(with_kept, Missing):
-        return absent("gain of keeping", "1", f"{network} was not compiled on {run.label}")
-    return exact("gain of keeping", "1", with_returned / with_kept, run.file)
-
-
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
     """Return the pages that a call maps with the tip, or with the ``side`` of the baseline."""
     return run.series_of(f"{side}page_faults", trial)

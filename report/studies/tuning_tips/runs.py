@@ -116,19 +116,19 @@ class Run(any_study.Run):
         """Return the time of mapping one page, measured without a network (s)."""
         return named("price of a page", 1 / self.peak_rate("page_mapping"))
 
-    def predicted_where_kept(self, trial: Trial) -> Quantity:
+    def predicted_where_kept(self, trial: Trial, price: float | None = None) -> Quantity:
         """Predict a speed-up where memory is kept: both times less those of their page faults.
 
-        Times and faults are those where freed memory is returned; a page costs the measured price,
-        a plain number, so that the prediction is computed pair by pair.
+        Times and faults are those where freed memory is returned; ``price`` is the time of a page
+        (s), by default as measured, a plain number, so that the prediction is made pair by pair.
         """
         returned, rate = trial._replace(memory="returned"), self.best_rate("page_mapping")
         if isinstance(rate, Missing):
             return absent("prediction", "1", f"no price of a page on {self.label}")
-        pages_per_second = exact("pages a second", "1/s", rate, self.file)
+        page_time = exact("price", "s", 1 / rate if price is None else price, self.file)
         without, tip = (
             self.series_of(f"{side}time", returned)
-            - self.series_of(f"{side}page_faults", returned) / pages_per_second
+            - self.series_of(f"{side}page_faults", returned) * page_time
             for side in ("baseline_", "")
         )
         return without / tip

@@ -16,6 +16,8 @@ from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 #: Switching gradients off on the network where the policy for memory decides whether it pays.
 RETURNED: Final = Trial("no_grad", NETWORKS[-1])
 KEPT: Final = RETURNED._replace(memory="kept")
+#: Prices of a page (tenths of a microsecond) that show how much rests on the measured price.
+OTHER_PRICES: Final = (0, 12, 15, 21, 27)
 
 
 class Paper:
@@ -72,9 +74,10 @@ for _name, _rule in zip(("predictions", "unchanged", "no_gain"), _RULES, strict=
     cpu.values(**{f"{_name}_within": partial(results.near, predict=_rule)})
     cpu.values(**{f"{_name}_changed": partial(results.near, predict=_rule, changed=True)})
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
-for _id, _network in zip(("cnn", "resnet", "mobilenet"), NETWORKS, strict=True):
-    _keeping = partial(results.keeping_once_compiled, network=_network)
-    cpu.values("measured", **{f"keeping_compiled_{_id}": _keeping})
+for _tenths in OTHER_PRICES:
+    study.constants("measured", **{f"price_{_tenths}": exact("price", "s", _tenths / 10**7)})
+    _priced = partial(Run.predicted_where_kept, price=_tenths / 10**7)
+    cpu.values(**{f"within_at_{_tenths}": partial(results.near, predict=_priced)})
 study.show("earlier", "control_most", "channels_last_least", "channels_last_most")
 
 cpu.values("measured", gradients_returned=partial(Run.speedup, trial=RETURNED))
