@@ -7,7 +7,7 @@ from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
 from report.core.missing import Missing
-from report.quantity.evaluation import point
+from report.paper.plots import points as points_of
 from report.studies.conv_profiling.results import Paper, calls_of, over_theory
 from report.studies.conv_profiling.runs import Run
 from report.studies.conv_profiling.subject import (
@@ -80,19 +80,20 @@ def work_by_outputs(p: Paper) -> Iterator[Panel]:
             curves.append(Curve(f"{inputs} inputs in blocks", ends, heights))
         formula = tuple(small(9, n).multiply_adds(FEW_IMAGES) / 1e6 for n in outputs)
         curves.append(Curve("formula, 9 inputs", tuple(map(float, outputs)), formula, part=True))
-        panel = _by_outputs("Multiply-adds (millions)", points, curves, f"Work, blocks of {block}")
+        title = f"{'Work' if block == COUNTED_WIDTH else 'Predicted'}, blocks of {block}"
+        panel = _by_outputs("Multiply-adds (millions)", points, curves, title)
         yield replace(panel, regions=_NAMES.get(block, ()), legend=False)
 
 
 def times_by_outputs(run: Run) -> Iterator[Panel]:
     """Draw median times by output channels, with AVX2 at most and with all instructions."""
     for instructions in INSTRUCTIONS:
-        points = []
+        points: list[Points] = []
         for colour, inputs in enumerate(INPUTS):
-            times = {n: point(run.time(small(inputs, n), instructions)) for n in OUTPUTS}
-            known = {n: 1e6 * time for n, time in times.items() if not isinstance(time, Missing)}
-            points.append(_series(inputs, colour, map(float, known), known.values()))
-        if any(series.x for series in points):
+            times = {n: run.time(small(inputs, n), instructions) for n in OUTPUTS}
+            name, hollow = f"{inputs} inputs", inputs == INPUTS[-1]
+            points += points_of(name, times, "µs", series=colour, hollow=hollow)
+        if points:
             title = f"Time, blocks of {run.block(instructions)}"
             panel = _by_outputs("Time (µs)", points, [], title)
             yield replace(panel, legend=instructions == INSTRUCTIONS[0])

@@ -1,6 +1,7 @@
 """Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
 from typing import Final
 
 from report.core.missing import Missing
@@ -206,15 +207,14 @@ COMPARED: Final[dict[str, Pairs]] = {
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:
-    """Times of calls that fill the same blocks, each over the first of them, for both widths."""
+    """Times of any two calls that fill the same blocks, for both widths of vectors."""
     shapes = [*(small(i, n) for i in INPUTS for n in OUTPUTS), *WIDENED]
     quotients = []
     for instructions in INSTRUCTIONS:
-        first: dict[Dimensions, Dimensions] = {}
-        for shape in shapes:
-            filled = theory.in_blocks(shape, run.block(instructions))
-            if first.setdefault(filled, shape) != shape:
-                quotients.append(ratio_of_times(run, shape, first[filled], instructions))
+        block = run.block(instructions)
+        for under, over in combinations(shapes, 2):
+            if theory.in_blocks(over, block) == theory.in_blocks(under, block):
+                quotients.append(ratio_of_times(run, over, under, instructions))
     return quotients
 
 
