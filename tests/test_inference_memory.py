@@ -134,6 +134,7 @@ RULE_NUMBERS: Mapping[str, float] = {
     "rule_all_fit": 8, "rule_bisected_right": 83, "rule_runs_least": 7, "rule_runs_most": 7,
     "late_workspace": 180, "late_per_image": 40, "early_per_image": 90,
     "wide_limits": 40, "wide_networks": 2, "wide_count_right": 30, "wide_count_over": 10,
+    "wide_avx2_right": 30, "wide_least_over": 10, "rule_surveyed": 0,
     "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_most": 10,
     "gpu_inference_limits": 71, "gpu_inference_networks": 32, "gpu_inference_least": 0.8,
     "gpu_inference_median": 0.8, "gpu_inference_beyond": 0.097, "gpu_inference_free": 0.28,
@@ -147,6 +148,7 @@ def test_rules_are_compared_as_by_hand() -> None:
     assert table["Line, 2 and 4 images"] == [2, 40, 35, 0, 5]
     assert table["Tensors and workspaces"] == [0, 73, 10, 0, 30]
     assert table["Double, then bisect"] == [7, 83, 0, 0, 40]
+    assert table["Smaller of both counts"][-1] == 30
 
 
 def test_tried_batches_follow_doubling_and_bisection() -> None:

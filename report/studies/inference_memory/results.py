@@ -68,6 +68,7 @@ class RuleComparison:
         limits: Sequence[LimitOfNetwork] = inputs.table(tables.limits, LimitOfNetwork)
         baselines: Sequence[subject.Baseline] = inputs.table(tables.baselines, subject.Baseline)
         self.baselines = {row.network: row for row in baselines}
+        lines_avx2: Sequence[OperatorLine] = inputs.table(subject.AVX2.operators, OperatorLine)
         self.lines: dict[str, list[OperatorLine]] = {}
         for row in inputs.table(tables.operators, OperatorLine):
             self.lines.setdefault(row.network, []).append(row)
@@ -78,6 +79,9 @@ class RuleComparison:
                 # Bisection is right by construction.
                 batches: dict[BatchRule, int] = {"count": limit.predicted, "bisected": limit.ran}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), limit.limit)
+                if tables is subject.AVX512:
+                    padded = [line for line in lines_avx2 if line.network == name]
+                    batches |= theory.counts_of_avx2(padded, limit.limit, limit.predicted)
                 for rule, batch in batches.items():
                     self.answers[rule].append((limit, batch))
         self.limits = [limit for limit, _ in self.answers["count"]]
@@ -113,8 +117,7 @@ class RuleComparison:
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             yield f"{rule}_most", max(ratios, default=0)
-        doubled = {row.network for row, batch in self.answers["line"] if batch > 2 * row.ran}
-        yield "line_doubled", len(doubled)
+        yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
         for name, is_over in (("over", True), ("right", False)):
             yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
@@ -123,12 +126,10 @@ class RuleComparison:
             rows = [row for row in self.limits if row.verdict == verdict]
             yield verdict, len(rows)
             yield f"{verdict}_right", sum(row.ran == row.predicted for row in rows)
-        surveyed = [f"timm:{name}" for name in subject.SURVEYED]
-        untouched = [row for row in self.limits if row.network not in surveyed]
-        yield "untouched", len(untouched)
-        yield "untouched_right", sum(row.ran == row.predicted for row in untouched)
-        roomy = [row for row in self.limits if self.baselines[row.network].peak_of_256 <= row.limit]
-        yield "all_fit", len(roomy)
+        surveyed = [r for r in self.limits if r.network.removeprefix("timm:") in subject.SURVEYED]
+        yield "surveyed", len(surveyed)
+        yield "surveyed_right", sum(row.ran == row.predicted for row in surveyed)
+        yield "all_fit", sum(self.baselines[r.network].peak_of_256 <= r.limit for r in self.limits)
         runs = self.runs_needed("bisected") or [0]
         yield from (("runs_least", runs[0]), ("runs_most", runs[-1]))
         yield "runs_median", median_low(runs)

@@ -201,17 +201,17 @@ def rules_gpu_free(tables: OtherLimits) -> Iterator[Statement]:
 
 @study.table("rules")
 def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
+    missing = Missing("not computed, or no limits with these vectors in the data directory")
     for rule, name in RULES.items():
         ratios, wide_ratios = p.rules.ratios(rule), p.wide.ratios(rule)
-        not_measured = Missing("no limits with AVX-512 are in the data directory")
-        if ratios:
+        if p.rules.limits and (ratios or wide_ratios):
             yield {
                 "Rule": name,
                 "Runs needed": median_low(p.rules.runs_needed(rule)),
-                "Right": ratios.count(1),
-                "Too high": sum(ratio > 1 for ratio in ratios),
-                "Too low": sum(ratio < 1 for ratio in ratios),
-                "Right, AVX-512": wide_ratios.count(1) if wide_ratios else not_measured,
+                "Right": ratios.count(1) if ratios else missing,
+                "Too high": sum(ratio > 1 for ratio in ratios) if ratios else missing,
+                "Too low": sum(ratio < 1 for ratio in ratios) if ratios else missing,
+                "Right, AVX-512": wide_ratios.count(1) if wide_ratios else missing,
             }
 
 

@@ -13,7 +13,7 @@ from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.peaks import peak_bytes
 
 BatchRule: TypeAlias = Literal[
-    "count", "bisected", "doubled", "later", "line", "tensors", "estimator", "sum"
+    "count", "bisected", "doubled", "later", "line", "tensors", "estimator", "sum", "avx2", "least"
 ]
 
 #: Rule → its name in figures and tables.
@@ -26,6 +26,8 @@ RULES: Final[dict[BatchRule, str]] = {
     "tensors": "Tensors alone",
     "estimator": "torch-kitsune",
     "sum": "torchinfo",
+    "avx2": "Count, AVX2's rules",
+    "least": "Smaller of both counts",
 }
 
 
@@ -75,6 +77,12 @@ def tensors_alone(lines: Sequence[OperatorLine], limit: int) -> int | None:
         if operator.tensors_per_image:
             batches.append((limit - operator.tensors_fixed) // operator.tensors_per_image)
     return min(batches, default=None)
+
+
+def counts_of_avx2(lines: Sequence[OperatorLine], limit: int, count: int) -> dict[BatchRule, int]:
+    """Count by operators with AVX2, and take the smaller of this and another ``count``."""
+    batch = min(((limit - line.fixed) // line.per_image for line in lines), default=count)
+    return {"avx2": batch, "least": min(batch, count)}
 
 
 def batches_by_rule(
