@@ -17,10 +17,11 @@ from pytest import approx
 from experiments.conv_scaling import FREED, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as STUDY_RUN
 from experiments.harness import policies
+from report.core.missing import Missing
 from report.core.records.record import Case, Policy, Record, Round
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point
 from report.studies import find_study
 from report.studies.conv_scaling.results import start_rows
 from report.studies.conv_scaling.runs import Run
@@ -300,7 +301,10 @@ def test_starts_and_processes_are_counted() -> None:
     assert counts[6:12] == [[0, number, 8] for number in (5, 4, 5, 5, 5, 3)]
     assert counts[12:] == [[0, number, 8] for number in (3, 7, 6, 5, 5, 6)]
     assert [values[name].number for name in ("best", "second_best", "gpu_best")] == [512, 16, 1024]
-    assert values["process_calls"].number == 206
+    assert [values[f"process_{what}"].number for what in ("calls", "settings")] == [206, 26]
+    assert paper.cpu
+    two = estimate(paper.cpu.under("default").throughput_ratio(4, 2))
+    assert not isinstance(two, Missing) and two.low < 1 < two.high
     shares = [
         top / calls.threshold
         for calls in paper.processes or ()

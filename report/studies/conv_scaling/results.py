@@ -116,6 +116,11 @@ def number_of_processes(calls: Sequence[Calls]) -> Quantity:
     return count("calls", len(excess_pages(calls)), calls)
 
 
+def number_of_settings(calls: Sequence[Calls]) -> Quantity:
+    """Count the settings, each with its batch size."""
+    return count("settings", len(calls), calls)
+
+
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:
     """Divide the least time of a process that maps pages by the longest of one that does not.
 

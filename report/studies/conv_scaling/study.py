@@ -181,7 +181,11 @@ starts.values(
     start_least=partial(results.extreme_start, choose=min),
     start_most=partial(results.extreme_start, choose=max),
 )
-processes.values(process_calls=results.number_of_processes, mixed_least=results.least_slowdown)
+processes.values(
+    process_calls=results.number_of_processes,
+    process_settings=results.number_of_settings,
+    mixed_least=results.least_slowdown,
+)
 small.values(small_gain=Calls.gain)
 large.values(
     large_gain=Calls.gain,
@@ -220,8 +224,8 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 
 
 @starts.claim(
-    "Some processes of three convolutions map pages from the predicted start on, none more than an "
-    "image before it, and all from the predicted end on",
+    "Some processes of three convolutions map pages from the predicted start on, none at a "
+    "measured batch more than an image smaller, and all from the predicted end on",
     numbers=("start_most", "start_least"),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
@@ -231,7 +235,7 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
 
 @processes.claim(
     "In each process a call maps the pages that the free top of its heap announces",
-    numbers=("process_calls",),
+    numbers=("process_calls", "process_settings"),
 )
 def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
     for pages in results.excess_pages(processes):

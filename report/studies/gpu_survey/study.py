@@ -74,6 +74,8 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "pro_others_compiled": to_pro[1].gain_in(subject.OTHERS).middle,
         "bit_layout_least": smallest(*[gain.smallest for gain in layouts]),
         "bit_layout_most": largest(*[gain.largest for gain in layouts]),
+        "vit_eager": second.gain_in(subject.OTHERS).named(subject.VIT).middle,
+        "vit_compiled": p.pairs["compiled"].gain_in(subject.OTHERS).named(subject.VIT).middle,
         "pro_gain": p.pairs["pro"].known_gain.median,
         "usual_gain": second.gain_in(BATCH).median,
         "example_gain": second.all_gains.of(subject.EXAMPLE),
@@ -119,11 +121,12 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
         }
     for way in ("operators", "cached", "smaller", "constant"):
         values[f"mean_{way}"] = p.mean(way)
-    single = second.precision_error([GROUPED], "single")
-    pro = p.pairs["from_pro"]
+    single, pro = second.precision_error([GROUPED], "single"), p.pairs["from_pro"]
     return values | {
         "from_pro_single": pro.precision_error([GROUPED], "single").largest,
         "from_pro_half": pro.precision_error([GROUPED], "half").unrounded_smallest,
+        "single_layer_most": second.precision_error(BY_LAYER, "single").largest,
+        "single_mambaout": second.precision_error(BY_LAYER, "single").of("mambaout_base"),
         "single_grouped": single.middle,
         "single_grouped_most": single.largest,
         "half_grouped_least": second.precision_error([GROUPED], "half").unrounded_smallest,
@@ -138,7 +141,7 @@ study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENC
 
 @survey.claim(
     "Networks with group normalization of several groups are slower on an RTX 5090 than on an RTX "
-    "4090 in eager PyTorch, though CNNs with batch normalization gain a third or more",
+    "4090 in eager PyTorch, though CNNs with batch normalization gain over a third in the median",
     numbers=("grouped", "usual_gain"),
 )
 def group_normalization_slows(p: Survey) -> Iterator[Statement]:

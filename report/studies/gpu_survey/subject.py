@@ -71,6 +71,8 @@ EVONORM: Final = "resnetv2_50d_evos"
 
 #: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
+#: Plain transformers (ViT-S, ViT-B and DeiT), by their names.
+VIT: Final = "^deit|^vit_(?:small|base)_patch"
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.
