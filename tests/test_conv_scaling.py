@@ -381,7 +381,10 @@ def test_the_top_of_the_heap_has_the_predicted_size() -> None:
     command = [sys.executable, "-c", READ_TOP]
     output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     *_, top = map(int, output.stdout.split())
-    assert top == approx(6 * (2 * OUTPUT_BYTES + INPUT_BYTES) + 2**17, abs=2 * 4096)
+    # In about one process of five, the copy of the input lies below other blocks.
+    with_copy, without_copy = 2 * OUTPUT_BYTES + INPUT_BYTES, 2 * OUTPUT_BYTES
+    expected = [6 * size + 2**17 for size in (with_copy, without_copy)]
+    assert any(top == approx(size, abs=2 * 4096) for size in expected)
 
 
 def test_the_printed_variables_set_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
