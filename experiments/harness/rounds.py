@@ -7,8 +7,7 @@ cases; memory policies alternate.  If other programs disturbed a case and time r
 process measures the case again; the record contains both rounds.
 
 A claim that compares two policies pairs the processes of equal number, and computes one ratio per
-pair.  The number of pairs is chosen before the first measurement.  Pairs beyond the plan are
-measured last, in the remaining time.
+pair.  The number of pairs is chosen before the first measurement; those beyond the plan come last.
 """
 
 from collections import Counter, defaultdict
