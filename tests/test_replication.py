@@ -174,7 +174,7 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     ("undecided", "supported", "0 0 1 0", "Undecided here: “It grows”."),
     ("not measured", "supported", "0 0 0 1", "Not measured: 1 claim."),
     ("refuted", "refuted", "1 0 0 0", "Refuted as in the paper: “It grows”."),
-    ("refuted", "undecided", "0 0 0 0", "Undecided in the paper, refuted here: “It grows”."),
+    ("refuted", "undecided", "", "Undecided in the paper, refuted here: “It grows”."),
 ])  # fmt: skip
 def test_sentences_count_and_name_the_claims(
     verdict: Verdict, of_paper: Verdict, counts: str, answer: str
@@ -188,6 +188,7 @@ def test_sentences_count_and_name_the_claims(
         answer
     ]
     assert ("contrary (It grows)" in line) == answer.startswith("Contrary")
+    assert line.endswith("one run can test; 1 of 1 decided here") == (of_paper == "undecided")
 
 
 def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> None:

@@ -183,6 +183,11 @@ def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
         labels = [replica.label for replica in replicas if replica.about == about]
         of_kind = [row for row in rows if row.paper.about == about]
         outcomes = Counter(row.outcome for row in of_kind)
+        if of_kind and outcomes["D"] == len(of_kind):  # as of a new study
+            decided = sum(row.deciding > 0 for row in of_kind)
+            line = f"The paper decides no claim about {about} that one run can test"
+            lines.append(f"{line}; {decided} of {len(of_kind)} decided here")
+            continue
         where = "every machine that decides them" if labels[1:] else labels[0]
         line = f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict as the paper "
         counts = [f"on {where}"]
