@@ -202,10 +202,11 @@ def formula_parts(formula: str) -> list[str]:
     return [part for part in parts if re.search("[^\\W\\d_]", part)]
 
 
-def first_few(texts: Sequence[str]) -> list[str]:
-    """Return the first three texts, and a text that counts the others."""
-    more = [f"and {len(texts) - _FEW} more"] if len(texts) > _FEW else []
-    return [*texts[:_FEW], *more]
+def first_few(texts: Sequence[str], most: int = _FEW) -> list[str]:
+    """Return up to ``most`` texts; of more, the first three and a text that counts the others."""
+    if len(texts) <= most:
+        return [*texts]
+    return [*texts[:_FEW], f"and {len(texts) - _FEW} more"]
 
 
 def undecided_reason(statement: Statement) -> tuple[str, str]:

@@ -180,7 +180,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         "where": one.label,
         "disturbed": "{} of {}".format(*disturbed) if disturbed else "",
         "bimodal": str(len(bimodal) or ""),
-        "bimodal_cases": _few_cases(comparison_names(bimodal)),
+        "bimodal_cases": first_few(comparison_names(bimodal), _MOST_CASES),
         "described": bool(cited),
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
         "tables_of_paper": names,
@@ -248,7 +248,7 @@ def _only_in(claim: Claim, other: Claim) -> str:
     """Name the compared cases of a claim that the same claim on other data lacks."""
     names = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
     others = {*chain.from_iterable(map(formula_parts, other.formulas))}
-    return ", ".join(_few_cases([name for name in names if name not in others]))
+    return ", ".join(first_few([name for name in names if name not in others], _MOST_CASES))
 
 
 def _open_claims(rows: Iterable[Row]) -> Table:
@@ -305,11 +305,6 @@ def _setup(one: Replica, runs: Sequence[Run]) -> Table:
     if one.stored.record.environment.threads_text in one.label:
         return table
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in contradicting))
-
-
-def _few_cases(names: Sequence[str]) -> list[str]:
-    """Return up to ``_MOST_CASES`` names, or else the first few and a count."""
-    return [*names] if len(names) <= _MOST_CASES else first_few(names)
 
 
 def _commands(
