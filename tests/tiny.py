@@ -118,10 +118,11 @@ def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
 def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
     """Start a build of all formats by Typst; files may have at most ``files`` bytes."""
     # The log lies next to the project, since another test process may be copying the project.
-    log = Path(tempfile.mkstemp(prefix="log-", dir=project.parent)[1])
-    process = _FORKS.Process(target=_build, args=(project, log, [*_TYPST, *arguments], files))
+    opened, log = tempfile.mkstemp(prefix="log-", dir=project.parent)
+    os.close(opened)
+    process = _FORKS.Process(target=_build, args=(project, Path(log), [*_TYPST, *arguments], files))
     process.start()
-    return Build(process, log)
+    return Build(process, Path(log))
 
 
 def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Ended:
