@@ -126,7 +126,8 @@ def change_record(folder: Path) -> None:
     """Change one sample of the first record that the paper uses.
 
     The smallest time of the forward case with the largest batch becomes the largest time.  The file
-    is renamed after the new content, since papers leave out records whose name does not match.
+    is renamed after the new content, since papers leave out records whose name does not match;
+    the editions then name the new file.
     """
     from report.core.records.store import attachments_folder, digest
     from report.engine.gather import choose
@@ -149,6 +150,8 @@ def change_record(folder: Path) -> None:
     if beside.exists():
         beside.rename(attachments_folder(new))
     path.unlink()
+    editions = data / "editions.yaml"
+    editions.write_text(editions.read_text("utf-8").replace(path.name, name), "utf-8")
 
 
 def change_word(folder: Path, turn: int) -> None:
