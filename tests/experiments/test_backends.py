@@ -7,6 +7,7 @@ import gzip
 import json
 import platform
 import struct
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,14 @@ def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
         ops = operations_with(calls, np, part.images.shape[1])
         iteration(ops, parameters, part.images.view(Counting), part.targets)
         assert Counting.calls == calls
+    counts = Counter[str]()
+
+    def add(quantity: str, calls: float) -> None:
+        counts[quantity] += int(calls)
+
+    timed = perceptron.timed(np, lambda result: result, lambda: Counting.calls, add)
+    iteration(timed, parameters, part.images.view(Counting), part.targets)
+    assert counts == {quantity: calls for quantity, (_, calls) in subject.PARTS.items()}
     counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
     assert counted == sum(p.size for p in parameters) == 7960  # as in the source
 

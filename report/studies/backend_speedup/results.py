@@ -1,7 +1,8 @@
 """Derived results of backend_speedup: speed-ups, idle time, and effects of changes."""
 
+from functools import reduce
 from itertools import product
-from operator import truediv
+from operator import add, truediv
 
 from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
@@ -9,7 +10,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.quantity.operations import largest
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, ranged
-from report.studies.backend_speedup.subject import NAMES, NONE, ON_GPU, SMALL, SOURCE, Size
+from report.studies.backend_speedup.subject import NAMES, NONE, ON_GPU, PARTS, SMALL, SOURCE, Size
 
 #: Added time within this share of its prediction confirms it.
 TOLERANCE = 0.2
@@ -55,6 +56,17 @@ def growth(run: Run, quantity: str, library: str, least: Size = SMALL) -> Quanti
     return run.measured(quantity, SOURCE, library) - run.measured(quantity, least, library)
 
 
+def other_parts(run: Run, size: Size, library: str) -> Quantity:
+    """Add the times (s) of all operations but products, each timed to its end."""
+    _, *parts = (run.measured(part, size, library) for part in PARTS)
+    return reduce(add, parts)
+
+
+def growth_of_other_parts(run: Run, library: str) -> Quantity:
+    """Relative growth of all operations but products, from the least work to the source's size."""
+    return other_parts(run, SOURCE, library) / other_parts(run, SMALL, library) - 1
+
+
 def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
     """Divide a library's time at a size by that at the least work."""
     times = (run.medians("time", case, library) for case in (size, SMALL))
@@ -82,6 +94,12 @@ def _idle(products: float, least_products: float, time: float, least_time: float
     return (products - least_products - time + least_time) / least_time
 
 
+def time_of_faults(runs: tuple[Run, Run]) -> Quantity:
+    """Time (s) of one run's page faults in NumPy's iteration, at the price of the other's CPU."""
+    run, priced = runs
+    return run.measured("page_faults", SOURCE, "numpy") * theory.page_price(priced)
+
+
 def largest_difference(run: Run, quantity: str) -> Quantity:
     """Largest relative difference between CuPy's and NumPy's training in any iteration."""
     name = f"largest difference of {quantity}"
@@ -95,9 +113,9 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     return to_digits(exact(name, "1", difference, run.file), 2)
 
 
-def effect(run: Run, size: Size, change: str) -> Quantity:
+def effect(run: Run, size: Size, change: str, quantity: str = "time") -> Quantity:
     """Divide NumPy's time with a change of the baseline by that without, process by process."""
-    return run.changed("time", size, change) / run.changed("time", size)
+    return run.changed(quantity, size, change) / run.changed(quantity, size)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
@@ -108,12 +126,14 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
 
 def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
     """Divide PyTorch's time with another number of calls by the unchanged iteration's."""
-    return run.with_calls(size, calls) / run.with_calls(size, calls, "baseline_time")
+    case = size, calls, "torch"
+    return run.with_calls("time", *case) / run.with_calls("baseline_time", *case)
 
 
-def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
-    """Return the time (s) that another number of calls adds to PyTorch's iteration."""
-    return run.with_calls(size, calls) - run.with_calls(size, calls, "baseline_time")
+def added_by_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:
+    """Return the time (s) that another number of calls adds to a library's iteration."""
+    case = size, calls, library
+    return run.with_calls("time", *case) - run.with_calls("baseline_time", *case)
 
 
 def as_predicted(run: Run, size: Size, change: str) -> Statement:

@@ -90,9 +90,9 @@ class Run(any_study.Run):
         """NumPy's time (s) at the source's size with a single change, by process."""
         return self._medians("time", _changed(SOURCE, change))
 
-    def with_calls(self, size: Size, calls: int, quantity: str = "time") -> Quantity:
-        """PyTorch's time (s) with ``calls`` library calls, or the unchanged ``baseline_time``."""
-        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
+    def with_calls(self, quantity: str, size: Size, calls: int, library: str) -> Quantity:
+        """The ``time`` (s) with ``calls`` library calls, or the unchanged ``baseline_time``."""
+        factors = _varied(size, backend=library, subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
     def _medians(self, quantity: str, factors: CaseFactors) -> list[float]:

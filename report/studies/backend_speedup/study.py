@@ -51,6 +51,7 @@ class Paper:
         self.beside_source = (gpu, self.source) if gpu else None
         self.cpu_beside_source = (self.cpu, self.source) if self.cpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
+        self.earlier_on_cpu = (self.earlier, self.cpu) if self.earlier and self.cpu else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
 
     def audit(self) -> tuple[Check, ...]:
@@ -77,6 +78,7 @@ earlier: Part[Run] = study.part("earlier", "pair")
 calls: Part[Run] = study.part("calls", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
+earlier_on_cpu: Part[tuple[Run, Run]] = study.part("earlier_on_cpu", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
 
 
@@ -138,10 +140,9 @@ def _printed(source: Source) -> dict[str, Quantity]:
     return {
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
-        "source_work": to_digits(theory.work(SOURCE), 2),
         "flat_work": to_digits(theory.work(FLAT), 2),
         "flat_growth": to_digits(theory.work(FLAT) / theory.work(SOURCE), 2),
-        "predicted_merged": exact("share of the calls", "1", MERGED_CALLS / subject.ALL_CALLS),
+        "equal_calls": exact("share of the calls", "1", MERGED_CALLS / subject.ALL_CALLS),
     }
 
 
@@ -160,15 +161,7 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
         **{
             f"idle{_name}": partial(results.idle, library=_library),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
-        },
-    )
-    _least = partial(Run.measured, size=SMALL, library=_library)
-    gpu.values(
-        "measured",
-        **{
-            f"floor{_name}": partial(_least, quantity="time"),
-            f"least_products{_name}": partial(_least, quantity=PRODUCTS),
-            f"call_time{_name}": partial(_least, quantity="call_time"),
+            f"other_growth{_name}": partial(results.growth_of_other_parts, library=_library),
         },
     )
 gpu.values(
@@ -180,6 +173,7 @@ gpu.values(
 )
 gpu.values(
     "measured",
+    floor=partial(Run.time, size=SMALL, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
 )
@@ -191,12 +185,21 @@ earlier.values(
     earlier_growth=partial(_first, quantity="time"),
     earlier_products_growth=partial(_first, quantity=PRODUCTS),
 )
-_merged = partial(results.effect_of_calls, size=subject.ONE_IMAGE, calls=MERGED_CALLS)
-calls.values("measured", merged=_merged)
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
-    for _word, _number in ("added", subject.OTHER_CALLS[-1]), ("merged", MERGED_CALLS):
-        _added = partial(results.added_by_calls, size=_size, calls=_number)
-        calls.values("measured", **{f"{_word}_{_name}": _added})
+    _merged = partial(results.effect_of_calls, size=_size, calls=MERGED_CALLS)
+    _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
+    calls.values(
+        "measured",
+        **{
+            f"merged_{_name}": _merged,
+            f"added_{_name}": _added,
+            f"numpy_added_{_name}": partial(_added, library="numpy"),
+        },
+    )
+for _name, _size in ("narrow", SOURCE), ("wide", WIDE):
+    _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
+    cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
+earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults)
 
 
 def _over_ours(both: tuple[Run, Source], side: str, library: str = "") -> Quantity:
@@ -324,7 +327,6 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------- figures and tables
 
 beside_source.figure(key=True, height=2.6)(figures.curve)
-gpu.figure(height=2.0)(figures.pace)
 calls.figure(height=2.2)(figures.calls)
 
 
@@ -374,6 +376,20 @@ def sizes(run: Run) -> Iterator[Mapping[str, Content]]:
             },
             "Page faults": run.page_faults(size),
         }
+
+
+@gpu.table()
+def operations(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Tabulate each kind of operation at the least work and at the source's size."""
+    others = subject.ALL_CALLS - subject.PARTS[PRODUCTS][1]
+    totals = {"": ("All but products", others), "time": ("Iteration", subject.ALL_CALLS)}
+    for quantity, (name, number) in (*subject.PARTS.items(), *totals.items()):
+        row: dict[str, Content] = {"Operations": name, "Calls": number}
+        for (library, label), size in product(ON_GPU.items(), (SMALL, SOURCE)):
+            case = size, library
+            time = run.measured(quantity, *case) if quantity else results.other_parts(run, *case)
+            row[f"{label} {size.images:,} (µs)"] = to_digits(time, 3)
+        yield row
 
 
 @cpu.table("changes")

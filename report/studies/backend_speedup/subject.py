@@ -15,9 +15,19 @@ CLASSES: Final = 10
 #: The source's width, and as many images as MNIST has, about the source's number.
 HIDDEN: Final = 10
 
-#: Library calls of an iteration, and with PyTorch's own softmax, ReLU gradient and update.
-ALL_CALLS, MERGED_CALLS = 31, 17
-#: The same with fewer divisions, and with added calls on one element.
+#: Kinds of operations of an iteration by the quantities that time them, and their library calls.
+PARTS: Final = {
+    "matrix_product_time": ("Products", 5),
+    "bias_time": ("Bias", 2),
+    "relu_time": ("ReLU", 1),
+    "softmax_time": ("Softmax", 5),
+    "gradient_time": ("Gradients", 10),
+    "update_time": ("Update", 8),
+}
+ALL_CALLS: Final = sum(calls for _, calls in PARTS.values())
+#: Library calls with PyTorch's own softmax, ReLU gradient and update.
+MERGED_CALLS: Final = 17
+#: Other numbers of library calls: merged, with fewer divisions, with calls added on one element.
 OTHER_CALLS: Final = (MERGED_CALLS, 27, 62, 341)
 
 #: Single changes of NumPy's baseline on a CPU, as records name them.

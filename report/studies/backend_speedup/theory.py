@@ -14,7 +14,6 @@ from report.quantity.expression import Quantity, exact, named, recorded
 from report.quantity.operations import counted_in, flops, largest
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.subject import (
-    ALL_CALLS,
     CLASSES,
     DOUBLE,
     HIDDEN,
@@ -66,7 +65,7 @@ def added_by(change: str, run: Run, size: Size) -> Quantity:
     if change == THREAD:  # the products halve, and nothing else
         return -0.5 * _computing(run, PRODUCTS, size)
     if change == RETURNED:  # each block is mapped anew, page by page
-        return mapped_pages(size) * _page_price(run)
+        return mapped_pages(size) * page_price(run)
     if change == DOUBLE:  # twice the bytes, and half as many elements in a vector
         return _computing(run, "time", size)
     # Bias and ReLU of the hidden layer read and write its sums once instead of twice.
@@ -75,18 +74,13 @@ def added_by(change: str, run: Run, size: Size) -> Quantity:
     return -0.5 * passes
 
 
-def added_by_equal_calls(run: Run, calls: int) -> Quantity:
-    """Predict the time (s) that another number of calls adds on one image, if all cost alike."""
-    return (calls / ALL_CALLS - 1) * run.with_calls(ONE_IMAGE, calls, "baseline_time")
-
-
 def _computing(run: Run, quantity: str, size: Size) -> Quantity:
     """Time (s) without the cost of calls, which is the time of an iteration on one image."""
     computing = run.changed(quantity, size) - run.changed(quantity, ONE_IMAGE)
     return largest(computing, exact("no work", "s", 0))
 
 
-def _page_price(run: Run) -> Quantity:
+def page_price(run: Run) -> Quantity:
     """The time (s) of mapping a page, a fact of the run."""
     rate = point(run.peak_rate("page_mapping"))
     price = rate if isinstance(rate, Missing) else 1 / rate
