@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from figures.panels import Band, Bars, BarSeries, Dots, DotSeries
+from figures.panels import Band, Dots, DotSeries
 from report.paper.plots import dot_series
 from report.paper.values import declare
 from report.quantity.evaluation import to_digits
@@ -12,8 +12,8 @@ from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMA
 from report.studies.training_roofline.theory import value_of
 
 
-def waterfall(source: Source) -> Iterator[Bars]:
-    """Draw the ratio of the source's mean and of each network, and what two corrections remove."""
+def waterfall(source: Source) -> Iterator[Dots]:
+    """Draw the ratio of the source's mean and of each network: printed, and after corrections."""
     rows = {
         "Mean": results.corrections(source, *results.MEAN),
         "ResNet-18": results.corrections(source, SMALL),
@@ -21,16 +21,18 @@ def waterfall(source: Source) -> Iterator[Bars]:
         "MobileNetV2": results.corrections(source, LIGHT, by_rate=False),
     }
     names = []
-    for name, (printed, _, both) in rows.items():
-        ends = (declare(name, ratio).parts.number for ratio in (to_digits(printed, 2), both))
+    for name, (as_printed, _, left) in rows.items():
+        ends = (declare(name, ratio).parts.number for ratio in (to_digits(as_printed, 2), left))
         names.append(f"{name}: {' to '.join(ends)}")
-    left = dot_series("what remains", [both for *_, both in rows.values()], "1")
-    series = [BarSeries(left.label, left.x, low=left.low, high=left.high)]
-    for place, what in (1, "collapsed run"), (0, "desktop card's peak"):
-        removed = [value_of(row[place]) - value_of(row[place + 1]) for row in rows.values()]
-        known = tuple(ratio or None for ratio in removed)
-        series.append(BarSeries(f"from the {what}", known, series=len(series)))
-    yield Bars(tuple(names), tuple(series), "The T4's efficiency ÷ the laptop's", reference=1.0)
+    columns = [tuple(map(value_of, column)) for column in zip(*rows.values(), strict=True)]
+    final = [left for *_, left in rows.values()]
+    series = (
+        dot_series("laptop chip's peak, no collapsed run", final, "1"),
+        DotSeries("laptop chip's peak", columns[1], series=1, hollow=True),
+        DotSeries("as printed", columns[0], series=2),
+    )
+    axis = "The T4's efficiency ÷ the laptop's"
+    yield Dots(tuple(names), series, axis, 1.0, log=True, x_ticks=(0.7, 1, 1.5, 2, 3))
 
 
 def clocks(source: Source) -> Iterator[Dots]:

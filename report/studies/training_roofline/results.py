@@ -55,6 +55,12 @@ def corrections(s: Source, *networks: str, by_rate: bool = True) -> tuple[Quanti
     return of(peaks=(s.printed_peak(RTX),), collapsed=True), of(collapsed=True), of()
 
 
+def run_factor(s: Source) -> Quantity:
+    """Divide the source's mean ratio with the collapsed run by that without it, at one clock."""
+    chip = (s.peak(RTX),)
+    return ratio(s, *MEAN, peaks=chip, collapsed=True) / ratio(s, *MEAN, peaks=chip)
+
+
 def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     """Return the least clock for the T4's rates or throughputs, by arithmetic, over its highest."""
     needed = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from itertools import product
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
@@ -39,6 +39,9 @@ class Paper:
         """The audit of the source, which claims about machines do not need."""
         return audit(self.source)
 
+
+#: By this share the T4 must lead on ResNet-18 at every rated clock of the laptop.
+SMALL_LEAD: Final = 0.25
 
 study = Study(Paper, subject.check_subject, audits=attrgetter("checks"))
 findings = study.findings
@@ -106,21 +109,21 @@ def _counts(s: Source) -> dict[str, Quantity]:
 
 @source.mapping("measured")
 def _measured(s: Source) -> dict[str, Quantity]:
-    _, with_collapse, steady = results.corrections(s, *MEAN)
     usual = s.largest_steady_case(RTX, HEAVY)
     desktop = s.of_device(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
     # Heat alone scales the speed with the clock, from at most the highest rated one.
     heat = s.first_row("cores", "high") / usual.images
     return {
         "peak_factor": spanning(*(desktop / s.peak(RTX, clock) for clock in CLOCKS)),
-        "run_factor": to_digits(with_collapse / steady, 2),
-        "peak_ratio": with_collapse,
-        "paradox": steady,
-        "slow_ratio": steady / results.needed_clock(s),
+        "run_factor": to_digits(results.run_factor(s), 2),
+        "paradox": results.ratio(s, *MEAN),
+        "slow_ratio": results.ratio(s, *MEAN) / results.needed_clock(s),
         "small_ratio": results.ratio(s, SMALL),
         "heavy_ratio": results.ratio(s, HEAVY),
+        "small_throughputs": results.ratio(s, SMALL, by_rate=False),
+        "heavy_throughputs": results.ratio(s, HEAVY, by_rate=False),
+        "small_at_roofs": results.ratio(s, SMALL, by_rate=False) / share_of_roofs(s, T4, SMALL),
         "light_ratio": results.ratio(s, LIGHT, by_rate=False),
-        "heavy_peak_ratio": results.ratio(s, HEAVY, collapsed=True),
         "rtx_peak": s.printed_peak(RTX),
         "laptop_peak": to_digits(s.peak(RTX), 3),
         "laptop_bandwidth": s.bandwidth(RTX),
@@ -157,15 +160,16 @@ def _shares(s: Source) -> dict[str, Quantity]:
 # ------------------------------------------------------------------------------------- measured
 
 
-def _rounded_peak(run: Run, size: str = "allocated", network: str = HEAVY) -> Quantity:
-    """Round a peak of memory to three digits."""
-    return to_digits(run.peak(size, network), 3)
+def _rounded_peak(run: Run, **case: Any) -> Quantity:
+    """Round a peak of memory to three digits; ``case`` are arguments of ``Run.peak``."""
+    return to_digits(run.peak(**case), 3)
 
 
 gpu.values(
     "measured",
     allocated=_rounded_peak,
     reserved=partial(_rounded_peak, size="reserved"),
+    float32_reserved=partial(_rounded_peak, size="reserved", precision="float32"),
     light_allocated=partial(_rounded_peak, network=LIGHT),
 )
 gpu.values(clock=partial(Run.clock, network=SMALL))
@@ -277,29 +281,44 @@ def needs_most(run: Run) -> Iterator[Statement]:
 
 
 @source.claim(
-    "A wrong peak and a collapsed run inflate the source's ratio at least 1.7 times at every rated "
-    "clock of the laptop; with the T4 at its highest clock they make over half of the ratio's "
-    "excess over one",
-    numbers=("paradox_printed", "printed_clock", "peak_ratio", "paradox"),
+    "The printed peak is 1.4 to 2.4 times the peak of the laptop's chip at its rated clocks, and "
+    "the collapsed run inflates the source's mean ratio 1.2 times, all to two digits",
+    numbers=("paradox_printed", "peak_factor", "run_factor"),
 )
 def inflated(s: Source) -> Iterator[Statement]:
-    as_printed, _, steady = results.corrections(s, *MEAN)
-    yield (steady - 1) / (as_printed - 1) < 0.5
-    yield as_printed / steady > 1.7
+    for clock in CLOCKS:
+        yield s.printed_peak(RTX) / s.peak(RTX, clock) > 1.35
+        yield s.printed_peak(RTX) / s.peak(RTX, clock) < 2.45
+    yield results.run_factor(s).near(1.2, 0.05)
 
 
 @source.claim(
-    "With the T4 at its highest clock the laptop's rated clocks reach from a tenth below parity "
-    "to a tenth above it on ResNet-50, and stay a tenth above it on ResNet-18, by rates and by "
-    "throughputs",
-    numbers=("even_heavy", "even_small", "heavy_ratio", "small_ratio"),
+    "With the T4 at its highest clock and both corrections the laptop's rated clocks reach from "
+    "below parity to a tenth above it for the source's mean, and from a tenth below it to a tenth "
+    "above it on ResNet-50, by printed efficiencies and by throughputs",
+    numbers=("paradox", "even_heavy", "heavy_ratio"),
 )
 def clock_decides(s: Source) -> Iterator[Statement]:
     low, high = ((s.peak(RTX, clock),) for clock in ("low", "high"))
+    yield results.ratio(s, *MEAN, peaks=low) < 1
+    yield results.ratio(s, *MEAN, peaks=high) > 1 + MARGIN
     for by_rate in (True, False):
         yield results.ratio(s, HEAVY, peaks=low, by_rate=by_rate) < 1 - MARGIN
         yield results.ratio(s, HEAVY, peaks=high, by_rate=by_rate) > 1 + MARGIN
-        yield results.ratio(s, SMALL, peaks=low, by_rate=by_rate) > 1 + MARGIN
+
+
+@source.claim(
+    "On ResNet-18, with the T4 at its highest clock, the T4 is over a quarter more efficient at "
+    "every rated clock of the laptop, by printed efficiencies, by throughputs, and if its own "
+    "throughput is lowered to its layers' roofs",
+    numbers=("small_ratio", "small_throughputs", "small_at_roofs"),
+)
+def small_leads(s: Source) -> Iterator[Statement]:
+    low = (s.peak(RTX, "low"),)
+    by_throughput = results.ratio(s, SMALL, peaks=low, by_rate=False)
+    for ratio in (results.ratio(s, SMALL, peaks=low), by_throughput):
+        yield ratio > 1 + SMALL_LEAD
+    yield by_throughput / share_of_roofs(s, T4, SMALL) > 1 + SMALL_LEAD
 
 
 @source.claim("A fixed time a step predicts the T4's throughput at its largest batch to 2 %")
@@ -323,23 +342,36 @@ def nearer_roof(s: Source) -> Iterator[Statement]:
 
 # --------------------------------------------------------------------------- figures and tables
 
-source.figure(key=True, height=2.1)(figures.waterfall)
+source.figure(key=True, height=1.9)(figures.waterfall)
 source.figure(height=1.7)(figures.clocks)
 
 
-@printed.table(wide=True, digits={"T4's roofs (%)": 3})
+@printed.table(digits={"T4 (%)": 3})
 def by_network(p: Paper) -> Iterator[Mapping[str, Content]]:
     s = p.source
     for network in NETWORKS:
-        ours = {"Our GPU's roofs (%)": results.measured_share(s, p.gpu, network)} if p.gpu else {}
+        ours = {"Our GPU (%)": results.measured_share(s, p.gpu, network)} if p.gpu else {}
         yield {
             "Network": network,
-            "Efficiency by rate": results.ratio(s, network),
-            "Efficiency by throughput": results.ratio(s, network, by_rate=False),
-            "T4's roofs (%)": to_digits(share_of_roofs(s, T4, network), 3),
-            "Laptop's roofs (%)": share_of_roofs(s, RTX, network),
+            "T4 (%)": to_digits(share_of_roofs(s, T4, network), 3),
+            "Laptop (%)": share_of_roofs(s, RTX, network),
             **ours,
         }
+
+
+#: Possible causes of a throughput above the roofs, whether each can raise it so far, and why.
+_CAUSES: Final = (
+    ("The network", "no", "elsewhere ResNet-18 reaches little more than ResNet-50, or less"),
+    ("The average", "no", "no mean of throughputs exceeds the fastest step's throughput"),
+    ("The timer", "yes", "the source does not say which waits it timed"),
+    ("The algorithm", "yes", "on our GPU Winograd's products exceed the peak in places"),
+)
+
+
+@printed.table()
+def causes(p: Paper) -> Iterator[Mapping[str, Content]]:
+    for cause, possible, evidence in _CAUSES:
+        yield {"Cause": cause, "Possible?": possible, "Evidence": evidence}
 
 
 @source.table(digits=dict.fromkeys(("Layer by layer", "T4 (%)", "Laptop (%)"), 2))
@@ -360,9 +392,24 @@ def machines(p: Paper) -> Table:
     return setup(tuple(run for run in (p.cpu, p.gpu) if run))
 
 
+#: Formula of the audit → reason of a difference, for reasons that the audit does not know.
+_REASONS: Final = {
+    "data sheet": "another data sheet of NVIDIA",
+    "2 · cores · clock / 1000000": "peak of the desktop card",
+    "bus width · data rate / 8": "perhaps a slower memory",
+    "images · work / 1000": "open, perhaps another average",
+    f"images / {subject.SOURCE_BATCH} − warm-up": "the data set's epoch has fewer steps",
+}
+
+
 @printed.table("audit", wide=True, digits={"Printed ÷ recomputed": 2})
 def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    return (audit_row(p, item) for item in p.checks if item.verdict == "differs")
+    for item in p.checks:
+        if item.verdict == "differs":
+            row = audit_row(p, item)
+            del row["Finding"]
+            known = item.known.reason if item.known else "open"
+            yield {**row, "Reason": _REASONS.get(item.formula, known)}
 
 
 #: Items of the source, with how they are treated and decided.
