@@ -296,7 +296,11 @@ def test_starts_and_processes_are_counted() -> None:
     values = find_study(STUDY)(committed(STUDY)).values
     assert [values[name].number for name in ("start_least", "start_most")] == [6, 591]
     rows = [[*row.values()] for row in start_rows(paper.starts or [])]
-    counts = [[point(cell) for cell in row[4:]] for row in rows]  # type: ignore[arg-type]
+    # By hand: the threshold less 128 KiB and less the bytes of one image fewer than the start.
+    missing = [point(row[4]) for row in rows]  # type: ignore[arg-type]
+    assert missing[:6] == [19_200, 61_312, 37_376, 97_664, 1_920, 58_624]
+    assert min(missing[6:]) == 23_552  # type: ignore[type-var]
+    counts = [[point(cell) for cell in row[5:]] for row in rows]  # type: ignore[arg-type]
     assert counts[:6] == [[0, 8, 8]] * 4 + [[7, 8, 8], [0, 8, 8]]
     assert counts[6:12] == [[0, number, 8] for number in (5, 4, 5, 5, 5, 3)]
     assert counts[12:] == [[0, number, 8] for number in (3, 7, 6, 5, 5, 6)]
@@ -311,6 +315,17 @@ def test_starts_and_processes_are_counted() -> None:
         for top in calls.medians("free_top")
     ]
     assert sum(abs(share - 1) < 0.01 for share in shares) == 45
+    excess = []
+    for calls in paper.processes or ():
+        for top in calls.medians("free_top"):
+            # Without or with the copies of the input and of the weights.
+            rest = top - 2**17 - 2 * OUTPUT_BYTES * calls.batch
+            rest -= INPUT_BYTES * calls.batch * (rest > INPUT_BYTES * calls.batch)
+            excess.append(rest - 73_728 * (rest > 73_728))
+    assert (len(excess), min(excess), max(excess)) == (206, 240, 4_352)
+    processes = paper.cpu.under("default").processes("page_faults", paper.cpu.factors(6))
+    # Six images: 432 pages of outputs and 18 of weights less the 32 of the reserve.
+    assert sum(process.median == 432 + 18 - 32 for process in processes) == 1
     assert values["mixed_least"].number == approx(394 / 227, abs=0.005)  # µs an image, at 22
 
 

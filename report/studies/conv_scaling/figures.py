@@ -64,7 +64,7 @@ def heap_states(run: Run) -> Iterator[Bars]:
         "Output copied": (copied, in_blocks + output, reserve),
         "Blocks freed": (copied + in_blocks, output, reserve),
         "Output dropped": (0.0, 0.0, copied + in_blocks + output + reserve),
-        "Top returned": (0.0, 0.0, reserve),
+        f"{heap.RESERVE >> 10} KiB kept": (0.0, 0.0, reserve),
     }
     names = {"Free below": 2, "In use": 0, "Free at the top": 1}
     columns = zip(names.items(), zip(*steps.values(), strict=True), strict=True)

@@ -76,10 +76,11 @@ def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
         start, end = sweep[0].start, sweep[0].end
         yield {
             "Layer": layer.replace("x", " × "),
-            "Threshold": f"{threshold / 2**20:.0f} MiB",
+            "T (MiB)": f"{threshold / 2**20:.0f}",
             "Start": count("predicted start", start, sweep),
             "End": count("predicted end", end, sweep),
-            "Image before": mapping_processes(sweep, range(start - 1, start)),
+            "Missing (B)": least_missing(sweep),
+            "Before": mapping_processes(sweep, range(start - 1, start)),
             "At start": mapping_processes(sweep, range(start, start + 1)),
             "At end": mapping_processes(sweep, range(end, 2 * end)),
         }
@@ -97,6 +98,12 @@ def mapping_processes(sweep: Sequence[Calls], batches: range) -> Quantity:
 def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:
     """Return the smallest or largest predicted start."""
     return count("predicted start", choose([one.start for one in calls]), calls)
+
+
+def least_missing(calls: Sequence[Calls]) -> Quantity:
+    """Return the fewest bytes that the image before a predicted start lacks to the threshold."""
+    least = min(one.missing_bytes(one.start - 1) for one in calls)
+    return exact("missing bytes", "B", least, calls[0].run.file)
 
 
 # ---------------------------------------------------------------------------- single processes

@@ -14,6 +14,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import subject, theory
+from report.theory import heap
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Run(any_study.Run):
     def gain(self, policy: Policy = "default") -> Quantity:
         """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
         if not self.compares:
-            return absent("slowdown", "1", f"not timed under two memory policies on {self.label}")
+            return absent("slowdown", "1", f"layer not timed under two policies on {self.label}")
         other = self.under(policy)
         slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
@@ -188,12 +189,16 @@ class Calls:
         """The share of the processes that map pages."""
         return self.run.mapping_share(self.factors, subject.FEW_PAGES)
 
-    def as_predicted(self, early: int = 0) -> Iterator[Statement]:
+    def missing_bytes(self, batch: int) -> int:
+        """Bytes that the blocks of ``batch`` images and the reserve lack to reach the threshold."""
+        return theory.missing_bytes(self.name, batch, self.threshold)
+
+    def as_predicted(self) -> Iterator[Statement]:
         """State that no process maps pages below the start, some from there, all from the end on.
 
-        ``early`` is the number of images below the predicted start about which nothing is stated.
+        Nothing is stated where less than a page is missing, since the heap grows in whole pages.
         """
-        if self.batch < self.start - early:
+        if self.missing_bytes(self.batch) >= heap.PAGE:
             yield self.share.exactly(0)
         elif self.batch >= self.end:
             yield self.share.exactly(1)

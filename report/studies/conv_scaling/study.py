@@ -123,6 +123,8 @@ study.constants(
     outputs=theory.OUTPUTS,
     element=theory.ELEMENT,
     page=theory.PAGE,
+    freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
+    kept_at_most=exact("raised threshold, in MiB", "1", round(theory.TRIMMING / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
     raised_pages=exact("raised threshold", "B", theory.TRIMMING) / theory.PAGE,
     image_pages=theory.freed_bytes(1) / theory.PAGE,
@@ -137,8 +139,6 @@ _CHOSEN: Final[Mapping[str, int]] = {
     "last_without_pages": _START - 1,
     "start_freed": _START,
     "end_freed": theory.END_AFTER_FREED,
-    "freed": 4 * subject.FREED // 10**6,
-    "kept_at_most": theory.TRIMMING // 10**6,
     "reserve": heap.RESERVE >> 10,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING) - 1,
     "weight_pages": subject.WEIGHT_PAGES,
@@ -180,6 +180,7 @@ second.values(
 starts.values(
     start_least=partial(results.extreme_start, choose=min),
     start_most=partial(results.extreme_start, choose=max),
+    least_missing=results.least_missing,
 )
 processes.values(
     process_calls=results.number_of_processes,
@@ -224,13 +225,13 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 
 
 @starts.claim(
-    "Some processes of three convolutions map pages from the predicted start on, none at a "
-    "measured batch more than an image smaller, and all from the predicted end on",
+    "Some processes of three convolutions map pages from the predicted start on, none where the "
+    "blocks lack a page or more to the threshold, and all from the predicted end on",
     numbers=("start_most", "start_least"),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     for calls in starts:
-        yield from calls.as_predicted(early=1)
+        yield from calls.as_predicted()
 
 
 @processes.claim(

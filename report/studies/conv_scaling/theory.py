@@ -112,6 +112,15 @@ def pages_of_top(top: float, threshold: int) -> float:
     return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
 
 
+def missing_bytes(name: str, batch: int, trimming: int) -> int:
+    """Bytes that the blocks of a call and the reserve lack to reach the trimming threshold."""
+    if name == LARGE_NETWORK:
+        image = 3 * work.output_bytes(FIRST_OF_RESNET)
+    else:
+        image = heap.freed_blocks(LAYERS[name])
+    return trimming - heap.RESERVE - batch * image
+
+
 def mapping_start(name: str, trimming: int) -> int:
     """First batch size at which calls of a layer or of ResNet-18 may map pages."""
     if name == LARGE_NETWORK:
