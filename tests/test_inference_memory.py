@@ -10,9 +10,7 @@ import msgspec
 from report.core.missing import Missing
 from report.core.records.record import Case
 from report.paper.findings import Findings, Inputs
-from report.quantity.expression import exact
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.results import costly_batches
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
     AVX2,
@@ -137,6 +135,8 @@ RULE_NUMBERS: Mapping[str, float] = {
     "wide_avx2_right": 30, "wide_least_over": 10, "rule_surveyed": 0,
     "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_most": 10,
     "gpu_inference_limits": 71, "gpu_inference_networks": 32, "gpu_inference_least": 0.8,
+    "gpu_inference_runs": 8, "gpu_inference_doubling": 13, "gpu_estimator_median": 0.25,
+    "avx512_runs": 1, "avx512_runs_most": 5, "avx512_doubling": 7,
     "gpu_inference_median": 0.8, "gpu_inference_beyond": 0.097, "gpu_inference_free": 0.28,
 }  # fmt: skip
 
@@ -149,6 +149,9 @@ def test_rules_are_compared_as_by_hand() -> None:
     assert table["Tensors and workspaces"] == [0, 73, 10, 0, 30]
     assert table["Double, then bisect"] == [7, 83, 0, 0, 40]
     assert table["Smaller of both counts"][-1] == 30
+    bounds = {row["Limits on"]: [*row.values()][1:] for row in rows(paper, "tbl-bounds")}
+    assert bounds["CPU, AVX2, training"] == [1, 0, 10, 4, 4, 1]
+    assert bounds["GPU"] == [71, 0, 1.25, 8, 8, 13]
 
 
 def test_tried_batches_follow_doubling_and_bisection() -> None:
@@ -162,6 +165,13 @@ def test_tried_batches_follow_doubling_and_bisection() -> None:
             smaller, larger = (middle, larger) if middle <= largest else (smaller, middle)
         assert theory.runs_needed("bisected", largest) == runs
     assert theory.runs_needed("count", 100) == 0
+
+
+def test_a_search_from_the_count_tries_it_first() -> None:
+    """From 8 and 5 that run: 8 fails, 4 runs, 6 fails, 5 runs."""
+    tried = {(8, 8): 1, (8, 5): 4, (8, 1): 4, (1, 0): 1, (10, 9): 5}
+    for (count, largest), runs in tried.items():
+        assert theory.runs_from_count(count, largest) == runs
 
 
 def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
@@ -178,13 +188,6 @@ def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
             if fitting != limit.predicted:
                 unlike.add((limit.network, limit.predicted))
     assert unlike == {("torchvision:densenet121", 11)}
-
-
-def test_costly_batches_are_ranges_of_measured_batches() -> None:
-    over = {1: 1.0, 2: 1.2, 4: 1.3, 8: 1.05, 64: 1.4, 1024: 1.09}
-    ratios = {batch: exact("ratio", "1", ratio) for batch, ratio in over.items()}
-    assert costly_batches(ratios) == "2 to 4, 64"
-    assert costly_batches({}) == "none"
 
 
 def test_networks_have_the_parameters_that_the_source_prints() -> None:
@@ -245,12 +248,12 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
     """The verdicts on the published records are pinned; these are the other verdicts."""
     rising, unequal = changed(with_rising_peaks), changed(with_unequal_peaks)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50, 120]})), "refuted")
-    heavy = with_tables(tables({"good": [5]}, GOOD, gpu={}))
+    heavy = with_tables(tables({"good": [5]}, GOOD, gpu={"good": [1]}))
     peak, batch = partial(altered, STUDY, "allocated_peak"), partial(altered, STUDY, "batch_tried")
     for inputs, verdict, *claims in (
         (good, bad, "rules-ours", "rules-line", "rules-doubled", "rules-trials", "rules-gpu",
          "rules-gpu-free", "rules-wide"),
-        (heavy, bad, "rules-tensors"),
+        (heavy, bad, "rules-tensors", "rules-search"),
         (peak(lambda size: size + 4), bad, "peaks-exact"),
         (peak(lambda size: 2 * size, layout="channels_last", precision="bfloat16"), bad,
          "both-save"),

@@ -4,20 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
-from statistics import median, median_low
+from statistics import correlation, median, median_low
 from typing import Final, NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point, to_digits
+from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
-from report.studies.inference_memory.runs import NO_BYTES, NO_RATIO, Run
+from report.studies.inference_memory.runs import NO_BYTES, Run
 from report.studies.inference_memory.subject import Call, LimitOfNetwork, OperatorLine, small
 from report.studies.inference_memory.theory import RULES, BatchRule
-from report.theory.conditions import Layout
 from report.theory.reconciliation import Reconciliation
 
 #: A prediction under a limit of tensors.
@@ -25,13 +23,13 @@ Answer: TypeAlias = tuple[LimitOfNetwork, int]
 
 #: Effects below this share are no finding.
 MARGIN: Final = 0.1
-EXTREMES: Final = {"least": smallest, "most": largest}
-#: Device and mode → the table of its limits.
-_TABLE_BY_ID: Final = {
-    "inference": subject.AVX2.limits,
-    "training": subject.AVX2.limits,
-    "gpu_inference": subject.GPU_TABLE,
-    "gpu_training": subject.GPU_TABLE,
+#: Kind of limits → their table, and the mode of its rows.
+_LIMITS_BY_KIND: Final[dict[str, tuple[str, subject.CallMode]]] = {
+    "inference": (subject.AVX2.limits, "inference"),
+    "training": (subject.AVX2.limits, "training"),
+    "avx512": (subject.AVX512.limits, "inference"),
+    "gpu_inference": (subject.GPU_TABLE, "inference"),
+    "gpu_training": (subject.GPU_TABLE, "training"),
 }
 
 
@@ -119,6 +117,7 @@ class RuleComparison:
             yield f"{rule}_most", max(ratios, default=0)
         yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
+        yield "explained", explained.total()
         for name, is_over in (("over", True), ("right", False)):
             yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
             yield f"changed_{name}", explained[is_over, True]
@@ -165,46 +164,87 @@ class RuleComparison:
         return {id: to_digits(exact("bytes", "B", size, file), 2) for id, size in sizes.items()}
 
 
-class OtherLimits:
-    """The count under limits of training on a CPU and of both modes on a GPU."""
+class UpperBounds:
+    """The count under limits by kind of limit, mostly where rules of workspaces are missing."""
 
     def __init__(self, inputs: Inputs) -> None:
+        """Read the limits of each kind, and the estimates of torch-kitsune on the GPU."""
         self.rows: dict[str, list[LimitOfNetwork]] = {}
-        for id in _TABLE_BY_ID:
-            rows: Sequence[LimitOfNetwork] = inputs.table(_TABLE_BY_ID[id], LimitOfNetwork)
-            self.rows[id] = [row for row in rows if row.mode == id.removeprefix("gpu_")]
+        for kind, (table, mode) in _LIMITS_BY_KIND.items():
+            rows: Sequence[LimitOfNetwork] = inputs.table(table, LimitOfNetwork)
+            self.rows[kind] = [row for row in rows if row.mode == mode]
         on_cpu = [*self.rows["inference"], *self.rows["training"]]
         repeated: Sequence[LimitOfNetwork] = inputs.table(subject.REPEATED_TABLE, LimitOfNetwork)
         self._repeated = [row for row in repeated if row in on_cpu]
+        baselines: Sequence[subject.Baseline] = inputs.table(
+            subject.AVX2.baselines, subject.Baseline
+        )
+        by_network = {row.network: row for row in baselines}
+        self._estimates: list[float] = []
+        for row in self.rows["gpu_inference"]:
+            estimate = theory.estimated(by_network.get(row.network), row.limit)
+            if estimate is not None:
+                self._estimates.append(estimate / row.ran)
 
-    def shares(self, id: str) -> list[float]:
+    def runs(self, kind: str) -> list[tuple[int, int]]:
+        """Count the runs of two searches under each limit: from the count, and by doubling."""
+        runs = []
+        for row in self.rows[kind]:
+            from_count = theory.runs_from_count(row.predicted, row.ran)
+            runs.append((from_count, theory.runs_needed("bisected", row.ran)))
+        return runs
+
+    def shares(self, kind: str) -> list[float]:
         """Sort the batches that ran over the predicted ones."""
-        return sorted(row.ran / row.predicted for row in self.rows[id])
+        return sorted(row.ran / row.predicted for row in self.rows[kind])
+
+    def correlation(self, kind: str) -> float:
+        """Correlate simulated bytes over the limit with the counted batch over that which ran."""
+        simulated = [row.reserved / row.limit for row in self.rows[kind]]
+        errors = [row.predicted / row.ran for row in self.rows[kind]]
+        varies = len(set(simulated)) > 1 and len(set(errors)) > 1
+        return correlation(simulated, errors) if varies else 0.0
+
+    def counts(self, kind: str) -> dict[str, float]:
+        """Count limits, networks, right predictions, and the runs of both searches."""
+        rows, shares = self.rows[kind], self.shares(kind) or [1.0]
+        from_count, doubling = zip(*(self.runs(kind) or [(0, 0)]), strict=True)
+        return {
+            "limits": len(rows),
+            "networks": len({row.network for row in rows}),
+            "right": shares.count(1),
+            "most": 1 / shares[0],
+            "runs": median(from_count),
+            "runs_most": max(from_count),
+            "doubling": median(doubling),
+        }
 
     def numbers(self) -> dict[str, Quantity]:
-        """Count limits, networks and right predictions, and the limits that were repeated."""
-        same = _number(
-            "repeated", len(self._repeated), bool(self._repeated), subject.REPEATED_TABLE
+        """Return the counts of every kind, the repeated limits, and ratios on the GPU."""
+        numbers = {}
+        for kind, (table, _) in _LIMITS_BY_KIND.items():
+            for name, value in self.counts(kind).items():
+                numbers[f"{kind}_{name}"] = _number(name, value, bool(self.rows[kind]), table)
+        repeated, ratios = self._repeated, self._estimates
+        numbers["repeated_same"] = _number(
+            "repeated", len(repeated), bool(repeated), subject.REPEATED_TABLE
         )
-        numbers = {"repeated_same": same}
-        for id, rows in self.rows.items():
-            shares, networks = self.shares(id) or [1.0], {row.network for row in rows}
-            counts = {"limits": len(rows), "networks": len(networks), "right": shares.count(1)}
-            for name, value in {**counts, "most": 1 / shares[0]}.items():
-                numbers[f"{id}_{name}"] = _number(name, value, bool(rows), _TABLE_BY_ID[id])
+        tables = subject.GPU_TABLE, subject.AVX2.baselines
+        for name, of in (("least", min), ("median", median), ("most", max)):
+            value = of(ratios or [0.0])
+            numbers[f"gpu_estimator_{name}"] = _number(name, value, bool(ratios), *tables)
         return numbers
 
     def shares_on_gpu(self) -> dict[str, Quantity]:
-        """Return shares of the predicted batch that ran on a GPU, and shares of the limit."""
+        """Return shares of the predicted batch that ran in inference, and shares of the limit."""
+        rows, shares = self.rows["gpu_inference"], self.shares("gpu_inference") or [0.0]
+        sizes = {"least": shares[0], "median": median(shares)}
+        sizes["beyond"] = max(((row.peak - row.least) / row.limit for row in rows), default=0)
+        sizes["free"] = median([1 - row.peak / row.limit for row in rows] or [0])
         numbers = {}
-        for id in ("gpu_inference", "gpu_training"):
-            rows, shares = self.rows[id], self.shares(id) or [0.0]
-            free = [1 - row.peak / row.limit for row in rows] or [0.0]
-            beyond = [(row.peak - row.least) / row.limit for row in rows] or [0.0]
-            sizes = {"least": shares[0], "median": median(shares)}
-            for name, share in {**sizes, "beyond": max(beyond), "free": median(free)}.items():
-                known, table = bool(rows), _TABLE_BY_ID[id]
-                numbers[f"{id}_{name}"] = _number(f"{name} share", share, known, table)
+        for name, share in sizes.items():
+            id = f"gpu_inference_{name}"
+            numbers[id] = _number(f"{name} share", share, bool(rows), subject.GPU_TABLE)
         return numbers
 
 
@@ -217,11 +257,10 @@ def held_out(run: Run) -> list[Reconciliation]:
     return [peak for call, peak in peaks if call.network not in subject.LEARNED]
 
 
-def held_out_counted(run: Run, exactly: bool = False) -> Quantity:
-    """Count the held-out peaks, or those that are predicted to the byte."""
-    peaks = held_out(run)
-    counted = sum(peak.residual == 0 for peak in peaks) if exactly else len(peaks)
-    return exact("peaks", "1", counted, run.file)
+def held_out_counted(run: Run) -> Quantity:
+    """Count the held-out peaks that are predicted to the byte."""
+    exactly = [peak for peak in held_out(run) if peak.residual == 0]
+    return exact("peaks", "1", len(exactly), run.file)
 
 
 def alexnet_by_line(run: Run) -> Quantity:
@@ -245,12 +284,6 @@ def limits_within(run: Run) -> Iterator[Statement]:
             yield exact("excess", "B", excess, run.file) < subject.ROOM + 1
 
 
-def lost_by_nesting(run: Run, extreme: str) -> Quantity:
-    """Return the extreme share of the largest batch that nested stages cost."""
-    ratios = run.frontier_ratios("nested").values()
-    return EXTREMES[extreme](*(1 - ratio for ratio in ratios) if ratios else [NO_RATIO])
-
-
 # ------------------------------------------------------------------ settings, on CPUs and GPUs
 
 
@@ -264,22 +297,6 @@ def saved(run: Run, network: str, setting: str) -> Quantity:
     """Compute the share of a network's peak that a setting saves."""
     call = small(network, subject.SHOWN_BATCH, *subject.SETTINGS[setting])
     return 1 - over_plain(run.peak, call)
-
-
-def saved_by_resnets(run: Run, setting: str, extreme: str) -> Quantity:
-    """Return the extreme share of the residual networks' peaks that a setting saves."""
-    return EXTREMES[extreme](*(saved(run, network, setting) for network in subject.RESNETS))
-
-
-def tiled(run: Run, form: str = "") -> list[Call]:
-    """Return the calls with tiles, of one form or all."""
-    return [call for call in run.calls if call.tile and form in ("", call.execution)]
-
-
-def tile_time(run: Run, extreme: str) -> Quantity:
-    """Return the extreme time of tiled calls over that of whole maps."""
-    ratios = [over_plain(run.time, call) for call in tiled(run)]
-    return EXTREMES[extreme](*ratios or [NO_RATIO])
 
 
 class Allocated:
@@ -301,18 +318,6 @@ class Allocated:
         """Divide the peak of a call by the peak of the contiguous call in float32."""
         return over_plain(self.peak, call)
 
-    def ratios(
-        self, network: str, precision: subject.InferencePrecision, layout: Layout
-    ) -> dict[int, Quantity]:
-        """Return the ratio to float32, contiguous, by batch, where both were measured."""
-        ratios = {}
-        for call in self.peaks:
-            if call == small(network, call.batch, precision, layout):
-                ratio = self.ratio(call)
-                if not ratio.missing:
-                    ratios[call.batch] = ratio
-        return dict(sorted(ratios.items()))
-
     def repeated(self) -> list[Quantity]:
         """Compare each peak that several GPUs measured: the largest less the smallest."""
         several = [peaks for peaks in self.peaks.values() if len(peaks) > 1]
@@ -324,18 +329,3 @@ def half_of_parameters(network: str) -> Quantity:
     operators = theory.operators(small(network, 1))
     assert not isinstance(operators, Missing)
     return exact("half of the parameters", "B", 2 * operators.network.parameter_count)
-
-
-def costly_batches(ratios: dict[int, Quantity]) -> str:
-    """List the batches at which a setting costs over a tenth of memory, as ranges."""
-
-    def costs(batch: int) -> bool:
-        value = point(ratios[batch])
-        return not isinstance(value, Missing) and value > 1 + MARGIN
-
-    ranges = [[*batches] for costly, batches in groupby(ratios, key=costs) if costly]
-    texts = []
-    for batches in ranges:
-        first, last = f"{batches[0]:,}", f"{batches[-1]:,}"
-        texts.append(first if first == last else f"{first} to {last}")
-    return ", ".join(texts) or "none"

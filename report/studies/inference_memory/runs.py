@@ -23,7 +23,6 @@ from report.theory.network import Border
 from report.theory.reconciliation import Reconciliation, Term
 
 NO_BYTES = absent("bytes", "B", "no such call was measured")
-NO_RATIO = absent("ratio", "1", "no such call was measured")
 
 
 @dataclass(frozen=True)

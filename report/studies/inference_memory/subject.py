@@ -30,7 +30,6 @@ COALESCED: Final[Layout] = "channels_last"
 #: Changed settings of a contiguous call in float32.
 SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
     "channels_last": ("float32", COALESCED),
-    "float16": ("float16", "contiguous"),
     "bfloat16": ("bfloat16", "contiguous"),
     "both": (REDUCED, COALESCED),
 }

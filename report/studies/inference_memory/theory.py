@@ -42,6 +42,18 @@ def runs_needed(rule: BatchRule, largest: int) -> int:
     return runs.get(rule, 0)
 
 
+def runs_from_count(count: int, largest: int) -> int:
+    """Return how often a network must run if the count is tried first, then batches below it.
+
+    Bisection halves the gap between no image and the count, which the ``largest`` never exceeds.
+    """
+    runs, fits, fails = 1, 0, count
+    while largest < count and fails - fits > 1:
+        runs, middle = runs + 1, (fits + fails) // 2
+        fits, fails = (middle, fails) if middle <= largest else (fits, middle)
+    return runs
+
+
 def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
     """Return the operators of an eager call; missing where other layers ran than were captured."""
     return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
@@ -85,6 +97,13 @@ def counts_of_avx2(lines: Sequence[OperatorLine], limit: int, count: int) -> dic
     return {"avx2": batch, "least": min(batch, count)}
 
 
+def estimated(baseline: Baseline | None, limit: int) -> int | None:
+    """Return the batch that torch-kitsune promises under a limit (B), if it has an estimate."""
+    if not baseline or baseline.estimated_fixed is None or not baseline.estimated_per_image:
+        return None
+    return (limit - baseline.estimated_fixed) // baseline.estimated_per_image
+
+
 def batches_by_rule(
     baseline: Baseline, lines: Sequence[OperatorLine], limit: int
 ) -> dict[BatchRule, int]:
@@ -94,11 +113,9 @@ def batches_by_rule(
         "later": line(baseline.peaks, 8, 16, limit),
         "line": line(baseline.peaks, 2, 4, limit),
         "tensors": tensors_alone(lines, limit),
+        "estimator": estimated(baseline, limit),
         "sum": (limit - baseline.summed_fixed) // baseline.summed_per_image,
     }
-    if baseline.estimated_fixed is not None and baseline.estimated_per_image:
-        room = limit - baseline.estimated_fixed
-        predicted["estimator"] = room // baseline.estimated_per_image
     return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
