@@ -87,6 +87,7 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert_values(paper, {"faster_returned": 3 + 2, "slower_returned": 6, "faster_kept": 3 + 2 + 3})
     assert_values(paper, {"controls": 9, "controls_at_one": 9, "compiled_most": 2.0})
     assert_values(paper, {"no_gain_within": 3 + 3})
+    assert_values(paper, {"compiled_total_most": 1.5, "compiled_further": 1.5 / 2.0})
     # Compiled networks, in-place activations and no gradients.
     assert_values(paper, {"changed_gains": 9})
     assert "torch.compile on ResNet-20" in paper.facts["changed"]
@@ -94,6 +95,10 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert verdicts["compiled-pays"] == verdicts["compiled-pays-kept"] == "supported"
     assert verdicts["reversal"] == verdicts["more-pages-without-gradients"] == "supported"
     assert verdicts["allocator-pays"] == "undecided"
+    assert verdicts["compiled-gains-by-keeping"] == "refuted"
+    times = {(row["Setting"], row["Memory"]): row["ResNet-20"] for row in rows(paper, "tbl-times")}
+    assert times["torch.compile", "kept"].value == pytest.approx(0.1 / 1.5, rel=5e-3)
+    assert times["gradients on", "returned"].value == pytest.approx(0.1, rel=5e-3)
     verdict = {row["Verdict"] for row in rows(paper, "tbl-numbers") if row["Tip"] == "bfloat16"}
     assert verdict == {"no difference"}
 
@@ -137,6 +142,11 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
         assert point(run.predicted(trial)) == pytest.approx(speedup, rel=0.02)
     # Only fused batch norms gain as predicted; the others miss.
     assert point(results.near(run)) == 2
+    # Errors of unchanged gains: no gradients, in-place activations, compiled; none of fused norms.
+    errors = 3 * (1 - 0.8 / 1.1) + 3 * 0.2 + 3 * (2.0 / 1.5 - 1)
+    mean_error = point(results.mean_error(run, results.unchanged))
+    assert mean_error == pytest.approx(errors / 11, rel=0.02)
+    assert point(results.compared(run, word="slower", tip="in_place")) == 3
     assert "no gradients on MNIST CNN" in results.missed(run)
     # Made-up records have no ceiling in bfloat16.
     assert isinstance(point(run.predicted(Trial("bfloat16", "ResNet-20"))), Missing)

@@ -1,4 +1,4 @@
-"""Drawings of speed-ups: with freed memory returned and kept, and as predicted."""
+"""Drawings of times and speed-ups with freed memory returned and kept, and of predictions."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -13,6 +13,21 @@ from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
 #: Places of the memory policies within a row.
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
 _TICKS: Final = (0.7, 1.0, 1.4, 2.0)
+
+
+def times(run: Run) -> Iterator[Dots]:
+    """Draw a panel for each network, with a row for each setting and the time from zero."""
+    for network in NETWORKS:
+        series = []
+        for place, (memory, shift) in enumerate(_SHIFTS.items()):
+            drawn = [results.call_time(run, name, network, memory) for name in results.SETTINGS]
+            series.append(dot_series(f"memory {memory}", drawn, "ms", series=place, shift=shift))
+        longest = max((time for row in series for time in row.high if time), default=1.0)
+        ticks = range(0, int(longest), 10 if longest < 40 else 30)
+        yield Dots(
+            tuple(results.SETTINGS), tuple(series), "Time (ms)", title=network, legend=False,
+            named=network == NETWORKS[0], x_top=1.05 * longest, x_ticks=tuple(ticks),
+        )  # fmt: skip
 
 
 def speedups(run: Run) -> Iterator[Dots]:

@@ -1,6 +1,8 @@
 """Results that are printed: counts of verdicts and pairs, gains of tips, and rows of tables."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import product
+from statistics import fmean
 from typing import Final, TypeAlias
 
 from report.core.missing import Missing
@@ -19,7 +21,18 @@ from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS,
 DECIDED: Final[tuple[VerdictWord, ...]] = ("faster", "slower")
 #: Largest error of a prediction that is right.
 NEAR: Final = 0.1
+#: Settings whose times are printed, by the tip and the quantity of a comparison.
+SETTINGS: Final = {
+    "gradients on": ("no_grad", "baseline_time"),
+    "no tip": ("control", "time"),
+    "in-place activation": ("in_place", "time"),
+    "fused batch norms": ("fused", "time"),
+    "channels last": ("channels_last", "time"),
+    "torch.compile": ("compiled", "time"),
+    "bfloat16": ("bfloat16", "time"),
+}
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
+Choice: TypeAlias = Callable[[list[float]], float]
 
 
 def processor(run: Run) -> str:
@@ -46,10 +59,12 @@ def counted(run: Run, name: str, count: int) -> Quantity:
     return exact(name, "1", count, run.file)
 
 
-def compared(run: Run, memory: str, word: VerdictWord | None = None) -> Quantity:
-    """Count the comparisons under a policy, those with a verdict or all."""
-    words = [run.word(trial) for trial in comparisons_of(run, (memory,))]
-    return counted(run, "comparisons", words.count(word) if word else len(words))
+def compared(
+    run: Run, memory: str = "returned", word: VerdictWord | None = None, tip: str | None = None
+) -> Quantity:
+    """Count the comparisons under a policy, with a verdict or all, of one tip or of all."""
+    trials = [t for t in comparisons_of(run, (memory,)) if tip in (None, t.tip)]
+    return counted(run, "comparisons", sum(word in (None, run.word(trial)) for trial in trials))
 
 
 def controls(run: Run, at_one: bool = False) -> Quantity:
@@ -117,6 +132,14 @@ def near(run: Run, predict: Prediction = Run.predicted, changed: bool = False) -
     return counted(run, "predictions", len({*near_gains(run, predict)}.intersection(selected)))
 
 
+def mean_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
+    """Return the mean distance of predictions from the measured medians, as a share of these."""
+    gains = predicted_gains(run, predict).values()
+    if not gains:
+        return absent("mean error", "1", f"no prediction on {run.label}")
+    return exact("mean error", "1", fmean(abs(g[0] / g[2] - 1) for g in gains), run.file)
+
+
 def missed(run: Run) -> str:
     """Name the comparisons whose prediction has a large error."""
     near = near_gains(run)
@@ -164,6 +187,35 @@ def _named(trials: Iterable[Trial]) -> str:
 def pages(run: Run, trial: Trial, side: str = "") -> Quantity:
     """Return the pages that a call maps with the tip, or with the ``side`` of the baseline."""
     return run.series_of(f"{side}page_faults", trial)
+
+
+def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
+    """Return the time of a call of a network in a setting, under a policy for freed memory."""
+    tip, quantity = SETTINGS[setting]
+    return run.series_of(quantity, Trial(tip, network, memory=memory))
+
+
+def total_gain(run: Run, setting: str, choose: Choice) -> Quantity:
+    """Divide the time without a tip, memory returned, by that in a setting with memory kept.
+
+    Returns the smallest or largest ratio of medians of all networks.
+    """
+    gains = []
+    for network in NETWORKS:
+        default = point(call_time(run, "no tip", network, "returned"))
+        changed = point(call_time(run, setting, network, "kept"))
+        if not isinstance(default, Missing) and not isinstance(changed, Missing):
+            gains.append(default / changed)
+    if not gains:
+        return absent("gain over the default", "1", f"not measured on {run.label}")
+    return exact("gain over the default", "1", choose(gains), run.file)
+
+
+def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Yield the times of each setting on all networks."""
+    for setting, memory in product(SETTINGS, MEMORY):
+        times = {f"{name} (ms)": call_time(run, setting, name, memory) for name in NETWORKS}
+        yield {"Setting": setting, "Memory": memory, **times}
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:

@@ -8,7 +8,8 @@ from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Statement, exact
+from report.quantity.evaluation import to_digits
+from report.quantity.expression import Quantity, Statement, exact
 from report.studies.tuning_tips import figures, results, source, subject
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
@@ -16,6 +17,8 @@ from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 #: Switching gradients off on the network where the policy for memory decides whether it pays.
 RETURNED: Final = Trial("no_grad", NETWORKS[-1])
 KEPT: Final = RETURNED._replace(memory="kept")
+#: The compiled network that gains further by kept memory.
+COMPILED: Final = Trial("compiled", NETWORKS[1])
 #: Prices of a page (tenths of a microsecond) that show how much rests on the measured price.
 OTHER_PRICES: Final = (0, 12, 15, 21, 27)
 
@@ -56,12 +59,12 @@ def _declare_extremes(tip: str, memory: str) -> None:
 
 for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode"):
     _declare_extremes(_tip, "returned")
-for _tip in ("channels_last", "compiled", "bfloat16", "fused", "in_place"):
+for _tip in ("channels_last", "compiled", "bfloat16", "fused"):
     _declare_extremes(_tip, "kept")
 
 for _memory in MEMORY:
     cpu.values(**{f"comparisons_{_memory}": partial(results.compared, memory=_memory)})
-    for _word in ("faster", "slower"):
+    for _word in results.DECIDED:
         _judged = partial(results.compared, memory=_memory, word=_word)
         cpu.values(**{f"{_word}_{_memory}": _judged})
     _deviation = partial(results.control_deviation, memory=_memory)
@@ -73,6 +76,7 @@ _RULES: Final = (Run.predicted, results.unchanged, results.no_gain)
 for _name, _rule in zip(("predictions", "unchanged", "no_gain"), _RULES, strict=True):
     cpu.values(**{f"{_name}_within": partial(results.near, predict=_rule)})
     cpu.values(**{f"{_name}_changed": partial(results.near, predict=_rule, changed=True)})
+    cpu.values("percent", **{f"{_name}_error": partial(results.mean_error, predict=_rule)})
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
 for _tenths in OTHER_PRICES:
     study.constants("measured", **{f"price_{_tenths}": exact("price", "s", _tenths / 10**7)})
@@ -83,6 +87,32 @@ study.show("earlier", "control_most", "channels_last_least", "channels_last_most
 cpu.values("measured", gradients_returned=partial(Run.speedup, trial=RETURNED))
 cpu.values("measured", gradients_kept=partial(Run.speedup, trial=KEPT))
 study.show("earlier", "gradients_returned", "gradients_kept")
+cpu.values("measured", gradients_predicted=partial(Run.predicted, trial=KEPT))
+
+for _name, _side in (("on", "baseline_"), ("off", "")):
+    _time = partial(Run.series_of, quantity=f"{_side}time", trial=RETURNED)
+    cpu.values("measured", **{f"time_gradients_{_name}": _time})
+
+
+@cpu.value("measured")
+def gradients_pages(run: Run) -> Quantity:
+    return to_digits(results.pages(run, RETURNED), 2)
+
+
+@cpu.value("measured")
+def gradients_pages_time(run: Run) -> Quantity:
+    return to_digits(results.pages(run, RETURNED) * run.page_price(), 2)
+
+
+for _tip in ("channels_last", "compiled"):
+    for _end, _choose in (("least", min), ("most", max)):
+        _gain = partial(results.total_gain, setting=subject.TIPS[_tip], choose=_choose)
+        cpu.values("measured", **{f"{_tip}_total_{_end}": _gain})
+
+for _tip, _word in zip(("threads", "workers"), results.DECIDED, strict=True):
+    both_cores.values(**{f"{_tip}_compared": partial(results.compared, tip=_tip)})
+    both_cores.values(**{f"{_tip}_{_word}": partial(results.compared, tip=_tip, word=_word)})
+study.show("both_cores", "controls", "controls_at_one")
 
 
 # ------------------------------------------------------------------------------------- claims
@@ -107,6 +137,19 @@ _claim_that_pays("allocator", "returned")
 for _memory in MEMORY:
     for _tip in ("channels_last", "compiled"):
         _claim_that_pays(_tip, _memory)
+
+
+@cpu.value("measured")
+def compiled_further(run: Run) -> Quantity:
+    kept = run.series_of("time", COMPILED._replace(memory="kept"))
+    return run.series_of("time", COMPILED) / kept
+
+
+@cpu.claim(
+    "Compiled ResNet-20 is faster still where freed memory is kept", numbers=("compiled_further",)
+)
+def compiled_gains_by_keeping(run: Run) -> Statement:
+    return compiled_further(run) > 1
 
 
 @cpu.claim(
@@ -150,13 +193,15 @@ def right_in_bfloat16(run: Run) -> Statement:
 # ------------------------------------------------------------------------- figures and tables
 
 
-cpu.figure(key=True, height=3.0, same_axes=True)(figures.speedups)
+cpu.figure(key=True, height=2.4)(figures.times)
+cpu.figure(height=3.0, same_axes=True)(figures.speedups)
 cpu.figure(height=2.2, same_axes=True)(figures.predictions)
 study.table("tips")(source.advice)
+cpu.table("times", wide=True)(results.time_rows)
 cpu.table("numbers", wide=True)(results.number_rows)
 earlier.table("earlier", wide=True)(results.speedup_rows)
 both_cores.table("both-cores", wide=True)(
-    partial(results.speedup_rows, tips=("control", "allocator"))
+    partial(results.speedup_rows, tips=("control", "allocator", "threads", "workers"))
 )
 
 
