@@ -18,7 +18,7 @@ from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
 from report.engine.place import install
 from report.engine.plan import BuildPlan, changes, files_below
 from report.engine.plan import plan as make_plan
-from report.engine.steps import READ, ROOT, SITE, BuildRequest, BuildStep, make_step
+from report.engine.steps import READ_BY_SITE, ROOT, SITE, BuildRequest, BuildStep, make_step
 from report.studies import STUDIES, module_of
 from tests.factory import printed
 
@@ -173,8 +173,8 @@ def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_shared_steps_need_one_completely_written_study(plan: BuildPlan) -> None:
-    for missing in (None, *READ):
-        built = [f"{STUDY}/{kind}" for kind in READ if kind != missing]
+    for missing in (None, *READ_BY_SITE):
+        built = [f"{STUDY}/{kind}" for kind in READ_BY_SITE if kind != missing]
         plan.built = dict.fromkeys(built, StepEntry({"formats": "page"}, {}, ()))
         assert bool(plan.shared_steps()) is (missing is None)
 

@@ -1,7 +1,7 @@
-"""The work of the steps: one function per kind of step, with its own imports.
+"""Do the work of the steps: one function per kind of step, with its own imports.
 
-A function reads the outputs of earlier steps from the stage, a folder laid out like ``out/``, and
-writes its outputs to the stage.  It may return notices for the user.
+Each function reads the outputs of earlier steps from the stage, a folder laid out like ``out/``,
+and writes its outputs to the stage.  It may return notices for the user.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from report.render.site import SitePaper
     from report.render.source import PaperSource
 
-#: Endings of an author's pictures.
+#: File endings of pictures that authors put beside their template.
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
-#: Compression level and block size of the samples: a file smaller by a sixth would double the time.
-_FAST, _BLOCK = 1, 2**20
+#: Level of compressing the samples; level 2 saves a sixth of the bytes in twice the time.
+_COMPRESSION_LEVEL: Final = 1
+_BLOCK_BYTES: Final = 2**20
 
 
 class StepTask(NamedTuple):
-    """The work of one step; ``stage`` holds its inputs and its outputs, laid out like ``out/``.
+    """One step to run; ``stage`` is a folder with its inputs and outputs, laid out like ``out/``.
 
     ``inputs`` are the settings, and the digests of the files that the step depends on.
     """
@@ -61,12 +62,12 @@ class StepTask(NamedTuple):
         return self.stage / "qmd" / self.study
 
     def artifacts(self, study: str = "") -> Path:
-        """Return the folder of a study, by default the step's, for outputs that only steps read."""
+        """Return a study's folder for outputs that only steps read (default: the step's study)."""
         return self.stage / steps.ARTIFACTS / (study or self.study)
 
 
 def study(task: StepTask) -> tuple[str, ...]:
-    """Choose the records, compute the study, and write its results and the downloads of its data.
+    """Choose the records, compute the study, and write its results and downloads of its data.
 
     The setting ``use`` names the records of --use.
     """
@@ -107,7 +108,7 @@ def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
 
     with (
         path.open("wb") as file,
-        io.BufferedWriter(gzip_writer(file, _FAST), _BLOCK) as packed,
+        io.BufferedWriter(gzip_writer(file, _COMPRESSION_LEVEL), _BLOCK_BYTES) as packed,
         io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
     ):
         write_samples(files, stream)
@@ -116,7 +117,7 @@ def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
 def _copy_records(
     files: Sequence[Stored | StoredImport], data: Path, folder: Path
 ) -> dict[str, list[str]]:
-    """Copy records with their attachments; return the copied attachments by record."""
+    """Copy records with their attachments; map each record to its copied attachments."""
     from report.core.records.store import attachments_folder, read_attachments
 
     folder.mkdir()
@@ -125,7 +126,7 @@ def _copy_records(
         target = folder / Path(stored.file).name
         shutil.copyfile(data / stored.file, target)
         for item in stored.record.attachments:
-            # Attachments that are altered or too large are left out.
+            # Altered or too large attachments are left out.
             with suppress(RecordError):
                 content = read_attachments(stored, (item.name,), data)[item.name]
                 if isinstance(content, bytes):
@@ -138,8 +139,8 @@ def _copy_records(
 def figures(task: StepTask) -> None:
     """Draw the figures of the study for print and for the page, and write their data.
 
-    A figure is taken from the previous build if its description and the code that draws its kind
-    of panel are the same.
+    A figure is taken from the previous build if neither its description nor the code that draws
+    it has changed.
     """
     folder, before = task.source / "figures", task.stage / steps.BEFORE
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +165,7 @@ def figures(task: StepTask) -> None:
 
 
 def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
-    """Return a digest of all that the files of a figure depend on."""
+    """Return a digest of everything that the files of a figure depend on."""
     from figures.panels import Panel
 
     used = {name: digest for name, digest in inputs.items() if not name.startswith("out/")}
@@ -174,7 +175,7 @@ def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
 
 
 def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
-    """Write a figure in all formats, PNG for Word only; return the details that its page shows."""
+    """Write a figure in all formats (PNG only for Word); return the details for its page."""
     from dataclasses import asdict
 
     from figures.panels import COLUMNS
@@ -236,10 +237,10 @@ def document(task: StepTask) -> tuple[str, ...]:
 def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     """Write the source folder of a study without its figures; return its values and findings.
 
-    Every format is rendered from this folder.  It contains ``<study>.qmd``, each table as LaTeX and
-    CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of ``quarto``, and in
-    ``pictures/`` the author's pictures from the study's folder beside the template.  Raises
-    ``RidgepointError`` for a template that asks for missing values.
+    Every format is rendered from this folder.  It contains ``<study>.qmd``, the tables as LaTeX and
+    CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of Quarto, and in
+    ``pictures/`` the pictures from the study's folder beside the template.  Raises
+    ``RidgepointError`` for a template that uses a missing value.
     """
     from report.engine.writing import render_document
     from report.paper.details import summary_of
@@ -277,7 +278,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         **summary_of(study, findings, paper.front, text),
         "unsupported": manuscript.unsupported,
     }
-    if is_report(study):  # lists show its first line
+    if is_report(study):  # lists of papers show a report's first line
         values |= {"summary": findings.facts["summary"], "question": findings.facts["summary"]}
     write_json(values, folder / "values.json")
     return values, findings
@@ -295,7 +296,7 @@ def copy_bibliography(data: Path, folder: Path) -> None:
 
 
 def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield the files of the figures with content that suffices for pandoc: their size."""
+    """Yield the names of the figures' files, with content in which pandoc finds their size."""
     from figures.style import inches
 
     for figure in findings.figures.values():
@@ -307,7 +308,7 @@ def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
 
 
 def editions(task: StepTask) -> None:
-    """Write the page and the LaTeX source from the texts that pandoc converted."""
+    """Write the page and the LaTeX source around the texts that pandoc converted."""
     from report.render.latex import write_latex
     from report.render.source import read_source
 
@@ -334,7 +335,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         pdf=f"{task.study}.pdf" if "print" in task.inputs["formats"].split() else None,
         samples=steps.SAMPLES if values["records"] else None,
         replicated=_atlas(task, task.study).get("line", ""),
-        # In a report a section of its own introduces the figures.
+        # Reports introduce their figures in a section.
         key_figure=values["figure"][2] if values["figure"] and not is_report(task.study) else "",
     )
 
@@ -348,7 +349,7 @@ def _takeaway(values: Mapping[str, Any]) -> str:
 
 
 def _write_page(task: StepTask, paper: PaperSource) -> None:
-    """Write the page with its downloads, and the scripts with details of values and figures."""
+    """Write the page, its downloads, and scripts with the details of values and figures."""
     from report.render.html import write_page
     from report.render.shell import script_of
 
@@ -377,7 +378,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and pack the LaTeX source with the bibliography if LaTeX made the PDF."""
+    """Make the PDF, and an archive of the LaTeX source (by LaTeX: with the bibliography)."""
     from report.core.records.files import gzipped
     from report.render.latex import bundle, compile_latex
     from report.render.quarto import render_paper
@@ -429,7 +430,7 @@ def quarto_site(task: StepTask) -> tuple[str, ...]:
 
 
 def index(task: StepTask) -> None:
-    """Write the pages over all ``studies`` in the settings; those in ``papers`` have a PDF."""
+    """Write the pages over all ``studies`` of the settings; ``papers`` lists those with a PDF."""
     from report.render.shell import read_settings
     from report.render.site import write_site
 
@@ -438,7 +439,7 @@ def index(task: StepTask) -> None:
 
 
 def _listed(task: StepTask, study: str) -> SitePaper:
-    """Collect the entry of a study for the site, and copy its reported values there."""
+    """Collect a study's entry for the site, and copy the source's values into the site."""
     from report.render.site import SitePaper
 
     folder, html = task.artifacts(study), task.stage / "html"
@@ -462,7 +463,7 @@ def _listed(task: StepTask, study: str) -> SitePaper:
 
 
 def _atlas(task: StepTask, study: str) -> Mapping[str, Any]:
-    """Read the atlas of a paper; empty for a replication report, which has a map of its own."""
+    """Read the atlas of a paper; empty for a report, which prints its own map."""
     path = task.artifacts(study) / steps.ATLAS
     return cast(Mapping[str, Any], _read(path)) if path.exists() else {}
 
@@ -475,7 +476,7 @@ def _read(path: Path) -> Any:
 def save(tree: Any, path: Path) -> None:
     """Pickle a tree of frozen values; raises ``OSError``.
 
-    Without pickle's memo the bytes do not depend on whether two equal values are one object.
+    Pickle's memo is off, so that the bytes do not depend on whether equal values are one object.
     """
     path.write_bytes(_pickled(tree))
 
@@ -491,16 +492,15 @@ def _pickled(tree: Any) -> bytes:
 def load(path: Path) -> Any:
     """Unpickle a file that ``save`` wrote; raises ``OSError``.
 
-    Since unpickling runs code, the file must be an output of this build or have its digest in the
-    manifest.
+    Unpickling runs code, so callers pass only outputs of this build, or files whose digest is in
+    the manifest.
     """
     return pickle.loads(path.read_bytes())
 
 
 def write_json(content: Any, path: Path) -> None:
-    """Write sorted, indented JSON in visible characters; refuse NaN and infinity."""
+    """Write JSON with sorted keys and visible characters; NaN and infinity are refused."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    shown = visible_in(content)
-    text = json.dumps(shown, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(visible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False)
     # Python's own indentation takes five times as long.
     path.write_text(msgspec.json.format(text, indent=1) + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
 """The cache of a build: the inputs and outputs of each step, and the digests of files.
 
-``out/manifest.json`` lists the digests of each step's inputs and outputs.  A step whose inputs
-differ from it is stale; readers find in it where a file comes from.  It depends on data and code
-alone, so that two builds write the same bytes.  ``out/.index.json`` holds facts of this machine,
-such as the times of files; without it a build reads every file again, with the same result.  A
-damaged file counts as missing.
+``out/manifest.json`` lists the digests of each step's inputs and outputs.  A step is stale if its
+inputs differ from the manifest.  The manifest also tells readers where a file comes from.  It
+depends on data and code alone, so that two builds write the same bytes.  ``out/.index.json`` holds
+facts of this machine, such as the times of files; without this index a build reads every file
+again, with the same result.  A damaged file counts as missing.
 """
 
 import json
@@ -25,15 +25,16 @@ SCRATCH: Final = ".scratch-"
 #: Increased when the meaning of the manifest changes; a manifest of another version is ignored.
 VERSION: Final = 6
 
-#: A file changed this shortly before it was read may change again without a new time stamp: systems
-#: round their clocks to milliseconds, old file systems to two seconds.
+#: Digests of files younger than this are not stored: such a file may change again without a new
+#: time stamp, since systems round clocks to milliseconds, and old file systems to two seconds.
 _CLOCK_STEP_NS: Final = 2_000_000_000
 #: Errors of reading damaged content.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
-#: Folders of installed packages; ``importlib.metadata`` would take a hundred times as long.
+#: Ending of folders that name an installed package and its version.  Reading the names takes a
+#: hundredth of the time of ``importlib.metadata``.
 _METADATA: Final = ".dist-info"
-#: All packages that the bytes of a paper depend on; an upgrade of one rebuilds every paper.
+#: All packages that the bytes of a paper depend on; upgrading any of them rebuilds every paper.
 PACKAGES: Final = (
     "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
     "msgspec", "numpy", "packaging", "pandas", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
@@ -45,9 +46,9 @@ _PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 class StepEntry(NamedTuple):
     """The inputs and outputs of a step that was run.
 
-    ``inputs`` are digests of files (data, templates and code as named in the project, outputs of
-    other steps below ``out/``), versions of packages, and settings.  ``outputs`` are digests of
-    files relative to ``out/``.
+    ``inputs`` maps names to digests of files (data, templates and code as named in the project,
+    outputs of other steps below ``out/``), to versions of packages, and to settings.  ``outputs``
+    maps files, relative to ``out/``, to their digests.
     """
 
     inputs: Mapping[str, str]
@@ -58,8 +59,8 @@ class StepEntry(NamedTuple):
 class Index:
     """The digests of files, and the state of TeX, on this machine.
 
-    ``files`` maps a path to size, times, inode and digest; a file is read again only if one of
-    these changed.
+    ``files`` maps a path to size, times, inode and digest.  A file is read again only if its size,
+    times or inode changed.
     """
 
     def __init__(self, out: str) -> None:
@@ -81,13 +82,13 @@ class Index:
         return str(self.tex.get("lacking", ""))
 
     def digest(self, path: str) -> str | None:
-        """Return the SHA-256 of a file, by absolute path, in hexadecimal; None without a file."""
+        """Return the hexadecimal SHA-256 of the file at an absolute path; None without a file."""
         if path not in self._digests:
             self._digests[path] = self._read(path)
         return self._digests[path]
 
     def forget(self, path: str) -> None:
-        """Read ``path`` again at the next request, because it was written."""
+        """Forget the digest of ``path``, because the file was written."""
         self._digests.pop(path, None)
 
     def _read(self, path: str) -> str | None:
@@ -109,8 +110,8 @@ class Index:
 
         ``version`` identifies all parts that a paper depends on; ``lacking`` lists missing parts
         and how to install them.  Asking TeX takes longer than the rest of a build with nothing to
-        do.  So the answer is kept as long as the status of the files behind it is the same: the
-        programs on the PATH, TeX's lists of its files, and the styles.
+        do, so an earlier answer is used again if the status of three kinds of files is the same:
+        the programs on the PATH, TeX's lists of its files, and the styles.
         """
         path = os.environ.get("PATH", "").split(os.pathsep)
         programs = [os.path.join(folder, name) for folder in path for name in _PROGRAMS]
@@ -150,7 +151,7 @@ def _status(path: str) -> list[int]:
 
 def file_digest(path: str) -> str | None:
     """Return the SHA-256 of a file in hexadecimal; None if it is no file or cannot be read."""
-    import hashlib  # its import would take longer than a build with nothing to do
+    import hashlib  # a build with nothing to do needs no hashes, and the import takes long
 
     try:
         if not os.path.isfile(path):
@@ -181,7 +182,7 @@ def write_manifest(steps: Mapping[str, StepEntry], out: str) -> None:
 
 
 def digest_lines(digests: Mapping[str, str]) -> str:
-    """Write digests, file → SHA-256, as ``sha256sum`` reads them."""
+    """Format ``digests`` (file → SHA-256) for ``sha256sum --check``."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
@@ -208,16 +209,16 @@ def _read(name: str, out: str) -> Any:
 
 
 def _write(name: str, content: object, out: str) -> None:
-    """Replace ``out/<name>``, a file or a folder, by JSON at once.
+    """Replace ``out/<name>``, a file or a folder, by a file with JSON in one step.
 
-    On one line, since Python writes indented JSON ten times as slowly.
+    The JSON is one line, since Python writes indented JSON ten times as slowly.
     """
     text = json.dumps(content, sort_keys=True) + "\n"
     _replace(os.path.join(out, name), text.encode(), out)
 
 
 def _replace(path: str, content: bytes, out: str) -> None:
-    """Replace a file or a folder by a file at once; raises ``OSError``."""
+    """Replace a file or a folder by a file in one step; raises ``OSError``."""
     scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{os.path.basename(path)}")
     with open(scratch, "wb") as stream:
         stream.write(content)

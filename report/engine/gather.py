@@ -3,8 +3,8 @@
 One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read, if
 it was edited, if its cases or rates are impossible, or if the study fails with it.
 
-An empty paper must not replace a full one.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, and if the study, or a machine with a role, has no good record.
+An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
+``--use`` names it, or if the study or a machine with a role has no good record.
 """
 
 import os
@@ -58,7 +58,7 @@ from report.studies import STUDIES, attachments_of, find_study
 
 _NO_EDITION: Final = Edition({})
 _REPORT: Final = ROOT / "report"
-#: The remedy for a study that fails, and for one that fails with this record only.
+#: The remedies for a study that always fails, and for a study that fails with one record only.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
 _EDITED: Final = (
@@ -67,7 +67,7 @@ _EDITED: Final = (
 )
 #: Record file → attachments that the paper needs.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
-#: The byline of a paper of other records; authors answer for the records of their edition alone.
+#: The byline of a paper built from other records: its authors answer only for their edition's.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
 _Item = TypeVar("_Item", bound=Filed[Any])
 
@@ -76,7 +76,7 @@ _Item = TypeVar("_Item", bound=Filed[Any])
 class Folder:
     """All data of a study's paper; ``refused`` maps files of bad records to the reason.
 
-    ``inputs`` are those of a paper without records.
+    ``inputs`` are the inputs of a paper without records.
     """
 
     measured: tuple[Stored, ...]
@@ -89,14 +89,16 @@ class Folder:
 class Chosen:
     """The inputs of a paper, and the fate of every record of its study.
 
-    ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` are
-    made among the ``usable`` records of the ``folder``.
+    ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` were
+    made among the ``usable`` records of the ``folder``.  ``origin`` is printed in the paper:
 
-    ``origin`` is printed in the paper: the files ``records`` and ``reported``, relative to the data
-    directory; ``devices``, the names of the machines; ``measured``, the day of the edition or of a
-    newer run; ``altered``, all edited records of the study with the fault; ``asked``, the records
-    of ``--use``; ``imported``, the attributions of other authors' measurements; and only if the
-    records are not those of the edition, ``byline``.
+    - ``records``, ``reported``: files, relative to the data directory;
+    - ``devices``: names of the machines;
+    - ``measured``: date of the edition or of a newer run;
+    - ``altered``: edited records of the study, with their faults;
+    - ``asked``: records of ``--use``;
+    - ``imported``: attributions of other authors' measurements;
+    - ``byline``: only if the records are not those of the edition.
     """
 
     inputs: Inputs
@@ -138,10 +140,10 @@ def compute_usable(
 
 
 def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
-    """Find the records that cause an error of a study, each with its reason.
+    """Find the records that cause an error of a study; map each to the reason.
 
-    These are the record that the ``error`` names, or else those with which the study fails alone.
-    If it fails with every record, none is to blame.
+    The record is named in ``error``, or else the study is computed from each record alone.  If it
+    fails with every record, no record is to blame.
     """
     place = error.partition(": ")[0]
     if (named := place.removeprefix("data/")) in inputs.files:
@@ -166,7 +168,8 @@ def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
 def compute(study: str, inputs: Inputs) -> Findings:
     """Compute ``study`` from its inputs; raises ``StudyError``, which names the files or the line.
 
-    Code that computes with numbers does not know their file, so its errors name all files.
+    Code that computes with numbers does not know which file they came from, so its errors name all
+    input files.
     """
     try:
         return find_study(study)(inputs)
@@ -188,7 +191,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
 
 
 def _line(error: Exception, *folders: Path) -> str:
-    """Find the last line below the first of ``folders`` that ``error`` came through, or empty."""
+    """Return the last line of the traceback in ``folders``, tried in turn; empty if in none."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
@@ -225,10 +228,13 @@ def choose(
 ) -> Chosen:
     """Choose the records of ``study``, and read their attachments.
 
-    ``requested`` names records of ``--use``, relative to ``data``; ``refused`` maps omitted records
-    to the reason; ``editions`` replace the editions of ``data``; without a ``folder`` that of the
-    study is read.  Raises ``RecordError`` for a named record that is bad, for a role without a
-    machine, and for a bad record without a good one in its place.
+    - ``requested``: records of ``--use``, relative to ``data``.
+    - ``refused``: records to omit, with the reasons.
+    - ``editions``: used instead of the editions of ``data``.
+    - ``folder``: records that were read before; by default they are read now.
+
+    Raises ``RecordError`` for a named record that is bad, for a role without a machine, and for a
+    bad record that no good record can replace.
     """
     named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = named or _NO_EDITION
@@ -266,17 +272,17 @@ def _usable(
     edition: Edition,
     requested: Sequence[str] = (),
 ) -> tuple[_Item, ...]:
-    """Return the good records of a folder; edited ones only if named, or if there are no others.
+    """Return the good records; edited records only if named, or if all records are edited.
 
-    Raises ``RecordError`` for a bad record that is named, or that no good one can replace.
+    Raises ``RecordError`` for a bad record that is named, or that no good record can replace.
     """
     named = {*edition.files, *requested}
     good = [item for item in items if item.file not in bad]
     machines = {machine for machine in edition.roles.values() if isinstance(machine, str)}
     absent = machines - {item.record.environment.key for item in good}
     for file, reason in bad.items():
-        # The machine's key stands between the time and the hash of a file name.  It is compared
-        # whole, since it may be the beginning of another key.
+        # File names consist of time, machine key and hash.  The whole key is compared, since one
+        # key may be the beginning of another.
         key = file.partition("-")[2].rpartition("-")[0]
         needed = file in named or key in absent or not good
         if needed and file.rpartition("/")[0] == folder:
@@ -287,7 +293,7 @@ def _usable(
 def _read_attachments(
     study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
 ) -> tuple[_Attachments, dict[str, str]]:
-    """Read the attachments of imported and primary records; return the reasons of bad ones too."""
+    """Read the attachments of primary and imported records; also map bad records to the reason."""
     owners: list[Filed[Any]] = []
     for choice in choices:
         owners += choice.primary.shards
@@ -346,7 +352,8 @@ def _joined_attachments(
 ) -> dict[str, bytes | Missing]:
     """Join the attachments of a run's shards.
 
-    Logs of counters are joined; any other file belongs to one case, and so to one shard.
+    Every shard may have logs of counters, which are joined.  Any other file belongs to one case,
+    and so to one shard.
     """
     joined: dict[str, bytes | Missing] = {}
     for file in files:
@@ -373,7 +380,7 @@ def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
 
 
 def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
-    """Describe series that are bimodal, and those that differ between runs of a machine."""
+    """Describe bimodal series, and series that differ between runs of one machine."""
     bimodal, apart = [], []
     for stored in inputs.records:
         if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
@@ -394,11 +401,12 @@ def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
 
 
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
-    """Write the roles of machines in a paper on the ``requested`` records to ``editions.yaml``.
+    """Make the ``requested`` records the edition of a paper, in ``editions.yaml``.
 
-    The edition names a machine by its key, so that a later run there changes the paper; it names
-    files if they are not the machine's newest full runs.  Returns the written file.  Raises
-    ``RecordError`` for unusable records, and for a quick run that would replace a full one.
+    The edition names a machine by its key, so that a later run on the machine changes the paper.
+    Records that are not the machine's newest full runs are named by file.  Returns the written
+    file.  Raises ``RecordError`` for unusable records, and for a quick run that would replace a
+    full run.
     """
     edition = read_editions(data, STUDIES).get(study)
     chosen = choose(study, data, requested)

@@ -1,4 +1,4 @@
-"""Put finished files into ``out/``: one build at a time, and never a half-written paper."""
+"""Put finished files into ``out/``, one build at a time, so that no paper is half written."""
 
 import ctypes
 import fcntl
@@ -18,8 +18,9 @@ from report.engine.cache import MANIFEST, SCRATCH, StepEntry, read_manifest, wri
 from report.engine.steps import ARTIFACTS, Announce
 
 _LOCK: Final = ".lock"
-#: Folders with a folder for each study, and folders over all studies; these are replaced whole.
+#: Folders in which the folder of each study is replaced as a whole.
 _OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
+#: Folders over all studies, which are replaced as a whole.
 _OF_ALL: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
 _FOLDERS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
@@ -27,12 +28,12 @@ _FOLDERS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
 
 @contextmanager
 def only_build(out: Path, announce: Announce) -> Iterator[None]:
-    """Be the only build that writes to ``out``; announce once that another one has to end first.
+    """Lock ``out`` for this build; announce it once if another build has to end first.
 
-    The system frees the lock however a build ends.  Removes temporary files of builds that were
-    killed, and links in the place of folders of outputs, so that nothing is written elsewhere.  On
-    a signal this process removes its own temporary files and ends.  Raises ``OutputError`` if
-    ``out`` cannot be written.
+    The system frees the lock however a build ends.  Removes temporary files of killed builds, and
+    links in the place of output folders, so that nothing is written elsewhere.  On a signal this
+    process removes its own temporary files and ends.  Raises ``OutputError`` if ``out`` cannot be
+    written.
     """
     path = out / _LOCK
     try:
@@ -65,7 +66,7 @@ def _remove_scratch(out: Path) -> None:
 
 
 def _acquire(lock: int, announce: Announce) -> None:
-    """Lock the open file; a file system without locks does not keep two builds apart."""
+    """Lock the open file; on a file system without locks two builds may run at once."""
     with suppress(OSError):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,11 +111,11 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
 
 
 def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) -> list[Path]:
-    """Replace changed folders and files in ``out``, each at once; return their paths.
+    """Replace changed folders and files in ``out``, each in one step; return their paths.
 
     ``changed`` names outputs that differ between ``stage`` and ``out``, or exist in ``out`` alone.
-    ``known`` names the files of builds; all other files stay.  Raises ``OutputError``, also for a
-    user's file in the place of a new one.
+    ``known`` names the files that builds wrote; all other files stay.  Raises ``OutputError``, also
+    if a user's file stands in the place of a new file.
     """
     replaced: list[Path] = []
     try:
@@ -145,7 +146,7 @@ def put_folder(name: str, out: Path, stage: Path) -> None:
 
 
 def _whole(name: str) -> str:
-    """Name the folder that is replaced with an output, or the output itself."""
+    """Return the folder that is replaced as a whole with an output, or the output itself."""
     parts = name.split("/")
     if parts[0] in _OF_A_STUDY and len(parts) > 2:
         return "/".join(parts[:2])
@@ -158,8 +159,8 @@ def _whole(name: str) -> str:
 def install(new: Path, target: Path) -> None:
     """Move the finished file or folder ``new`` to ``target`` in one step.
 
-    If either is a folder, the old content of ``target`` ends up at ``new``, or at ``new`` +
-    ``.old`` if the system cannot exchange two paths.  A link is replaced, never its destination.
+    If one of them is a folder, the old content of ``target`` is moved to ``new`` (or to ``new`` +
+    ``.old`` if the system cannot exchange two paths).  A link is replaced, never its destination.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
@@ -171,7 +172,7 @@ def install(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; return False if the system or file system cannot.
+    """Exchange two paths in one step; return False if the system does not support it.
 
     Calls renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) or renamex_np(a, b, RENAME_SWAP).
     """
@@ -184,10 +185,10 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
-    """Link the files of the folder ``out / whole`` that are not ``known`` into ``stage``.
+    """Link all files below ``out / whole`` that are not ``known`` into ``stage``.
 
-    ``stage`` will replace ``out``.  A link that has the name of a new file is dropped, since its
-    destination stays.
+    ``stage`` will replace ``out``.  Symbolic links with the name of a new file are dropped, since
+    their destinations stay.
     """
     top = out / whole
     for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:

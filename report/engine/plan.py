@@ -1,7 +1,7 @@
-"""The plan of a build: which steps are stale, and why; and the build, which runs them.
+"""Plan a build (which steps are stale, and why), and run it.
 
-Every build imports this module, also one with nothing to do.  So it imports little and has named
-tuples: importing ``dataclasses`` takes as long as comparing all files.
+Every build imports this module, even a build with nothing to do.  So the module imports little and
+uses named tuples: importing ``dataclasses`` takes as long as comparing all files.
 """
 
 import os
@@ -22,7 +22,7 @@ from report.engine.cache import (
     write_site_digests,
 )
 from report.engine.steps import (
-    READ,
+    READ_BY_SITE,
     REPORT,
     ROOT,
     SITE,
@@ -40,11 +40,11 @@ from report.studies import STUDIES
 
 #: Data files that all studies share.
 _COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
-#: Prefixes of hidden files and of Python's caches, which are no inputs.
+#: Files whose names begin so (hidden files, caches of Python) are no inputs.
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
 _DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
-#: Settings and programs in the words of a reason; a package is called by its name.
+#: How reasons call settings and programs; packages keep their names.
 _WORDS: Final = {
     "use": "the records of --use",
     "data": "the data folder",
@@ -58,12 +58,12 @@ _WORDS: Final = {
     "to": "the program by which Quarto prints",
     "python": "Python",
 }
-#: Lists the new files of a study in the manifest until all of them are in place.
+#: Name of a temporary manifest entry: the new files of a study until all of them are in place.
 PLACING: Final = "placing"
 
 
 def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
-    """Choose the engine of the PDFs; also return the sentence that tells the user which and why.
+    """Choose the engine of the PDFs; return it and a sentence for the user that gives the reason.
 
     ``missing_latex`` describes missing parts of LaTeX, empty if complete.  Raises ``RenderError``
     for an engine that was requested by name and cannot be used.
@@ -110,7 +110,7 @@ class BuildPlan:
         self._versions = installed()
 
     def _sources(self) -> Iterator[tuple[str, str]]:
-        """Yield the templates, the code and the data: their names in the project and paths."""
+        """Yield names in the project and paths of all templates, code and data."""
         data, paper = str(self.request.data), str(ROOT / "data")
         folders = {name: f"{self.root}/{name}" for name in ("report", "figures", "templates")}
         folders["templates/papers"] = str(self.request.papers)
@@ -153,8 +153,8 @@ class BuildPlan:
     def study_steps(self, study: str) -> list[BuildStep]:
         """List the steps of ``study`` in the order of their dependencies.
 
-        The document keeps the formats that it was converted to before, so that building pages and
-        PDFs in turns converts nothing twice.
+        A document is again converted to all formats of the previous build, so that building pages
+        and PDFs in turns converts nothing twice.
         """
         request, outputs = self.request, self.request.outputs
         formats = []
@@ -204,8 +204,8 @@ class BuildPlan:
         return steps
 
     def _is_complete(self, study: str, rebuilt: Collection[str]) -> bool:
-        """Return True if all outputs that steps over several studies read exist unaltered."""
-        for kind in READ:
+        """Return True if every output of ``study`` that the site's steps read exists unaltered."""
+        for kind in READ_BY_SITE:
             entry = self.built.get(f"{study}/{kind}")
             if entry is None or (study not in rebuilt and any(self.altered(entry))):
                 return False
@@ -221,7 +221,7 @@ class BuildPlan:
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def inputs(self, step: BuildStep, built: Mapping[str, StepEntry]) -> dict[str, str]:
-        """Collect the present inputs of ``step``; ``built`` holds the steps that it reads."""
+        """Collect the present inputs of ``step``; ``built`` contains the steps that it reads."""
         inputs = {}
         for name in step.files:
             digest = self.index.digest(self.paths[name])
@@ -239,7 +239,7 @@ class BuildPlan:
         return "; ".join((*changes(before.inputs, inputs), *self.altered(before)))
 
     def altered(self, entry: StepEntry) -> Iterator[str]:
-        """Describe the outputs of a step that are missing or differ from what it wrote."""
+        """Describe the outputs of a step that are missing or were altered since."""
         for name, digest in entry.outputs.items():
             present = self.index.digest(self.output(name))
             if present != digest:
@@ -255,7 +255,7 @@ class BuildPlan:
     def stale(self) -> dict[str, str]:
         """Find the steps that have to run, each with its reason, without running any.
 
-        A step that reads a stale one is listed, although that one may write the same bytes again.
+        Steps that read a stale step are listed too, although it may write the same bytes again.
         """
         reasons = {}
         for id in self.obsolete():
@@ -282,7 +282,7 @@ def files_below(folder: str) -> list[str]:
 
 
 def outputs_read(step: BuildStep, built: Mapping[str, StepEntry]) -> Iterator[tuple[str, str]]:
-    """List the outputs of other steps that ``step`` reads, each after the id of its step."""
+    """Yield the outputs of other steps that ``step`` reads, as pairs of step id and file name."""
     for id, parts in step.reads:
         for name in built[id].outputs:
             if name.startswith(parts) or name.endswith(parts):
@@ -312,7 +312,7 @@ def _words(value: str | None) -> str:
 def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
     """Compare the project with what was built; ``BuildPlan.stale`` lists the steps to run.
 
-    With ``as_built`` the engine ``auto`` stands for the one that made the PDF of each study.
+    With ``as_built`` the engine ``auto`` means the engine that made the present PDF of each study.
     Raises ``RidgepointError`` for an engine that is not installed.
     """
     index, note = Index(str(request.out)), ""

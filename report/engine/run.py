@@ -1,7 +1,7 @@
 """Run stale steps in worker processes, and put each paper in place once it is complete.
 
-Papers are built at the same time, and so are the steps of one paper that do not read each other.  A
-step that fails stops its own paper only, whose previous output stays in place.
+Papers are built at the same time, and so are the steps of one paper that do not read each other.
+If a step fails, only its paper is not built: the paper's previous output stays in place.
 """
 
 import errno
@@ -35,13 +35,13 @@ from report.engine.place import lay_out, put, stage_in
 from report.engine.plan import PLACING, BuildPlan, outputs_read
 from report.engine.steps import BEFORE, SITE, Announce, BuildStep, Failure
 
-#: The reason for a worker that ended without a result.
+#: The reason that is printed if a worker ended without a result.
 _KILLED: Final = (
     "its process was killed, probably for lack of memory; free some, or build with --jobs 1."
 )
-#: Copies of this process start at once, but only Linux's libraries survive the copying.
+#: Forked processes start at once, but only on Linux do all libraries survive a fork.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
-#: Kind of step → modules whose import takes long.
+#: Kind of step → slow modules, which are imported before forking.
 _IMPORTED: Final = {
     "study": ("report.engine.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
@@ -55,9 +55,9 @@ _NO_ROOM: Final = frozenset(
 
 
 class FailedStepError(Exception):
-    """The reason why a step failed, in one sentence, and its traceback as text.
+    """A step failed; the arguments are the reason in one sentence, and the traceback as text.
 
-    An error that comes from a worker process has lost its traceback, so it is sent as text.
+    The traceback is text, since exceptions lose it on the way from a worker process.
     """
 
 
@@ -89,8 +89,9 @@ def run(
 class _Builder(NamedTuple):
     """Builds papers, each in a thread.
 
-    ``waiting`` are the steps that have not begun, out of ``stale`` in all.  Only the thread that
-    holds the ``lock`` compares files, announces a step, or puts a paper in place.
+    ``waiting``: ids of stale steps that have not begun.  ``stale``: number of all stale steps.
+    Only the thread that holds the ``lock`` compares files, announces a step, or puts a paper in
+    place.
     """
 
     plan: BuildPlan
@@ -114,7 +115,7 @@ class _Builder(NamedTuple):
             return Failure(study, _sentence(study, error), traceback.format_exc())
 
     def _run_stale(self, steps: Iterable[BuildStep]) -> dict[str, StepEntry]:
-        """Run the stale steps, each as soon as its inputs exist; return the entries of all."""
+        """Run each stale step as soon as its inputs exist; return the entries of all steps."""
         finished: dict[str, StepEntry] = {}
         running: dict[str, Future[StepEntry]] = {}
         for step in steps:
@@ -137,7 +138,7 @@ class _Builder(NamedTuple):
     def _submit(
         self, step: BuildStep, inputs: Mapping[str, str], built: Mapping[str, StepEntry]
     ) -> Future[StepEntry]:
-        """Put the outputs that ``step`` reads on its stage, and hand it to a worker."""
+        """Link the outputs that ``step`` reads into its stage, and give it to a worker."""
         stage, request = self.stage / step.id, self.plan.request
         names: dict[Path, list[str]] = {}
         for id, name in outputs_read(step, built):
@@ -207,15 +208,15 @@ def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
 def run_step(task: actions.StepTask) -> StepEntry:
     """Run a step in this process; raises ``FailedStepError``.
 
-    The outputs of earlier steps that it reads are on its stage, and in its inputs as ``out/…``.
+    Outputs of earlier steps lie in the stage; the step's inputs name them ``out/…``.
     """
-    gc.disable()  # a step ends soon, and a tenth of its time would be the search for cycles
+    gc.disable()  # searching for cycles would take a tenth of the time of a short step
     try:
         task.stage.mkdir(parents=True, exist_ok=True)
         notices = getattr(actions, task.id.partition("/")[2])(task)
     except Exception as error:
-        # Any error, since a defect in one study must not stop the others.  The stage will be gone
-        # when the sentence is read, so that the sentence names the output folder instead.
+        # Every error is caught, since a defect in one study must not stop the others.  The sentence
+        # names the output folder instead of the stage, which is deleted before anybody reads it.
         sentence = _sentence(task.study, error)
         sentence = sentence.replace(str(task.stage), str(task.stage.parents[2]))
         raise FailedStepError(sentence, traceback.format_exc()) from error
@@ -248,8 +249,8 @@ def _sentence(study: str, error: Exception) -> str:
 def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]:
     """Provide worker processes whose temporary files lie in ``stage``; end them at exit.
 
-    All are forked before this process starts a thread, since a copy of a locked lock stays locked.
-    Modules that several steps import are imported once, before forking.
+    All workers are forked before this process starts a thread, since a lock that is held while
+    forking stays locked in the copy.  Modules that several steps need are imported before forking.
     """
     if _START == "fork":
         for kind, count in Counter(id.partition("/")[2] for id in stale).items():
@@ -261,16 +262,16 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]
             pool.submit(os.getpid)  # starts a process
         yield pool
     finally:
-        # The pool would wait for ever for a worker that starts while another is killed.
+        # If one worker is killed while another starts, shutting the pool down waits for ever.
         for worker in active_children():
             worker.kill()
         pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(stage: Path) -> None:
-    """Prepare a worker: end with the build, and ignore signals that the build handles.
+    """Prepare a worker: ignore signals that the build handles, and end when the build ends.
 
-    A worker whose build was killed would wait at its queue for ever.
+    Otherwise a worker would wait for work for ever after its build was killed.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):

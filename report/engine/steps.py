@@ -15,10 +15,10 @@
 ``site/index``        the pages over all studies: their list, the claims, and the search
 ====================  =======================================================================
 
-Input files are named as in the project, also where --data names another folder: ``data/…``,
-``templates/…``, ``report/…``.  Outputs are named relative to ``out/``, where
-each document, a paper or a replication report, has folders of its name.  A step depends on all code
-that the import contracts allow it, so that a change of one study's module rebuilds one paper.
+Input files are named as in the project (``data/…``, ``templates/…``, ``report/…``), even if --data
+names another folder.  Outputs are named relative to ``out/``, where each document (a paper or a
+replication report) has folders of its name.  A step depends on all code that the import contracts
+let it import, so that a change of one study's module rebuilds one paper.
 """
 
 from bisect import bisect_left
@@ -37,37 +37,41 @@ Announce: TypeAlias = Callable[[str, float, str], None]
 
 #: The folder of outputs that only later steps read.
 ARTIFACTS: Final = ".steps"
-#: The origin of a paper's data, and the results of the step ``study``.
+#: The records and other sources of a paper's data.
 ORIGIN: Final = "origin.json"
-#: The cases of all own records, against which a paper checks what it calls unmeasured.
+#: The cases of all records measured here: a paper may call none of them unmeasured.
 COVERAGE: Final = "coverage.pickle"
+#: The values, tables, figures and claims that the step ``study`` computed.
 FINDINGS: Final = "findings.pickle"
-#: The details that the page shows of a number when a reader opens it, and the machines.
+#: The details that the page shows when a reader opens a number, and the machines.
 DETAILS: Final = "details.json"
 #: All records of the study, used or not.
 RECORDS: Final = "records.json"
-#: The verdicts on the claims of a paper on every machine of the data.
+#: The verdict on each claim of a paper on each machine with records.
 ATLAS: Final = "atlas.json"
 #: All samples of the records that the study uses, and the folder of these records.
 SAMPLES: Final = "samples.csv.gz"
 RECORDS_FOLDER: Final = "records"
-#: The descriptions of a study's figures, and the series that its page shows of an opened one.
+#: The descriptions of a study's figures.
 DRAWINGS: Final = "drawings.pickle"
-#: A digest of all that each figure depends on, and the folder with the figures drawn before.
+#: Figure → digest of everything that its files depend on.
 DRAWN: Final = "drawn.json"
+#: The folder with the figures of the previous build.
 BEFORE: Final = "before"
 #: Name of the panel of the key figure that represents a paper in lists.
 CARD: Final = "card"
+#: The series that the page shows when a reader opens a figure.
 OPENED: Final = "opened.json"
-#: The study's entry for lists of studies, and the paper as converted by pandoc to each format.
+#: The study's entry for lists of studies.
 ENTRY: Final = "entry.json"
+#: The paper as pandoc converted it to each format.
 PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
-#: Takes the place of a study in the steps over all studies.
+#: Stands in place of a study's name in the steps over all studies.
 SITE: Final = "site"
-#: The end of the name of a replication report, which has the steps of a paper.
+#: Ending of the names of replication reports, which have the same steps as papers.
 REPORT: Final = "-replication"
 
 #: Stands in file names for the study of a step.
@@ -110,11 +114,12 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: Further inputs of the step ``study`` of a report: the paper, and its records if elsewhere.
+#: Further inputs of a report's step ``study``: the paper, and its records if ``--data`` names
+#: another folder.
 _ORIGINAL: Final = (
     f"paper/{_STUDY}/", "paper/editions.yaml", f"templates/papers/{_STUDY}.qmd.j2",
 )  # fmt: skip
-#: Kind of step → the kinds of steps that it reads, each with how the read outputs begin or end.
+#: Kind of step → kinds of steps that it reads → prefixes or suffixes of the read outputs.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
@@ -134,16 +139,16 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "editions": ("index.html",),
     },
 }
-#: The kinds of steps that the steps over all studies read.
-READ: Final = tuple({**_READS["quarto"], **_READS["index"]})
+#: The kinds of steps whose outputs the steps over all studies read.
+READ_BY_SITE: Final = tuple({**_READS["quarto"], **_READS["index"]})
 
 
 class BuildRequest(NamedTuple):
     """The studies and formats to build, and the folders to read and write.
 
-    ``studies`` are papers, or replication reports.  ``use`` maps each to records, relative to
-    ``data``, that replace the chosen ones of their devices.  ``style`` replaces the print style of
-    the papers.
+    ``studies`` are papers, or replication reports.  ``use`` maps a study to record files, relative
+    to ``data``; each replaces the default record of its device.  ``style`` replaces the print style
+    of the papers.
     """
 
     studies: tuple[str, ...]
@@ -158,7 +163,7 @@ class BuildRequest(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The reason why a study, or ``site``, was not built: one sentence, and the traceback."""
+    """A study (or ``site``) that was not built, the reason in one sentence, and the traceback."""
 
     study: str
     sentence: str
@@ -168,8 +173,8 @@ class Failure(NamedTuple):
 class BuildStep(NamedTuple):
     """One step and its dependencies; ``id`` ends with the name of its function in ``actions``.
 
-    ``reads`` names other steps, each with how the names of the read outputs begin or end.
-    ``settings`` are the function's other arguments.
+    ``files`` are input files.  ``reads`` pairs the id of another step with prefixes or suffixes of
+    the outputs to read.  ``settings`` are the function's other arguments.
     """
 
     id: str
@@ -179,17 +184,17 @@ class BuildStep(NamedTuple):
 
     @property
     def study(self) -> str:
-        """The study that the step belongs to, or ``site``."""
+        """The study (or ``site``) that the step belongs to."""
         return self.id.partition("/")[0]
 
     @property
     def kind(self) -> str:
-        """The kind of step, which names its function."""
+        """The kind of the step, the name of its function."""
         return self.id.partition("/")[2]
 
 
 def is_report(name: str) -> bool:
-    """Return True for the name of a replication report, False for that of a paper."""
+    """Return True for the name of a replication report, False for the name of a paper."""
     return name.endswith(REPORT)
 
 
@@ -199,14 +204,14 @@ def study_of(name: str) -> str:
 
 
 def paper_files(study: str) -> tuple[str, str]:
-    """Name the two copies of a study's PDF: among the other PDFs, and beside its page."""
+    """Return the places of a study's PDF: in the folder of all PDFs, and beside its page."""
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
 def make_step(
     name: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
 ) -> BuildStep:
-    """Describe a step of the document ``name`` over ``studies``; ``files`` are inputs, sorted."""
+    """Describe a step of the document ``name`` over ``studies``; ``files`` are sorted."""
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:

@@ -1,4 +1,4 @@
-"""Write the document of a paper or of its report; read or compute its present results."""
+"""Render the document of a paper or report; read or compute the results of a paper."""
 
 import json
 import re
@@ -36,8 +36,8 @@ def render_document(
 ) -> Manuscript:
     """Render the document of a paper or of a report; raises ``TemplateError``.
 
-    ``coverage`` lists the cases of the study's records, against which a paper of the project's data
-    checks what it calls unmeasured.
+    ``coverage`` lists the measured cases of the study: a paper on the project's data is refused if
+    it calls one of them unmeasured.
     """
     if not is_report(name):
         measured = coverage if data == PROJECT else None
