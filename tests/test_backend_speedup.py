@@ -118,6 +118,11 @@ def test_a_speedup_over_another_machine_by_hand() -> None:
     """NumPy takes 69.2 ms on one thread (median of ten processes), CuPy 0.641 ms."""
     found = study.findings(scaled(1))
     papers.assert_values(found, {"one_thread": 69.2e-3 / 0.641e-3, "merged_one": 0.706}, rel=0.02)
+    papers.assert_values(
+        found, {"time_of_faults": 4245 * 1.84e-6, "double_product_wide": 1.94}, 0.03
+    )
+    growth = {"other_growth": 543.4 / 495 - 1, "other_growth_torch": 358.4 / 345.1 - 1}
+    papers.assert_values(found, growth, rel=0.01)
     factors = {"gpu_factor": 30.2 / 0.641, "cpu_factor": 84.6 / 13.07, "thread_factor": 84.6 / 69.6}
     papers.assert_values(found, factors, rel=0.01)
 

@@ -1,4 +1,4 @@
-"""The figures of backend_speedup; captions stand in its template."""
+"""Figures of backend_speedup; its template contains their captions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,12 +21,12 @@ _LINES: Final = {
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 
 
-def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
+def curve(pair: tuple[Run, Source]) -> Iterator[Scaling]:
     """Draw the time of an iteration (ms) over its work, and the GPU's times at the least work."""
-    run, source = both
+    run, source = pair
     works = [2e-9 * size.multiply_adds for size in run.sizes]
     lines: list[Points] = []
-    least: list[Curve] = []
+    levels: list[Curve] = []
     for library, line in _LINES.items():
         marks = []
         for work, size in zip(works, run.sizes, strict=True):
@@ -38,7 +38,7 @@ def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
         lines.append(replace(line, x=x, y=y, low=low, high=high))
         if library in ON_GPU:
             label, ends = f"{line.label} at the least work", (x[0], _WORK_TICKS[-1])
-            least.append(Curve(label, ends, (y[0], y[0]), part=library != "cupy"))
+            levels.append(Curve(label, ends, (y[0], y[0]), part=library != "cupy"))
     if lines:
         work = 2e-9 * SOURCE.multiply_adds
         printed = [float(source.cell("3", "time", side).number) for side in ("cpu", "gpu")]
@@ -46,7 +46,7 @@ def curve(both: tuple[Run, Source]) -> Iterator[Scaling]:
         names = zip(("source's CPU", "source's GPU"), printed, strict=True)
         regions = tuple((f"the {name}", work / 36, time) for name, time in names)
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
-        panel = Scaling(*axes, tuple(lines), tuple(least), x_ticks=_WORK_TICKS, direct=True)
+        panel = Scaling(*axes, tuple(lines), tuple(levels), x_ticks=_WORK_TICKS, direct=True)
         yield replace(panel, regions=regions)
 
 

@@ -12,7 +12,7 @@ from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, ranged
 from report.studies.backend_speedup.subject import NAMES, NONE, ON_GPU, PARTS, SMALL, SOURCE, Size
 
-#: Added time within this share of its prediction confirms it.
+#: Largest relative error of a confirmed prediction of added time.
 TOLERANCE = 0.2
 
 
@@ -82,8 +82,8 @@ def largest_growth(run: Run, library: str) -> Quantity:
 def idle(run: Run, library: str) -> Quantity:
     """Least share of the smallest iteration in which the GPU has nothing to do.
 
-    At the source's size the GPU computes longer by the growth of the products, at least.  What of
-    it does not lengthen the iteration fits into gaps of the smallest one.
+    At the source's size the GPU computes longer, at least by the growth of the products.  The part
+    of this growth that does not lengthen the iteration fits into gaps of the smallest iteration.
     """
     cases = product((PRODUCTS, "time"), (SOURCE, SMALL))
     times = [run.medians(*case, library) for case in cases]

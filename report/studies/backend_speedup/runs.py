@@ -1,7 +1,7 @@
 """Measurements of one run: iterations by size and library, and their ratios.
 
-Few processes timed a case of the GPU, so that its ratios have a range instead of a confidence
-interval: over all pairs of processes.
+Few processes timed a case of the GPU, so its ratios have a range over all pairs of processes
+instead of a confidence interval.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Run(any_study.Run):
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
-        """The sizes that were timed, by their work."""
+        """Sizes that were timed, in the order of their work."""
         sizes = set()
         for case in self.stored.record.cases:
             factors = case.factors
-            if _is_meant(factors, "scaling"):
+            if _is_case_of(factors, "scaling"):
                 sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
@@ -52,17 +52,17 @@ class Run(any_study.Run):
 
     @property
     def conditions(self) -> str:
-        """Changes are compared with one thread in float32, whatever the run may use."""
+        """Conditions of compared cases with a change; empty for a run without changes."""
         changed = any(case.factors.get("change") for case in self.stored.record.cases)
         return "1 thread in float32 (changes: 2 threads, or float64)" if changed else ""
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
-        """The factors of a case as the record names them; of any size where none is given."""
+        """Return the recorded factors of a library's case, of any size if ``size`` is None."""
         wanted: dict[str, Level] = {"backend": library}
         if size is not None:
             wanted |= {"hidden": size.hidden, "samples": size.images}
         for case in self.stored.record.cases:
-            if _is_meant(case.factors, subject) and wanted.items() <= case.factors.items():
+            if _is_case_of(case.factors, subject) and wanted.items() <= case.factors.items():
                 return case.factors
         return {"subject": subject, "dtype": "float32", **wanted}
 
@@ -111,8 +111,9 @@ def ranged(
 ) -> Quantity:
     """Compute a ratio from medians of ``series`` of runs, with its range over all combinations.
 
-    The range is no confidence interval, and is printed without a level.  For claims it has one: one
-    more case exceeds the largest of n, the first run's of several processes, once in n + 1 times.
+    The range is no confidence interval, and is printed without a level.  Claims use the level
+    n / (n + 1), since another case would exceed the largest of n cases once in n + 1 times; n is
+    the number of cases that several processes of the first run timed.
     """
     if not all(series):
         return absent(name, "1", f"not timed on {runs[0].label}")
@@ -136,8 +137,8 @@ def _varied(size: Size, **varied: Level) -> CaseFactors:
     return {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **varied}
 
 
-def _is_meant(factors: CaseFactors, subject: str) -> bool:
-    """Tell if a case is of the subject in float32, on the perceptron without a compiler."""
+def _is_case_of(factors: CaseFactors, subject: str) -> bool:
+    """Tell if a case has the subject, and is a perceptron in float32 without a compiler."""
     fixed = {"network": "perceptron", "execution": "eager"}
     wanted = {"subject": subject, "dtype": "float32", **fixed}
     return {**fixed, **factors}.items() >= wanted.items()
@@ -152,7 +153,7 @@ class _Library(msgspec.Struct):
 
 
 def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> str:
-    """The libraries of a run with their versions; raises ``RecordError`` for a file of others."""
+    """List a run's libraries with versions; raises ``RecordError`` for a malformed attachment."""
     versions = []
     for name, content in sorted(attachments.items()):
         if isinstance(content, Missing):

@@ -44,19 +44,19 @@ MEMORY: Final = {
 }
 _TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
 _SIDES: Final = ("cpu", "gpu")
-#: Factors of formulas: an element in MB, seconds of a millisecond, and the two copies of a layer.
-_MEGABYTES: Final = exact(4e-6, "MB", "theory: bytes of an element")
-_PER_THOUSAND: Final = exact(0.001, "1", "a millisecond in seconds")
-_TWO: Final = exact(2, "1", "theory: sums and activations")
+#: Factors of formulas: size of an element (MB), a millisecond (s), and arrays kept of a layer.
+_ELEMENT: Final = exact(4e-6, "MB", "theory: bytes of an element")
+_MILLISECOND: Final = exact(0.001, "1", "a millisecond in seconds")
+_ARRAYS: Final = exact(2, "1", "theory: sums and activations")
 #: Printed unit → unit of a quantity, and the printed unit in it.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
 
 class Source:
-    """The source's numbers; raises ``StudyError`` for one that is not there."""
+    """Numbers of the source; raises ``StudyError`` for a missing one."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """``inputs`` hold what the source printed."""
+        """``inputs`` contain the numbers that the source printed."""
         self.reported, self.file = inputs.reported, inputs.reported_file
 
     def cell(self, table: str, row: str, column: str) -> Printed:
@@ -93,8 +93,8 @@ class Source:
         yield check(speedup, "CPU / GPU", ratio, *totals)
         for table, rows in (("3", PERFORMANCE), ("4", OPERATIONS)):
             for row in rows:
-                both = (self.cell(table, row, side) for side in _SIDES)
-                yield check(self.cell(table, row, "speedup"), "CPU / GPU", ratio, *both)
+                cells = (self.cell(table, row, side) for side in _SIDES)
+                yield check(self.cell(table, row, "speedup"), "CPU / GPU", ratio, *cells)
         yield from self._shapes()
 
     def _sums(self, side: str) -> Iterator[Check]:
@@ -102,7 +102,7 @@ class Source:
         iteration = self.cell("3", "time", side)
         formula = "iterations · time of an iteration / 10³"
         total_time = printed_value(self.reported, f"total_time_{side}")
-        yield check(total_time, formula, times, count, iteration, _PER_THOUSAND)
+        yield check(total_time, formula, times, count, iteration, _MILLISECOND)
         passes = (self.cell("3", f"{name}_time", side) for name in ("forward", "backward"))
         yield check(iteration, "forward + backward", total, *passes)
         operations = (self.cell("4", row, side) for row in OPERATIONS)
@@ -129,11 +129,11 @@ class Source:
         for row, formula, compute, inputs in (
             ("parameters", "4 B · parameters", times, (parameters,)),
             ("input", "4 B · pixels · all images", times, (pixels, images)),
-            ("activations", "4 B · 2 · (h + k) · training images", times, (_TWO, rows, learned)),
+            ("activations", "4 B · 2 · (h + k) · training images", times, (_ARRAYS, rows, learned)),
             ("gradients", gradients, _with_gradients, (parameters, rows, learned)),
         ):
             printed = self.cell("5", row, "cpu")
-            yield check(printed, f"{formula} / 10⁶", compute, _MEGABYTES, *inputs)
+            yield check(printed, f"{formula} / 10⁶", compute, _ELEMENT, *inputs)
 
 
 def _with_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:

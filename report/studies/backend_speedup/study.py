@@ -31,10 +31,10 @@ from report.studies.backend_speedup.subject import (
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
-#: A GPU's time that grows by less than this factor hardly depends on the work.
-LEVEL: Final = 1.25
-#: Losses that differ by less than this share are those of one training.
-ALIKE_LOSS: Final = 1e-3
+#: Growth up to which a GPU's time is called nearly constant.
+NEARLY_CONSTANT: Final = 1.25
+#: Relative difference below which losses are called equal.
+LOSS_TOLERANCE: Final = 1e-3
 
 
 class Paper:
@@ -196,15 +196,15 @@ for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE)
             f"numpy_added_{_name}": partial(_added, library="numpy"),
         },
     )
-for _name, _size in ("narrow", SOURCE), ("wide", WIDE):
-    _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
-    cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
+_double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
+cpu.values(double_product_narrow=partial(_double, size=SOURCE))
+cpu.values(double_product_wide=partial(_double, size=WIDE))
 earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults)
 
 
-def _over_ours(both: tuple[Run, Source], side: str, library: str = "") -> Quantity:
+def _over_ours(pair: tuple[Run, Source], side: str, library: str = "") -> Quantity:
     """Divide the source's time by ours: of a library, or of NumPy on one thread."""
-    run, source = both
+    run, source = pair
     ours = run.time(SOURCE, library) if library else run.changed("time", SOURCE)
     return source.number("3", "time", side) / ours
 
@@ -233,7 +233,7 @@ def host_sets_pace(run: Run) -> Iterator[Statement]:
 def floor(run: Run) -> Iterator[Statement]:
     for size in run.small_sizes:
         if size != SMALL:
-            yield results.growth_to(run, size) < LEVEL
+            yield results.growth_to(run, size) < NEARLY_CONSTANT
 
 
 @beside_cpu.claim(
@@ -264,7 +264,7 @@ def session_matters(pair: tuple[Run, Run]) -> Statement:
 
 
 @beside_source.claim(
-    "CuPy's speed-up is that which the source prints, within a tenth",
+    "CuPy's speed-up is within a tenth of the source's",
     numbers=("source_speedup", "here", "gpu_factor", "cpu_factor"),
 )
 def same_speedup(pair: tuple[Run, Source]) -> Statement:
@@ -273,33 +273,33 @@ def same_speedup(pair: tuple[Run, Source]) -> Statement:
     return results.gain(run, "cupy").near(printed, within=MARGIN * printed)
 
 
-def _gap(run: Run, over: subject.Size, under: subject.Size) -> Quantity:
-    """CuPy's speed-up at a size over that at another one."""
+def _ratio_of_sizes(run: Run, over: subject.Size, under: subject.Size) -> Quantity:
+    """Divide CuPy's speed-up at size ``over`` by that at size ``under``."""
     return results.ratio_of_gains((run, "time", over), (run, "time", under), "cupy")
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the images")
 def gap_grows_images(run: Run) -> Statement:
-    return _gap(run, SOURCE, SMALL) > 1 + MARGIN
+    return _ratio_of_sizes(run, SOURCE, SMALL) > 1 + MARGIN
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the neurons")
 def gap_grows_neurons(run: Run) -> Statement:
-    return _gap(run, LARGE, SOURCE) > 1 + MARGIN
+    return _ratio_of_sizes(run, LARGE, SOURCE) > 1 + MARGIN
 
 
 @gpu.claim("At the source's size CuPy speeds up products more than each other operation")
 def products_benefit_most(run: Run) -> Iterator[Statement]:
     for part in OPERATIONS:
         if part != PRODUCTS:
-            both = (run, PRODUCTS, SOURCE), (run, part, SOURCE)
-            yield results.ratio_of_gains(*both, "cupy") > 1
+            gains = (run, PRODUCTS, SOURCE), (run, part, SOURCE)
+            yield results.ratio_of_gains(*gains, "cupy") > 1
 
 
 @gpu.claim("Losses of the GPU's training differ from NumPy's by less than a thousandth")
 def alike(run: Run) -> Iterator[Statement]:
     for kind in ("train", "test"):
-        yield results.largest_difference(run, f"{kind}_loss") < ALIKE_LOSS
+        yield results.largest_difference(run, f"{kind}_loss") < LOSS_TOLERANCE
 
 
 @gpu.claim("After each iteration the GPU's network classifies as many images right as NumPy's")
@@ -308,7 +308,7 @@ def same_accuracy(run: Run) -> Iterator[Statement]:
         yield results.largest_difference(run, f"{kind}_accuracy").exactly(0)
 
 
-@cpu.claim("Double precision adds the baseline's work once more, within a fifth of that")
+@cpu.claim("Double precision adds as much time as the baseline computes, within a fifth")
 def double_as_predicted(run: Run) -> Iterator[Statement]:
     for size in SOURCE, WIDE:
         yield results.as_predicted(run, size, subject.DOUBLE)
@@ -335,31 +335,27 @@ def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate both times and their ratio at the source's size, for each baseline and library."""
     if not p.gpu:
         return
+    rows: list[tuple[str, str, Quantity, Quantity, Quantity]] = []
     for name, run in ("host", p.gpu), ("host, earlier", p.earlier):
         for library, label in ON_GPU.items():
             if run:
                 times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
-                yield _compared(name, label, *times, results.gain(run, library))
+                rows.append((name, label, *times, results.gain(run, library)))
     for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
         if p.cpu:
-            name = "other CPU, one thread" if change == subject.NONE else f"– {change}"
-            slow = p.cpu.changed("time", SOURCE, change)
-            ratio = results.gain_over(p.cpu, p.gpu, change)
-            yield _compared(name, "CuPy", slow, p.gpu.time(SOURCE, "cupy"), ratio)
-    slow, fast = (p.source.number("3", "time", side) for side in ("cpu", "gpu"))
-    yield _compared("the source's", "CuPy", slow, fast, p.source.value("total_speedup"))
-
-
-def _compared(
-    baseline: str, library: str, slow: Quantity, fast: Quantity, ratio: Quantity
-) -> Mapping[str, Content]:
-    return {
-        "NumPy on": baseline,
-        "GPU with": library,
-        "Speed-up": ratio,
-        "NumPy (ms)": to_digits(slow, 2),
-        "GPU (ms)": to_digits(fast, 2),
-    }
+            name = "other CPU" if change == subject.NONE else f"– {change}"
+            times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
+            rows.append((name, "CuPy", *times, results.gain_over(p.cpu, p.gpu, change)))
+    times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
+    rows.append(("the source's", "CuPy", *times, p.source.value("total_speedup")))
+    for name, label, slow, fast, ratio in rows:
+        yield {
+            "NumPy on": name,
+            "GPU with": label,
+            "Speed-up": ratio,
+            "NumPy (ms)": to_digits(slow, 2),
+            "GPU (ms)": to_digits(fast, 2),
+        }
 
 
 @gpu.table(wide=True, digits=dict.fromkeys(("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)"), 2))
@@ -370,10 +366,8 @@ def sizes(run: Run) -> Iterator[Mapping[str, Content]]:
             "Images": size.images,
             "Work (GFLOP)": to_digits(theory.work(size), 2),
             "NumPy (ms)": to_digits(run.time(size, "numpy"), 2),
-            **{
-                f"{label} (ms)": to_digits(run.time(size, library), 2)
-                for library, label in ON_GPU.items()
-            },
+            "CuPy (ms)": to_digits(run.time(size, "cupy"), 2),
+            "PyTorch (ms)": to_digits(run.time(size, "torch_cuda"), 2),
             "Page faults": run.page_faults(size),
         }
 
@@ -403,10 +397,10 @@ def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@beside_source.table("parts", digits={"Source (ms)": 3})
-def _by_part(both: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
+@beside_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
+def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
     """Tabulate times of parts on both GPUs, and the speed-ups."""
-    run, source = both
+    run, source = pair
     rows = [("4", quantity, part) for quantity, part in OPERATIONS.items()]
     for table, quantity, part in (*rows, ("3", "time", "Iteration")):
         yield {

@@ -12,7 +12,7 @@ from report.theory.work import training_macs
 
 PIXELS: Final = 28**2
 CLASSES: Final = 10
-#: The source's width, and as many images as MNIST has, about the source's number.
+#: Neurons of the hidden layer in the source.
 HIDDEN: Final = 10
 
 #: Kinds of operations of an iteration by the quantities that time them, and their library calls.
@@ -38,7 +38,7 @@ DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
 
-#: The libraries as a reader calls them.
+#: Names of the libraries in print.
 NAMES: Final = {
     "numpy": "NumPy",
     "torch": "PyTorch",
@@ -65,9 +65,9 @@ class Size(NamedTuple):
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
 
-#: The source's network on all of MNIST, and on a single image.
+#: The source's network with 60,000 images, as in MNIST, and with a single image.
 SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
-#: As many images as the digits of scikit-learn that a training has.
+#: Training images of scikit-learn's digits.
 SHARED_IMAGES: Final = 1_438
 #: The smallest size of the earlier session, and a wide network of about the source's work.
 SHARED, WIDE = Size(HIDDEN, SHARED_IMAGES), Size(512, SHARED_IMAGES)
@@ -83,7 +83,7 @@ _NEEDED: Final[dict[str, AllowedLevels]] = {
     "dataset": str,
     "backend": str,
 }
-#: Factors that older records have besides; of their networks the study looks up one.
+#: Optional factors, some of older records; the study uses their perceptrons only.
 _OPTIONAL: Final[dict[str, AllowedLevels]] = {
     "hidden": int,
     "network": ("perceptron", "convnet"),
@@ -95,7 +95,7 @@ _SUBJECTS: Final = ("training", "scaling", "change", "calls")
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case trained another network than the ones of this study."""
+    """Raise ``StudyError`` if a case trained a perceptron of another size than its factors say."""
     check_factors(stored, dict.fromkeys(_SUBJECTS, _NEEDED), _OPTIONAL)
     for index, case in enumerate(stored.record.cases):
         factors = case.factors

@@ -1,8 +1,8 @@
 """Work of an iteration, and predicted effects of single changes to NumPy's baseline.
 
-What a change adds is predicted from rates of the unchanged baseline: the time of its products, of
-its passes over the hidden layer, and of an iteration on one image, which calls the library as often
-and computes nearly nothing.  A mapped page has the price that a ceiling of the same run measured.
+The time that a change adds is predicted from times of the unchanged baseline: its products, its
+passes over the hidden layer, and an iteration on one image, which makes as many library calls and
+computes nearly nothing.  The time to map a page is a ceiling that the same run measured.
 """
 
 from functools import cache
@@ -30,7 +30,7 @@ from report.theory.work import round_up
 D, H, K = (
     exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
 )
-#: Smallest block that glibc maps by itself, while no larger one was freed (B).
+#: Smallest block (B) that glibc maps separately, as long as no larger one was freed.
 _MAPPED_FROM: Final = 128 * 1024
 
 
