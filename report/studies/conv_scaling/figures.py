@@ -1,7 +1,8 @@
 """Figures of conv_scaling."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from figures.panels import Bars, BarSeries, Curve, Points, Scaling
@@ -72,25 +73,50 @@ def heap_states(run: Run) -> Iterator[Bars]:
     yield Bars(tuple(steps), series, "Address above the start of the heap (MB)")
 
 
-def with_and_without_tensor(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw time and pages of an image of the layer, with and without the freed tensor."""
-    for quantity, label, unit in (
-        ("time", "Time of an image (µs)", "µs"),
-        ("page_faults", "Pages an image", "1"),
-    ):
-        lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-        for one in calls:
-            if one.name == "layer":
-                line = ("Tensor freed", 0) if "freed" in one.factors else ("No tensor freed", 1)
-                lines.setdefault(line, {})[one.batch] = one.series(quantity) / one.batch
-        drawn = panel(label, unit, lines, (4.0, 16.0, 64.0, 256.0))
-        top = max((y for line in drawn.points for y in line.y), default=0.0)
-        start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
-        predicted = (
-            Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
-            Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
-        )
-        yield replace(drawn, curves=predicted, legend=quantity == "time")
+def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
+    """Draw measured over predicted starts, and the layer's time before and after a freed tensor."""
+    starts, timed = list[Calls](), list[Calls]()
+    for one in sorted(calls, key=attrgetter("batch")):
+        if one.kind == "cliff" or (one.freed and one.name == subject.LARGE_NETWORK):
+            starts.append(one)
+        elif one.name != subject.LARGE_NETWORK and one.only_freed:
+            timed.append(one)
+    if starts:
+        yield _first_batches(starts)
+    if timed:
+        yield _time_of_image(timed)
+
+
+def _first_batches(calls: Iterable[Calls]) -> Scaling:
+    """Draw the first batch at which a process maps pages over the predicted start."""
+    first: dict[str, dict[int, int]] = {}
+    for one in calls:
+        if any(one.mapping):
+            first.setdefault(one.name, {}).setdefault(one.start, one.batch)
+    marks = list[Points]()
+    for series, (name, batches) in enumerate(sorted(first.items())):
+        x, y = tuple(map(float, batches)), tuple(map(float, batches.values()))
+        marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
+    ends = min(min(line.x) for line in marks), max(max(line.x) for line in marks)
+    axes = ("Predicted start (images)", "First batch with pages")
+    diagonal = Curve("Measured as predicted", ends, ends)
+    return Scaling(*axes, tuple(marks), (diagonal,), x_ticks=(4.0, 16.0, 64.0, 256.0))
+
+
+def _time_of_image(calls: Iterable[Calls]) -> Scaling:
+    """Draw the time of an image of the layer with and without the freed tensor."""
+    lines: dict[tuple[str, int], dict[int, Quantity]] = {}
+    for one in calls:
+        line = ("Tensor freed", 0) if one.freed else ("No tensor freed", 1)
+        lines.setdefault(line, {}).setdefault(one.batch, one.series("time") / one.batch)
+    drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
+    top = max((y for line in drawn.points for y in line.y), default=0.0)
+    start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
+    predicted = (
+        Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
+        Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
+    )
+    return replace(drawn, curves=predicted, x_scale="linear")
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
@@ -99,13 +125,21 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
         ("page_faults", "Pages an image", 1.0),
         ("time", "Time of an image (µs)", 1e-6),
     ):
-        tops, values = list[float](), list[float]()
+        # Place of the input's copy → shares of the threshold at the top, and values of an image.
+        marks: dict[str, tuple[list[float], list[float]]] = {}
         for one in calls:
-            tops += [top / one.threshold for top in one.medians("free_top")]
-            values += [value / unit / one.batch for value in one.medians(quantity)]
-        if tops and len(tops) == len(values):
-            marks = Points("", tuple(tops), tuple(values), hollow=True)
-            limit = Curve("Threshold", (1.0, 1.0), (0.0, max(values)))
+            with_copy = heap.freed_blocks(subject.IMAGE) * one.batch
+            for top, value in zip(one.medians("free_top"), one.medians(quantity), strict=False):
+                place = "at the top" if top > with_copy else "lower"
+                x, y = marks.setdefault(f"Input's copy {place}", ([], []))
+                x.append(top / one.threshold)
+                y.append(value / unit / one.batch)
+        if marks:
+            rings = list[Points]()
+            for series, (name, (x, y)) in enumerate(sorted(marks.items())):
+                rings.append(Points(name, tuple(x), tuple(y), series=series, hollow=True))
+            highest = 1.1 * max(max(group.y) for group in rings)
+            limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
             axes = ("Free bytes at the top of the heap ÷ trimming threshold", label)
-            look = {"x_scale": "linear", "y_scale": "linear", "y_from_zero": True}
-            yield Scaling(*axes, (marks,), (limit,), **look)  # type: ignore[arg-type]
+            drawn = Scaling(*axes, tuple(rings), (limit,), x_scale="linear", y_scale="linear")
+            yield replace(drawn, y_top=highest, y_bottom=0.0, legend=quantity == "page_faults")

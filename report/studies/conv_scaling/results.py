@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from operator import attrgetter
 
 from report.core.missing import Missing
@@ -9,7 +10,7 @@ from report.core.records.record import PASSES
 from report.evidence import executed as evidence
 from report.paper.study import Content
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.studies.conv_scaling import subject, theory
+from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.runs import Calls, Run
 from report.theory.reconciliation import Reconciliation
 from report.theory.terms import theory_macs
@@ -69,29 +70,27 @@ def count(name: str, number: float, calls: Sequence[Calls]) -> Quantity:
 
 def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
     """Print how many processes map pages around the predicted start and end of each setting."""
-    settings: dict[tuple[str, int], list[Calls]] = {}
-    for calls in sorted(starts, key=attrgetter("name", "threshold", "batch")):
-        settings.setdefault((calls.name, calls.threshold), []).append(calls)
-    for (layer, threshold), sweep in settings.items():
+    in_order = sorted(starts, key=attrgetter("name", "threshold", "batch"))
+    for (layer, threshold), calls in groupby(in_order, attrgetter("name", "threshold")):
+        sweep = list(calls)
         start, end = sweep[0].start, sweep[0].end
         yield {
             "Layer": layer.replace("x", " × "),
-            "T (MiB)": f"{threshold / 2**20:.0f}",
+            "T in MiB": count("threshold in MiB", threshold >> 20, sweep),
             "Start": count("predicted start", start, sweep),
             "End": count("predicted end", end, sweep),
             "Missing (B)": least_missing(sweep),
-            "Before": mapping_processes(sweep, range(start - 1, start)),
-            "At start": mapping_processes(sweep, range(start, start + 1)),
-            "At end": mapping_processes(sweep, range(end, 2 * end)),
+            "Before": mapping_processes(sweep, start - 1),
+            "At start": mapping_processes(sweep, start),
+            "At end": mapping_processes(sweep, end),
         }
 
 
-def mapping_processes(sweep: Sequence[Calls], batches: range) -> Quantity:
-    """Count the processes that map pages at the first of ``batches`` that was measured."""
+def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
+    """Count the processes that map pages at the first measured size of at least ``batch``."""
     for calls in sweep:
-        pages = calls.medians("page_faults") if calls.batch in batches else []
-        if pages:
-            return count("processes", sum(number > subject.FEW_PAGES for number in pages), sweep)
+        if calls.batch >= batch and calls.mapping:
+            return count("processes", sum(calls.mapping), sweep)
     return absent("processes", "1", "not measured")
 
 
@@ -136,8 +135,8 @@ def least_slowdown(calls: Sequence[Calls]) -> Quantity:
     times: dict[tuple[int, int], dict[bool, list[float]]] = {}
     for one in calls:
         by_kind = times.setdefault((one.threshold, one.batch), {})
-        for pages, time in zip(one.medians("page_faults"), one.medians("time"), strict=False):
-            by_kind.setdefault(pages > subject.FEW_PAGES, []).append(time)
+        for maps, time in zip(one.mapping, one.medians("time"), strict=False):
+            by_kind.setdefault(maps, []).append(time)
     ratios = [min(both[True]) / max(both[False]) for both in times.values() if len(both) == 2]
     if not ratios:
         return absent("slowdown", "1", "no batch size has processes of both kinds")

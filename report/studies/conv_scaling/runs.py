@@ -185,6 +185,26 @@ class Calls:
         return self.start if small_blocks else theory.mapping_end(self.name, self.threshold)
 
     @property
+    def kind(self) -> str:
+        """The subject of the case."""
+        return str(self.factors["subject"])
+
+    @property
+    def freed(self) -> bool:
+        """Tell if a tensor was freed before the calls."""
+        return "freed" in self.factors
+
+    @property
+    def only_freed(self) -> bool:
+        """Tell if no threshold was set and no small blocks were freed."""
+        return not {"threshold", "small_blocks"} & {*self.factors}
+
+    @property
+    def mapping(self) -> list[bool]:
+        """Whether the calls of each process map pages; empty if pages were not counted."""
+        return [pages > subject.FEW_PAGES for pages in self.medians("page_faults")]
+
+    @property
     def share(self) -> Quantity:
         """The share of the processes that map pages."""
         return self.run.mapping_share(self.factors, subject.FEW_PAGES)

@@ -48,6 +48,7 @@ class Paper:
         self.starts = [calls for calls in with_thresholds if calls.name in subject.LAYERS] or None
         self.processes = calls_of(self.runs, "top") or None
         self.sweep = calls_of(self.runs, "sweep") or None
+        self.moved = [*(self.starts or ()), *(self.sweep or ()), *(self.processes or ())] or None
         networks = calls_of(self.runs, "cure")
         self.networks = [calls for calls in networks if "freed" in calls.factors] or None
         by_mode = {(calls.name, calls.factors["mode"]): calls for calls in self.networks or ()}
@@ -85,6 +86,7 @@ third: Part[Run] = study.part("third", "cpu")
 starts: Part[list[Calls]] = study.part("starts", "cpu")
 processes: Part[list[Calls]] = study.part("processes", "cpu")
 sweep: Part[list[Calls]] = study.part("sweep", "cpu")
+moved: Part[list[Calls]] = study.part("moved", "cpu")
 networks: Part[list[Calls]] = study.part("networks", "cpu")
 small: Part[Calls] = study.part("small", "cpu")
 large: Part[Calls] = study.part("large", "cpu")
@@ -380,7 +382,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 timed.figure("cliff", height=1.9, wide=True)(figures.throughput)
-sweep.figure("effect", key=True, height=3.3, rows=2)(figures.with_and_without_tensor)
+moved.figure("effect", key=True, height=3.7, rows=2)(figures.moved_cliffs)
 cpu.figure("heap", height=2.0)(figures.heap_states)
 starts.table("starts")(results.start_rows)
 processes.figure("processes", height=3.3, rows=2)(figures.top_and_time)
