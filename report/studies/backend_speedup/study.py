@@ -327,7 +327,7 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------- figures and tables
 
 beside_source.figure(key=True, height=2.6)(figures.curve)
-calls.figure(height=2.2)(figures.calls)
+calls.figure(height=2.0)(figures.calls)
 
 
 @study.table()
