@@ -6,7 +6,7 @@ from typing import Final
 from figures.panels import Band, Curve, Points, Scaling
 from report.studies.inference_memory.results import RuleComparison
 from report.studies.inference_memory.subject import OperatorLine
-from report.studies.inference_memory.theory import RULES, BatchRule
+from report.studies.inference_memory.theory import RULES, BatchRule, holder
 
 #: The rules that the figure compares; the table has more.
 _DRAWN: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "tensors", "count")
@@ -15,28 +15,28 @@ _MEGA: Final = 1e6
 
 def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
     """Draw measured peaks where a line fails most over the lines of two operators."""
-    failure = comparison.failure
-    if failure is None:
+    worst = comparison.worst_line()
+    if worst is None:
         return
-    row, end = failure.row, float(max(failure.peaks))
-    peaks = tuple(peak / _MEGA for peak in failure.peaks.values())
-    limit, batches = row.limit / _MEGA, (row.ran, failure.promised)
+    row, promised = worst
+    lines, peaks = comparison.lines[row.network], comparison.baselines[row.network].peaks
+    late, early = (holder(lines, extreme(peaks)) for extreme in (min, max))
+    end, limit, end_of_line = float(max(peaks)), row.limit / _MEGA, 1.1 * promised
     points = (
-        Points("measured peak", tuple(failure.peaks), peaks),
-        Points("largest batch that ran", batches[:1], (limit,), series=1),
-        Points("promised by the line", batches[1:], (limit,), series=2),
+        Points("measured peak", tuple(peaks), tuple(peak / _MEGA for peak in peaks.values())),
+        Points("largest batch that ran", (row.ran,), (limit,), series=1),
+        Points("promised by the line", (promised,), (limit,), series=2),
     )
-    late, end_of_line = failure.late, 1.1 * failure.promised
     curves = (
         Curve("late convolution", (0.0, end_of_line), _megabytes(late, 0.0, end_of_line)),
-        Curve("early convolution", (0.0, end), _megabytes(failure.early, 0.0, end), part=True),
+        Curve("early convolution", (0.0, end), _megabytes(early, 0.0, end), part=True),
     )
     yield Scaling(
         "Batch size (images)", "Peak (MB)", points, curves, (Band("limit", limit, limit, limit),),
         x_scale="linear", y_scale="linear", y_from_zero=True,
         regions=(
             (f"{row.ran:,}", row.ran + 0.02 * end_of_line, 0.86 * limit),
-            (f"{failure.promised:,}", failure.promised - 0.02 * end_of_line, 1.1 * limit),
+            (f"{promised:,}", promised - 0.02 * end_of_line, 1.1 * limit),
         ),
     )  # fmt: skip
 

@@ -3,18 +3,21 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
-from statistics import correlation, median, median_low
-from typing import Final, NamedTuple, TypeAlias
+from statistics import correlation, median
+from typing import Final, TypeAlias
 
-from report.core.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import NO_BYTES, Run
-from report.studies.inference_memory.subject import Call, LimitOfNetwork, OperatorLine, small
+from report.studies.inference_memory.subject import (
+    Baseline,
+    Call,
+    LimitOfNetwork,
+    OperatorLine,
+    small,
+)
 from report.studies.inference_memory.theory import RULES, BatchRule
 from report.theory.reconciliation import Reconciliation
 
@@ -44,17 +47,12 @@ def _number(name: str, value: float, known: bool, *tables: str) -> Quantity:
 # ----------------------------------------------------------------- rules under limits of tensors
 
 
-class FailedLine(NamedTuple):
-    """Peaks by batch (B) of a network, a limit, the batch that a line promises, and two operators.
-
-    ``late`` holds the peak at the smallest batch, ``early`` at the largest.
-    """
-
-    peaks: dict[int, int]
-    row: LimitOfNetwork
-    promised: int
-    late: OperatorLine
-    early: OperatorLine
+def _lines_by_network(inputs: Inputs, table: str) -> dict[str, list[OperatorLine]]:
+    """Read the bytes by operator of every network."""
+    lines: dict[str, list[OperatorLine]] = {}
+    for row in inputs.table(table, OperatorLine):
+        lines.setdefault(row.network, []).append(row)
+    return lines
 
 
 class RuleComparison:
@@ -64,12 +62,10 @@ class RuleComparison:
         """Apply every rule to every limit; ``answers`` holds limits and predicted batches."""
         self._tables = tables
         limits: Sequence[LimitOfNetwork] = inputs.table(tables.limits, LimitOfNetwork)
-        baselines: Sequence[subject.Baseline] = inputs.table(tables.baselines, subject.Baseline)
+        baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
         self.baselines = {row.network: row for row in baselines}
-        lines_avx2: Sequence[OperatorLine] = inputs.table(subject.AVX2.operators, OperatorLine)
-        self.lines: dict[str, list[OperatorLine]] = {}
-        for row in inputs.table(tables.operators, OperatorLine):
-            self.lines.setdefault(row.network, []).append(row)
+        self.lines = _lines_by_network(inputs, tables.operators)
+        lines_avx2 = _lines_by_network(inputs, subject.AVX2.operators)
         self.answers: dict[BatchRule, list[Answer]] = {rule: [] for rule in RULES}
         for limit in limits:
             name, baseline = limit.network, self.baselines.get(limit.network)
@@ -78,8 +74,8 @@ class RuleComparison:
                 batches: dict[BatchRule, int] = {"count": limit.predicted, "bisected": limit.ran}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), limit.limit)
                 if tables is subject.AVX512:
-                    padded = [line for line in lines_avx2 if line.network == name]
-                    batches |= theory.counts_of_avx2(padded, limit.limit, limit.predicted)
+                    lines = lines_avx2.get(name, ())
+                    batches |= theory.counts_of_avx2(lines, limit.limit, limit.predicted)
                 for rule, batch in batches.items():
                     self.answers[rule].append((limit, batch))
         self.limits = [limit for limit, _ in self.answers["count"]]
@@ -131,7 +127,7 @@ class RuleComparison:
         yield "all_fit", sum(self.baselines[r.network].peak_of_256 <= r.limit for r in self.limits)
         runs = self.runs_needed("bisected") or [0]
         yield from (("runs_least", runs[0]), ("runs_most", runs[-1]))
-        yield "runs_median", median_low(runs)
+        yield "runs_median", median(runs)
 
     def numbers(self, prefix: str) -> dict[str, Quantity]:
         """Return the counts as numbers of the paper."""
@@ -140,28 +136,10 @@ class RuleComparison:
             numbers[f"{prefix}{name}"] = _number(name, value, bool(self.limits), *self._tables)
         return numbers
 
-    @cached_property
-    def failure(self) -> FailedLine | None:
-        """The case in which the line through 2 and 4 images promises most."""
+    def worst_line(self) -> Answer | None:
+        """Return the limit under which the line through 2 and 4 images promises most."""
         answers = [answer for answer in self.answers["line"] if answer[0].network in self.lines]
-        if not answers:
-            return None
-        row, batch = max(answers, key=lambda answer: answer[1] / answer[0].ran)
-        lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
-        late, early = (theory.holder(lines, extreme(peaks)) for extreme in (min, max))
-        return FailedLine(peaks, row, batch, late, early)
-
-    def example(self) -> dict[str, Quantity]:
-        """Return the bytes of the two operators of the failure."""
-        failure, file = self.failure, f"inference_memory/{self._tables.operators}"
-        if failure is None:
-            return dict.fromkeys(("late_workspace", "late_per_image", "early_per_image"), NO_BYTES)
-        sizes = {
-            "late_workspace": failure.late.fixed - failure.late.tensors_fixed,
-            "late_per_image": failure.late.per_image,
-            "early_per_image": failure.early.per_image,
-        }
-        return {id: to_digits(exact("bytes", "B", size, file), 2) for id, size in sizes.items()}
+        return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
 
 
 class UpperBounds:
@@ -176,13 +154,12 @@ class UpperBounds:
         on_cpu = [*self.rows["inference"], *self.rows["training"]]
         repeated: Sequence[LimitOfNetwork] = inputs.table(subject.REPEATED_TABLE, LimitOfNetwork)
         self._repeated = [row for row in repeated if row in on_cpu]
-        baselines: Sequence[subject.Baseline] = inputs.table(
-            subject.AVX2.baselines, subject.Baseline
-        )
-        by_network = {row.network: row for row in baselines}
+        baselines: dict[str, Baseline] = {}
+        for baseline in inputs.table(subject.AVX2.baselines, Baseline):
+            baselines[baseline.network] = baseline
         self._estimates: list[float] = []
         for row in self.rows["gpu_inference"]:
-            estimate = theory.estimated(by_network.get(row.network), row.limit)
+            estimate = theory.estimated(baselines.get(row.network), row.limit)
             if estimate is not None:
                 self._estimates.append(estimate / row.ran)
 
@@ -238,13 +215,16 @@ class UpperBounds:
     def shares_on_gpu(self) -> dict[str, Quantity]:
         """Return shares of the predicted batch that ran in inference, and shares of the limit."""
         rows, shares = self.rows["gpu_inference"], self.shares("gpu_inference") or [0.0]
-        sizes = {"least": shares[0], "median": median(shares)}
-        sizes["beyond"] = max(((row.peak - row.least) / row.limit for row in rows), default=0)
-        sizes["free"] = median([1 - row.peak / row.limit for row in rows] or [0])
+        sizes = {
+            "least": shares[0],
+            "median": median(shares),
+            "beyond": max(((row.peak - row.least) / row.limit for row in rows), default=0),
+            "free": median([1 - row.peak / row.limit for row in rows] or [0]),
+        }
         numbers = {}
         for name, share in sizes.items():
-            id = f"gpu_inference_{name}"
-            numbers[id] = _number(f"{name} share", share, bool(rows), subject.GPU_TABLE)
+            number = _number(f"{name} share", share, bool(rows), subject.GPU_TABLE)
+            numbers[f"gpu_inference_{name}"] = number
         return numbers
 
 
@@ -259,8 +239,8 @@ def held_out(run: Run) -> list[Reconciliation]:
 
 def held_out_counted(run: Run) -> Quantity:
     """Count the held-out peaks that are predicted to the byte."""
-    exactly = [peak for peak in held_out(run) if peak.residual == 0]
-    return exact("peaks", "1", len(exactly), run.file)
+    exactly = sum(peak.residual == 0 for peak in held_out(run))
+    return exact("peaks", "1", exactly, run.file)
 
 
 def alexnet_by_line(run: Run) -> Quantity:
@@ -293,12 +273,6 @@ def over_plain(of: Callable[[Call], Quantity], call: Call) -> Quantity:
     return of(call) / of(plain)
 
 
-def saved(run: Run, network: str, setting: str) -> Quantity:
-    """Compute the share of a network's peak that a setting saves."""
-    call = small(network, subject.SHOWN_BATCH, *subject.SETTINGS[setting])
-    return 1 - over_plain(run.peak, call)
-
-
 class Allocated:
     """Peaks of calls on GPUs, each as measured by one or more of the runs."""
 
@@ -322,10 +296,3 @@ class Allocated:
         """Compare each peak that several GPUs measured: the largest less the smallest."""
         several = [peaks for peaks in self.peaks.values() if len(peaks) > 1]
         return [largest(*peaks) - smallest(*peaks) for peaks in several]
-
-
-def half_of_parameters(network: str) -> Quantity:
-    """Return the bytes of a copy of all parameters in half precision."""
-    operators = theory.operators(small(network, 1))
-    assert not isinstance(operators, Missing)
-    return exact("half of the parameters", "B", 2 * operators.network.parameter_count)

@@ -27,13 +27,6 @@ CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout of the source's "AMP + AMC".
 REDUCED: Final[InferencePrecision] = "bfloat16"
 COALESCED: Final[Layout] = "channels_last"
-#: Changed settings of a contiguous call in float32.
-SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
-    "channels_last": ("float32", COALESCED),
-    "bfloat16": ("bfloat16", "contiguous"),
-    "both": (REDUCED, COALESCED),
-}
-
 #: The network and the batch whose memory the prose describes.
 SHOWN: Final = "ResNet-20"
 SHOWN_BATCH: Final = 256

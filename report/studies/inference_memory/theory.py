@@ -84,10 +84,8 @@ def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
 
 def tensors_alone(lines: Sequence[OperatorLine], limit: int) -> int | None:
     """Return the largest batch whose tensors fit under a limit (B) at every operator."""
-    batches = []
-    for operator in lines:
-        if operator.tensors_per_image:
-            batches.append((limit - operator.tensors_fixed) // operator.tensors_per_image)
+    growing = [line for line in lines if line.tensors_per_image]
+    batches = ((limit - line.tensors_fixed) // line.tensors_per_image for line in growing)
     return min(batches, default=None)
 
 
