@@ -74,7 +74,9 @@ class Points:
     """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
 
     ``low``, ``high``: ends of the intervals; empty without intervals.  ``names``: labels beside the
-    points; may be empty.  ``many``: draw small points, which show only a distribution.
+    points; may be empty.  ``many``: draw small points, which show only a distribution.  ``shift``:
+    distance on the x axis by which points are drawn beside their place, so that series do not cover
+    each other.
     """
 
     label: str
@@ -87,6 +89,7 @@ class Points:
     joined: bool = False
     many: bool = False
     names: tuple[str, ...] = ()
+    shift: float = 0.0
 
     def rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
         """Yield the points as data rows of a panel with these labels."""

@@ -27,7 +27,7 @@ def draw_points(
         above = [high - y for y, high in zip(points.y, points.high, strict=True)]
         errors = (below, above)
     container = axes.errorbar(
-        points.x,
+        [x + points.shift for x in points.x],
         points.y,
         yerr=errors,
         color=colour,

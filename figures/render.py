@@ -94,7 +94,8 @@ def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[Drawn]
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
         FigureCanvasPdf(figure)  # the layout uses text sizes of the PDF
-        table = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
+        rows = min(drawing.rows, len(panels))  # data may lack a panel
+        table = figure.subplots(rows, len(panels) // rows, squeeze=False)
         drawn = [draw(panel, axes) for panel, axes in zip(panels, table.flat, strict=True)]
         if drawing.same_axes:
             for row in table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
+from math import prod
 from typing import Final
 
 from report.core.missing import Missing
@@ -12,20 +13,10 @@ from report.paper.findings import Inputs
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import geometric_mean
-from report.studies.conv_profiling import theory
+from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
-from report.studies.conv_profiling.subject import (
-    BASE,
-    INPUTS,
-    INSTRUCTIONS,
-    OUTPUTS,
-    PADDED,
-    SHOWN_BATCH,
-    WIDENED,
-    Dimensions,
-    small,
-)
+from report.studies.conv_profiling.subject import Dimensions, small
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     COUNTED_WIDTH,
@@ -56,8 +47,8 @@ class Paper:
             runs.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth")
         )
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
-        self.tf32 = next((r for r in self.runs if not r.seen(SHOWN_BATCH).missing), None)
-        self.timed = next((r for r in self.runs if not r.time(BASE, "AVX2").missing), None)
+        self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
+        self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
         self.counts, second_counts = (
             executed(run) if run else {} for run in (self.cpu, self.second)
         )
@@ -139,9 +130,9 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
     return results
 
 
-def calls_of(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
-    """Select the calls in shapes of a subject: ``layer``, ``held_out`` or ``changed``."""
-    return {call: result for call, result in calls.items() if call.subject == subject}
+def calls_of(kind: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
+    """Select the calls of one kind of shape: ``layer``, ``held_out`` or ``changed``."""
+    return {call: result for call, result in calls.items() if call.subject == kind}
 
 
 def recorded_in(run: Run, r: Reconciliation) -> Quantity:
@@ -179,43 +170,46 @@ def ratio_of_times(
     return run.time(over, instructions) / run.time(under, instructions)
 
 
-def ratio_of_calls(run: Run, over: ProfiledCall, under: ProfiledCall) -> Quantity:
-    """Time of a call over that of another one, in a run that chose no instructions."""
-    return run.series("time", over.factors()) / run.series("time", under.factors())
-
-
-def inputs_pairs(over: int, under: int) -> Pairs:
-    """Pair the timed calls with these input channels, by their output channels."""
-    return tuple((small(over, n), small(under, n)) for n in OUTPUTS)
-
-
 def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     """Geometric mean of the ratios of times of pairs of calls."""
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
-NINE_EIGHT: Final = inputs_pairs(9, 8)
-NINE_SIXTEEN: Final = inputs_pairs(9, 16)
-SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in INPUTS)
+NINE_EIGHT: Final = tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)
+NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
+SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
+WIDER: Final = ((subject.PADDED, subject.BASE),)
 #: Comparisons of times that the paper prints beside both predictions.
 COMPARED: Final[dict[str, Pairs]] = {
     "inputs, 9 ÷ 8": NINE_EIGHT,
     "inputs, 9 ÷ 16": NINE_SIXTEEN,
     "outputs, 17 ÷ 16": SEVENTEEN_SIXTEEN,
-    "33→65 ÷ 32→64": ((PADDED, BASE),),
+    "33→65 ÷ 32→64": WIDER,
 }
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:
     """Times of any two calls that fill the same blocks, for both widths of vectors."""
-    shapes = [*(small(i, n) for i in INPUTS for n in OUTPUTS), *WIDENED]
     quotients = []
-    for instructions in INSTRUCTIONS:
+    for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
-        for under, over in combinations(shapes, 2):
+        for under, over in combinations((*subject.CHANNELS, *subject.WIDENED), 2):
             if theory.in_blocks(over, block) == theory.in_blocks(under, block):
                 quotients.append(ratio_of_times(run, over, under, instructions))
     return quotients
+
+
+def fitted_afterwards(run: Run) -> Iterator[Statement]:
+    """State the work of calls with kernels of one by one, by a rule made from held-out counts.
+
+    cuDNN names no tile for them.  An output takes three operations: its scaling, and the bias.
+    """
+    for call in run.counted_calls:
+        if call.shape.kernel == 1:
+            padding = tile_padding(call.layer, (32, 32, 8), "fitted").amount
+            scaled = 3 * prod(call.layer.output_shape)
+            work = 2 * (call.shape.multiply_adds(call.batch) + padding) + scaled
+            yield (run.counted(call) - exact("fitted", "FLOP", work)).exactly(0)
 
 
 def extreme(choose: Callable[[list[float]], float], ratios: list[Quantity], run: Run) -> Quantity:

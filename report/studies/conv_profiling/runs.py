@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from report.core.missing import Missing
 from report.core.records.layers import Convolution
 from report.core.records.record import Level
+from report.core.records.store import start_and_file
 from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
@@ -98,6 +99,12 @@ class Run(any_study.Run):
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
         ours, theirs = codes.get(process, {}), codes.get(like, {})
         return exact(name, "1", len(ours.items() & theirs.items()), self.file)
+
+    @property
+    def single_runs(self) -> list[Self]:
+        """The pooled runs one by one, the oldest first."""
+        runs = sorted(self.stored.runs, key=start_and_file)
+        return [replace(self, stored=replace(run, others=())) for run in runs]
 
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
         """Time of a forward call of eight images with these instructions."""

@@ -108,6 +108,10 @@ def small(inputs: int, outputs: int) -> Dimensions:
     return Dimensions(inputs, outputs, *_SMALL)
 
 
+#: The shapes with changed channels that are timed.
+CHANNELS: Final = tuple(small(inputs, n) for inputs in INPUTS for n in OUTPUTS)
+
+
 def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
     """The dimensions that the factors of a layer's case name."""
     inputs, outputs = str(factors["channels"]).split("-")

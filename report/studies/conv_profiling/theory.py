@@ -67,8 +67,7 @@ def work_ratio(over: Dimensions, under: Dimensions, block: int) -> Quantity:
 #: The CPU's rules: calls that follow one, its words, and a held-out call with its product.
 RULES: Final = (
     (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
-     "MKL: images · (taps · inputs · positions in whole vectors of 8 · outputs without one or two "
-     "beyond a multiple of six + 1 conversion)",
+     "MKL: images · (taps · inputs · positions in whole vectors of 8 · fused outputs + 1)",
      Dimensions(9, 19, 3, 21), 1, "1·(9·9·296·18 + 1)"),
     (f"kernel 1 × 1, fewer than {MANY_IMAGES} images", "the same",
      Dimensions(12, 26, 1, 27), 8, "8·(1·12·632·24 + 1)"),
