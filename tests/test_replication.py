@@ -216,13 +216,17 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     slower = "Returning freed memory slows a call by more than a tenth"
     assert agreements[slower] == "same (means of both over 7 cases, batch 8 to 512)"
     assert facts["main"] == "none of 4"
-    assert facts["bimodal_cases"][0] == "batch 1" and facts["bimodal"] == "7"
+    assert facts["bimodal"] == "7 of 50" and facts["bimodal_series"] == [
+        "time(batch 8, forward, contiguous)",
+        "time(batch 256, forward, contiguous, default memory)",
+    ]
+    assert not facts["shared"] and "decides the claims below from other records" in text
     (both,) = (claim for claim in facts["claims"] if claim["single"])
     assert both["title"] == f"{slower}, on both CPUs" and both["single"] == f"“{slower}” (same)"
     assert f"whose form for one machine, “{slower}” (same), is tested" in text
     assert not {*agreements} & {claim["title"] for claim in unmeasured}
-    assert table.notes[0] == "Machines of the paper: P1: AMD EPYC (Zen 3), 1 thread."
-    assert "only the paper compares forward of batch 1, forward of batch 2," in table.notes[1]
+    assert table.notes == ("Machines of the paper: P1: AMD EPYC (Zen 3), 1 thread.",)
+    assert "(2 of 10: forward of batch 32; forward of batch 64)" in text
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
     assert len(captions) == len(found.tables)
 
@@ -239,9 +243,11 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_l
     found = report(original("inference_memory"), [emerald], [])
     titles, names, numbers, _, inside, verdicts = zip(*found.tables["tbl-open"].rows, strict=True)
     assert titles == ("In all forms of tiling a larger tile is faster", *[""] * 8)
-    assert (names[0], numbers[0]) == ("tiled layers, tile 16, tile 8", "0.29")
+    assert (names[0], numbers[0]) == ("tiled layers, tile 16, tile 8", "0.287")
     assert {*inside} == {"yes"}
+    assert verdicts[0] == "undecided: only one process measured all of it; at least 6 decide"
     assert verdicts[1].startswith("undecided: 2 pairs of processes reach a level of 50")
+    assert found.facts["fewer"] == "42 of 216" and not found.facts["bimodal_series"]
 
 
 def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
@@ -342,8 +348,14 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert {len(row) for row in rows.values()} == {len(atlas["machines"])}
     letters = [letter for row in rows.values() for letter in row]
     assert set(letters) <= {"", "A", "P", "C", "U", "N", "D"} and {"", "A"} <= set(letters)
-    line = r"Replicated on \d+ further machines\. \d+ of \d+ claims .*\. \d+ further records"
+    line = r"\w+ on \d+ further machines\. \d+ of \d+ claims .*\. \d+ further records"
     assert re.match(line, atlas["line"])
+
+
+def test_a_machine_that_decides_no_claim_replicates_nothing() -> None:
+    chosen, findings = compute_usable("training_roofline", ROOT / "data")
+    line = atlas_of("training_roofline", ROOT / "data", chosen, findings)["line"]
+    assert line.startswith("Measured on 1 further machine. Decided there: none of 2 claims")
 
 
 def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
@@ -384,7 +396,7 @@ def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None
     cells = "; ".join(str(cell) for row in found.tables["tbl-claims"].rows for cell in row[3:5])
     assert sum(map(int, re.findall(r"(\d+) [APCUND]", cells))) == len(letters)
     if study == "conv_scaling":
-        assert "agree by construction" in text and "labels" in found.facts["where"]
+        assert "agrees by construction" in text and "labels" in found.facts["where"]
         assert "Intel Xeon, family 6, model 207, L3 300 MiB" in text
         assert "since several records are of one machine" in text
         assert "the geometric mean of a call" in text and "batch 8 to 512" in text

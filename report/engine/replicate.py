@@ -87,15 +87,21 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 
 
 def _summary_line(replicas: Sequence[Replica], findings: Findings) -> str:
-    """Summarize the claims on machines that measured some; count records of other cases."""
+    """Summarize the claims on machines that measured some; count records of other cases.
+
+    The paper counts as replicated if these machines decide half of the claims that they can test.
+    """
     measuring = []
     for replica in replicas:
         if any(claim.known for claim in replica.claims.values()):
             measuring.append(replica)
-    line = ""
+    rows, line = compare(measuring, findings).values(), ""
+    decided = sum(row.deciding > 0 for row in rows)
     if measuring:
-        line = f"Replicated on {len(measuring)} further machine{'s' if measuring[1:] else ''}. "
-        line += f"{summary(compare(measuring, findings).values(), measuring)}. "
+        line = "Replicated" if 2 * decided >= len(rows) else "Measured"
+        line += f" on {len(measuring)} further machine{'s' if measuring[1:] else ''}. "
+        none = f"Decided there: none of {len(rows)} claims that one run can test"
+        line += f"{summary(rows, measuring) if decided else none}. "
     if others := len(replicas) - len(measuring):
         records = "records measure" if others > 1 else "record measures"
         line += f"{others} further {records} other cases."

@@ -16,7 +16,7 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
-from report.quantity.evaluation import estimate, number, point
+from report.quantity.evaluation import estimate, in_only_process, number, point
 from report.quantity.expression import Quantity, Sampled, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
@@ -96,7 +96,13 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
         return "not measured"
     count = len(statements)
     if count <= _FEW:
-        return "; ".join(_number(statement.quantity) for statement in statements)
+        numbers = [_number(statement.quantity) for statement in statements]
+        names = comparison_names([statement.quantity.formula for statement in statements])
+        if len({*names}) == count > 1:
+            if len({*verdicts}) > 1:
+                names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
+            numbers = [f"{text} ({name})" for text, name in zip(numbers, names, strict=True)]
+        return "; ".join(numbers)
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     undecided = verdicts.count("undecided")
     if undecided == count:
@@ -151,7 +157,8 @@ def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]
         else:
             inside = range.low <= value <= range.high
         if comparison.alone:  # readers would take the interval for an interval over processes
-            text = text.partition(f"{NO_BREAK}[")[0]
+            pair = in_only_process(comparison.quantity)
+            text = text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
         yield {
             "Comparison": name,
             "This machine": text,
@@ -215,7 +222,10 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:
         enough = _processes_for_level(1, 0.0)
-        return "one process", f"one process measured it; at least {enough} decide"
+        one = "one process measured it"
+        if len(statement.sampled) > 1:
+            one = "only one process measured all of it"
+        return "one process", f"{one}; at least {enough} decide"
     result = estimate(statement.quantity)
     if isinstance(result, Missing):
         return "no bounded interval", result.reason

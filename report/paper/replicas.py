@@ -13,7 +13,7 @@ from typing import Final
 
 from report.core.records.store import Stored
 from report.instruments import gates
-from report.paper.claims import cases_of, first_few, on_common_cases
+from report.paper.claims import cases_of, comparison_names, first_few, on_common_cases
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → meaning, in the order of a summary.
@@ -34,6 +34,8 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "D": "Undecided in the paper, {} here",
     "N": "Not measured",
 }
+#: Most comparisons that are named.
+_FEW: Final = 3
 DECIDED: Final = ("supported", "refuted")
 #: Beginnings of reasons that mention the data directory; the reason printed for a single record.
 _NO_RUN: Final = ("no run of the experiment is in", "nothing to compare was recorded")
@@ -160,6 +162,12 @@ def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
     return Row(common, {**claims, **compared}, cases, cases_of(paper))
 
 
+def part_names(claim: Claim) -> list[str]:
+    """Name the comparisons of a claim that a machine measured; of many, name none."""
+    known = [s.quantity.formula for s in claim.statements if not s.quantity.missing]
+    return comparison_names(known) if 0 < len(known) <= _FEW else []
+
+
 def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
     """Return a sentence per outcome on the machines ``labels``: it lists or counts the claims."""
     groups: dict[str, list[str]] = {}
@@ -170,6 +178,11 @@ def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
             sentence = _ANSWERS[own.outcome].format(own.over_all.verdict)
             sentence = sentence.removesuffix(", undecided here")  # the machines disagree
             where = f" ({own.over_all.because})" if len(claims) > 1 else ""
+            if len(claims) == 1 and own.outcome == "P":
+                (claim,) = claims.values()
+                names = "; ".join(part_names(claim))
+                count = f"{claim.known} of {row.paper.known}"
+                where = f" ({count}: {names})".replace(": )", ")")
             groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
     if unmeasured := groups.pop(_ANSWERS["N"], []):
         groups[_ANSWERS["N"]] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]

@@ -21,7 +21,6 @@ from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run, machine_id
 from report.instruments import gates
 from report.paper.claims import (
-    comparison_names,
     first_few,
     formula_parts,
     open_comparisons,
@@ -35,13 +34,16 @@ from report.paper.machines import (
     properties,
     setup,
 )
-from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
-from report.paper.tables import Column, Content, Table, table_of
+from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, part_names, summary
+from report.paper.tables import Column, Content, Table, TableCell, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
 #: Most comparisons of one claim in a table, and most cases that a sentence names.
 _MOST: Final = 24
 _MOST_CASES: Final = 8
+#: Most comparisons of a claim whose formula is printed, and most characters of this formula.
+_FEW: Final = 3
+_LONGEST: Final = 300
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Tables, drawings by id, and facts of a report.
@@ -69,14 +71,13 @@ def report(
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> Findings:
     """Compute the findings of the report; ``copies`` maps labels of copied records to reasons."""
-    rows, independent, of_paper = compare(replicas, original.findings), list[str](), list[str]()
-    for replica in replicas:
-        used = replica.files & original.records.keys()
-        (of_paper if used else independent).append(replica.label)
+    rows = compare(replicas, original.findings)
+    of_paper = [r.label for r in replicas if r.files & original.records.keys()]
+    independent = [r for r in replicas if r.label not in of_paper]
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
     else:
-        by_origin = (independent, of_paper)
+        by_origin = ([replica.label for replica in independent], of_paper)
         tables, figures, facts = _of_many(original.compared, replicas, rows, by_origin)
     own = [replica.stored.record for replica in replicas]  # a new study's paper has no record
     newest = max(original.records.values() or own, key=attrgetter("started"))
@@ -89,8 +90,9 @@ def report(
         "single": len(replicas) == 1,
         "records": str(len(replicas) or ""),
         "of_paper": str(len(of_paper) or ""),
-        "independent": first_few(independent),
-        "answers": [answers(rows.values(), labels) for labels in (independent, of_paper)],
+        "independent": first_few([_independent(r, original) for r in independent]),
+        "shared": [f"“{r.paper.title}”" for r in rows.values() if _sharing(r, replicas)],
+        "answers": answers(rows.values(), [r.label for r in independent] or of_paper),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
         **_commands(original, replicas, rows),
         "newest": newest.started[:10] if original.records else "",
@@ -98,6 +100,7 @@ def report(
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "commit": (newest.code.commit or "unknown")[:12],
         "claims": claims,
+        "contrary": any(claim["outcome"] == "C" for claim in claims),
         "copies": [f"{label}: {why}" for label, why in copies.items()],
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
@@ -137,6 +140,31 @@ def _claims(
         }
 
 
+def _sharing(row: Row, replicas: Iterable[Replica]) -> list[str]:
+    """Label the machines whose records also decide the claim in the paper."""
+    return [replica.label for replica in replicas if replica.files & {*row.paper.files}]
+
+
+def _like_paper(replica: Replica, original: Original) -> bool:
+    """Tell whether the paper has a record of the same hardware and threads."""
+    key = machine_id(replica.stored.record.environment)
+    return key in (machine_id(record.environment) for record in original.records.values())
+
+
+def _independent(replica: Replica, original: Original) -> str:
+    """Label a record that is not in the paper; add likeness to the paper's, and disturbances."""
+    notes = ["hardware and threads as in a record of the paper"]
+    notes = notes if _like_paper(replica, original) else []
+    if counts := _disturbed(replica):
+        notes.append(f"{counts} timed measurements disturbed")
+    return f"{replica.label} ({', '.join(notes)})" if notes else replica.label
+
+
+def _disturbed(replica: Replica) -> str:
+    counts = gates.disturbed(run.record for run in replica.stored.runs)
+    return "{} of {}".format(*counts) if counts else ""
+
+
 def _reason(replicas: Sequence[Replica], row: Row) -> str:
     """Explain why a claim is contrary, undecided or not measured, and name the machines."""
     labels: dict[str, list[str]] = {}
@@ -173,22 +201,51 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         of_paper.append(_with_claims(renamed, measured))
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
-    disturbed = gates.disturbed(run.record for run in one.stored.runs)
-    cases = one.stored.record.cases
-    bimodal = [_levels(case, ", ") for case in cases if any(gates.bimodal_times(case))]
+    record, conditions = one.stored.record, original.compared.run(one.stored, one.label).conditions
+    bimodal = [case for case in record.cases if any(gates.bimodal_times(case))]
     facts = {
         "where": one.label,
-        "disturbed": "{} of {}".format(*disturbed) if disturbed else "",
-        "bimodal": str(len(bimodal) or ""),
-        "bimodal_cases": first_few(comparison_names(bimodal), _MOST_CASES),
+        "conditions": conditions,
+        "disturbed": _disturbed(one),
+        "like_paper": _like_paper(one, original),
+        "bimodal": f"{len(bimodal)} of {len(record.cases)}" if bimodal else "",
+        "bimodal_series": _bimodal_series(measured),
+        "fewer": _fewer_processes(record),
+        "budget": f"{record.protocol.budget_s:,.0f} s" if record.protocol.budget_s else "",
         "described": bool(cited),
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
         "tables_of_paper": names,
         **figure_facts,
-        "own_commit": (one.stored.record.code.commit or "unknown")[:12],
+        "own_commit": (record.code.commit or "unknown")[:12],
     }
-    tables = [_claims_of_one(one, measured, cited), _open_claims(measured), _setup(one, runs)]
+    tables = [
+        _claims_of_one(one, measured, cited),
+        _open_claims(measured),
+        _setup(runs, conditions),
+    ]
     return [*tables, _records([one]), *of_paper], figures, facts
+
+
+def _bimodal_series(rows: Iterable[Row]) -> list[str]:
+    """List the series of claims whose processes fall into two groups."""
+    names = dict[str, None]()
+    for row in rows:
+        statements = chain.from_iterable(claim.statements for claim in row.claims.values())
+        for leaf in chain.from_iterable(statement.sampled for statement in statements):
+            if gates.is_bimodal(leaf.medians.values()):
+                names[leaf.name] = None
+    return [*names]
+
+
+def _fewer_processes(record: Record) -> str:
+    """Count the cases that fewer processes measured than planned; "" if there are none."""
+    counts = list[int]()
+    for case in record.cases:
+        processes = Counter(round_.policy for round_ in case.rounds if round_.status == "ok")
+        planned = record.protocol.processes.items()
+        few = [processes[policy] for policy, count in planned if 0 < processes[policy] < count]
+        counts += few[:1]
+    return f"{len(counts)} of {len(record.cases)}" if counts else ""
 
 
 def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, Replica]:
@@ -211,6 +268,11 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
         names = [name for name, machine in cited.items() if machine.files & {*paper.files}]
         if one.files & {*paper.files}:
             names.append("this machine")
+        formula = claim.formulas[0]
+        count = len(claim.formulas)
+        if " / " in formula and len(formula) <= _LONGEST and count <= _FEW and not row.cases:
+            first = f"the first of {count} comparisons is of" if count > 1 else "compared is"
+            notes.append(f"“{claim.title}”: {first} {formula}.")
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": AGREEMENTS[row.letters[one.label]] + _difference(row, claim),
@@ -218,13 +280,13 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
         lacking = _only_in(paper, claim)
-        if claim.known < paper.known and lacking:
+        if len(part_names(claim)) < claim.known < paper.known and lacking:
             notes.append(f"“{claim.title}”: only the paper compares {lacking}.")
     return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(notes))
 
 
 def _verdict(claim: Claim) -> str:
-    repeated = claim.verdict in claim.measured
+    repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in claim.measured
     return claim.measured if repeated else f"{claim.verdict}: {claim.measured}"
 
 
@@ -285,7 +347,9 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
         height=len(titled[0]) * figure.drawing.height / figure.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    return {"fig-beside": drawing}, {"beside": {"name": name, "paper": label}}
+    intervals = any(row[6] is not None for panel in panels for row in panel.rows())
+    facts = {"name": name, "paper": label, "intervals": intervals}
+    return {"fig-beside": drawing}, {"beside": facts}
 
 
 def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
@@ -299,12 +363,15 @@ def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
     return replace(table, columns=(*table.columns, Column("Claim")), rows=cells)
 
 
-def _setup(one: Replica, runs: Sequence[Run]) -> Table:
-    """Tabulate the machines, without rows that contradict the conditions in the label."""
-    table, contradicting = setup(runs), ("Cores and threads", "Arithmetic")
-    if one.stored.record.environment.threads_text in one.label:
-        return table
-    return replace(table, rows=tuple(row for row in table.rows if row[0] not in contradicting))
+def _setup(runs: Sequence[Run], conditions: str) -> Table:
+    """Tabulate the machines; the arithmetic, and fewer threads, may be in the ``conditions``."""
+    table, rows = setup(runs), list[tuple[TableCell, ...]]()
+    for row in table.rows:
+        if conditions and row[0] == "Cores and threads":
+            rows.append(tuple(str(cell).replace(" used", " used at most") for cell in row))
+        elif not conditions or row[0] != "Arithmetic":
+            rows.append(row)
+    return replace(table, rows=tuple(rows))
 
 
 def _commands(
@@ -364,6 +431,7 @@ def _of_many(
         machine.cells[compared.heading] = mean
         machines[machines.index(machine)] = machine._replace(measured=mean)
     machines = in_order(machines)
+    names = {machine.name: names[machine.name] for machine in machines}
     figures: dict[str, Drawing] = {}
     if rows:
         numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
@@ -420,10 +488,12 @@ def _claims_of_many(
     no_interval = _machines_differ(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
         no_interval = f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
-    table, notes = list[_Cells](), list[str]()
+    table, notes, shared = list[_Cells](), list[str](), dict[str, list[str]]()
     for n, row in enumerate(rows.values(), start=1):
         unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
+        for label in _sharing(row, replicas):
+            shared.setdefault(label, []).append(f"No. {n}")
         for heading, labels in zip(headings, by_origin, strict=True):
             if labels:
                 counts = Counter(filter(None, map(row.letters.get, labels)))
@@ -439,6 +509,8 @@ def _claims_of_many(
         if row.cases:
             notes.append(f"No. {n}: means over {row.cases}.")
         table.append(cells)
+    for label, claims in shared.items():
+        notes.append(f"The paper decides {', '.join(claims)} from {label}.")
     return replace(table_of("tbl-claims", table, wide=True), notes=tuple(notes)), no_interval
 
 

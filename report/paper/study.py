@@ -56,6 +56,7 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "gpu": "a GPU",
     "source": "the source",
     "others": "measurements of others",
+    "tables": "tables that programs in benchmarks/ measured for the paper",
     "pair": "a pair of runs",
     "": "all data of the paper",
 }
@@ -213,7 +214,7 @@ class Study(Part[Data]):
     def part(self, name: str, kind: str = "") -> Part[Any]:
         """Make a part whose subject is the attribute ``name`` of the paper's data.
 
-        ``kind`` is ``cpu``, ``gpu``, ``source``, ``others`` or ``pair``; the default is the name.
+        ``kind`` is a key of ``_SUBJECT_IN_WORDS``; the default is the name.
         A report on one record evaluates only parts whose kind is the record's device.
         """
         return Part(name, kind or name, self._declarations)

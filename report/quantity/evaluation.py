@@ -162,6 +162,13 @@ def compared_in_pairs(quantity: Quantity) -> bool:
     return True
 
 
+def in_only_process(quantity: Quantity) -> float | None:
+    """Compute a quantity in the only process that measured all its series, if there is just one."""
+    series = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
+    keys = _shared(series) if series else ()
+    return value(quantity, partial(_median_of, keys[0])) if len(keys) == 1 else None
+
+
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
     """Return the processes that all ``leaves`` share; an inferred number has no processes."""
     first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
