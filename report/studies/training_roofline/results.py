@@ -63,16 +63,14 @@ def run_factor(s: Source) -> Quantity:
 
 def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     """Return the least clock for the T4's rates or throughputs, by arithmetic, over its highest."""
-    needed = []
-    for case in s.cases:
-        if case.device == T4 and not case.implied.missing:
-            needed.append(_speed(case, by_rate) * theory.work(case.network) / s.peak(T4))
-    return largest(*needed)
+    cases = [case for case in s.cases if case.device == T4 and not case.implied.missing]
+    rates = [_speed(case, by_rate) * theory.work(case.network) for case in cases]
+    return largest(*rates) / s.peak(T4)
 
 
-def even_clock(s: Source, *networks: str, by_rate: bool = True) -> Quantity:
+def even_clock(s: Source, *networks: str) -> Quantity:
     """Return the laptop's clock (MHz) at which both GPUs are as efficient, at the T4's highest."""
-    return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks, by_rate=by_rate), 3)
+    return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks), 3)
 
 
 # ------------------------------------------------------------------------------------ by roofs
@@ -119,23 +117,14 @@ def memory_share(s: Source, device: str, network: str) -> Quantity:
 # -------------------------------------------------------------------------------- a fixed time
 
 
-def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity]:
+def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
 
-    A batch of twice the size takes twice the rest of the time.
+    A batch of twice the size takes twice the rest of the time.  So the two smaller batches also
+    predict the throughput (1/s) at the source's batch, which is returned last.
     """
-    half, whole = (case.batch / case.images for case in s.steady_cases(device, HEAVY)[:2])
-    return 2 * half - whole, 2 - whole / half
-
-
-def last_throughput(s: Source) -> tuple[Quantity, Quantity]:
-    """Predict the T4's throughput (1/s) at the source's batch, and return the printed one.
-
-    Steps have one fixed part, and the rest doubles with the batch.
-    """
-    half, whole, last = s.cases_of(T4, HEAVY)
-    step = 3 * (whole.batch / whole.images) - 2 * (half.batch / half.images)
-    return SOURCE_BATCH / step, last.images
+    half, whole = (case.batch / case.images for case in s.cases_of(device, HEAVY)[:2])
+    return 2 * half - whole, 2 - whole / half, SOURCE_BATCH / (3 * whole - 2 * half)
 
 
 # ---------------------------------------------------------------------------------- our machines

@@ -9,54 +9,45 @@ from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
 from report.quantity.expression import Quantity, absent, exact
-from report.studies.training_roofline.subject import (
-    HEAVY,
-    IMAGE,
-    LOADED_BATCH,
-    LOADED_IMAGE,
-    MEGA,
-    SOURCE_BATCH,
-    Step,
-    TrainingPrecision,
-    step_of,
-)
+from report.studies.training_roofline import subject
 
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
     """One record of this study."""
 
-    def _of(self, step: Step) -> dict[str, Level]:
+    def _of(self, step: subject.Step) -> dict[str, Level]:
         """Return the factors of a step as the record names them."""
         for case in self.stored.record.cases:
-            if case.factors.get("subject") == "training" and step_of(case) == step:
+            if case.factors.get("subject") == "training" and subject.step_of(case) == step:
                 return dict(case.factors)
         return {"subject": "training", **step._asdict()}
 
     def peak(
         self,
         size: str = "allocated",
-        network: str = HEAVY,
-        batch: int = SOURCE_BATCH,
-        precision: TrainingPrecision = "tfloat32",
+        network: str = subject.HEAVY,
+        batch: int = subject.SOURCE_BATCH,
+        precision: subject.TrainingPrecision = "tfloat32",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        return self.repeated(f"{size}_peak", self._of(Step(network, IMAGE, batch, precision)))
+        step = subject.Step(network, subject.IMAGE, batch, precision)
+        return self.repeated(f"{size}_peak", self._of(step))
 
     def step(
         self,
         network: str,
-        batch: int = SOURCE_BATCH,
-        precision: TrainingPrecision = "float32",
-        image: int = IMAGE,
+        batch: int = subject.SOURCE_BATCH,
+        precision: subject.TrainingPrecision = "float32",
+        image: int = subject.IMAGE,
     ) -> Quantity:
         """Time (s) of a training step."""
-        return self.series("time", self._of(Step(network, image, batch, precision)))
+        return self.series("time", self._of(subject.Step(network, image, batch, precision)))
 
-    def clock(self, network: str, batch: int = SOURCE_BATCH) -> Quantity:
+    def clock(self, network: str, batch: int = subject.SOURCE_BATCH) -> Quantity:
         """Return the device's clock (MHz), if it is the same beside each round in float32."""
-        factors = self._of(Step(network, IMAGE, batch))
-        return self.repeated("device_clock", factors) / exact("a megahertz", "Hz", MEGA)
+        factors = self._of(subject.Step(network, subject.IMAGE, batch))
+        return self.repeated("device_clock", factors) / exact("a megahertz", "Hz", subject.MEGA)
 
     # ------------------------------------------------------------------------ loaded images
 
@@ -72,7 +63,7 @@ class Run(any_study.Run):
         Another ``statistic`` of a process's steps, in ``unit``, replaces their mean.
         """
         factors: dict[str, Level] = {"network": network, "files": files}
-        factors |= {"image": LOADED_IMAGE, "batch": LOADED_BATCH}
+        factors |= {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
         processes = self.by_process("time", {"subject": "loading", **factors})
         name = described("mean step" if unit == "s" else "mean over total rate", factors)
         if isinstance(processes, Missing):

@@ -31,8 +31,9 @@ def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
 
 def by_winograd(layer: Layer) -> bool:
     """Tell if Winograd's algorithm computes a layer: dense, 3 × 3, with a stride of one."""
-    dense = isinstance(layer, Convolution) and layer.groups == 1
-    return dense and (layer.kernel, layer.stride) == ((3, 3), (1, 1))  # type: ignore[union-attr]
+    if not isinstance(layer, Convolution):
+        return False
+    return (layer.groups, layer.kernel, layer.stride) == (1, (3, 3), (1, 1))
 
 
 def layer_loads(
