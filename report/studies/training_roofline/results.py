@@ -51,8 +51,8 @@ def ratio(
 
 def corrections(s: Source, *networks: str, by_rate: bool = True) -> tuple[Quantity, ...]:
     """Return the ratio with the printed peak, with the chip's, and without collapsed runs, too."""
-    of = partial(ratio, s, *networks, by_rate=by_rate)
-    return of(peaks=(s.printed_peak(RTX),), collapsed=True), of(collapsed=True), of()
+    compute = partial(ratio, s, *networks, by_rate=by_rate)
+    return compute(peaks=(s.printed_peak(RTX),), collapsed=True), compute(collapsed=True), compute()
 
 
 def run_factor(s: Source) -> Quantity:
@@ -135,13 +135,13 @@ def lanes_ratio(runs: Vectors, network: str) -> Quantity:
     narrow, wide = (
         run.step(network, subject.VECTOR_BATCH, image=subject.VECTOR_IMAGE) for run in runs
     )
-    return 2 * wide / narrow
+    return theory.LANES_RATIO * wide / narrow
 
 
 def measured_ratio(runs: Vectors, network: str) -> Quantity:
     """Divide efficiencies with narrow and wide vectors, by measured peaks of a convolution."""
     narrow, wide = (to_digits(run.peak_rate("convolution"), 3) for run in runs)
-    return lanes_ratio(runs, network) * wide / (2 * narrow)
+    return lanes_ratio(runs, network) / theory.LANES_RATIO * wide / narrow
 
 
 def narrow_gain(

@@ -75,7 +75,7 @@ study.constants(
     image=exact("side of an image", "1", subject.IMAGE),
     winograd=exact("direct over Winograd's multiplications", "1", theory.WINOGRAD),
     t4_top=exact("clock", "1", T4_CLOCK),
-    lanes_predicted=exact("predicted ratio", "1", theory.VECTOR_RATIOS[0]),
+    lanes_predicted=exact("predicted ratio", "1", theory.LANES_RATIO),
 )
 
 
@@ -167,11 +167,15 @@ gpu.values(clock=partial(Run.clock, network=SMALL))
 study.show("second_gpu", "allocated")
 
 
-@cpu.mapping("percent")
-def _averages(run: Run) -> dict[str, Quantity]:
+@cpu.value("percent")
+def excess(run: Run) -> Quantity:
+    return run.overstated(*subject.WAITING)
+
+
+@cpu.value("percent")
+def excess_predicted(run: Run) -> Quantity:
     network, files = subject.WAITING
-    predicted = theory.overstated(run.loaded_step(files=files), run.loaded_step(network))
-    return {"excess": run.overstated(network, files), "excess_predicted": predicted}
+    return theory.overstated(run.loaded_step(files=files), run.loaded_step(network))
 
 
 for name, network in zip(("small", "heavy", "light"), NETWORKS, strict=True):
@@ -205,7 +209,7 @@ def laptop_ahead(s: Source) -> Iterator[Statement]:
 
 @source.claim(
     "With the T4 at its highest clock its ResNet-18 exceeds the sum of its layers' roofs by its "
-    "throughput and not by its rate",
+    "throughput and not by its printed efficiency",
     numbers=("t4_small_by_throughput", "t4_small_by_rate"),
 )
 def readings_differ(s: Source) -> Iterator[Statement]:
@@ -227,15 +231,15 @@ def fewer_products(s: Source) -> Iterator[Statement]:
 
 
 @beside_gpu.claim(
-    "ResNet-18's share of its layers' roofs over ResNet-50's is half again larger on the T4 than "
-    "on the laptop and than on our GPU, at one recorded clock"
+    "ResNet-18's share of its layers' roofs over ResNet-50's is over half again as large on the "
+    "T4 as on the laptop and as on our GPU, at one recorded clock"
 )
 def lead_of_small(both: tuple[Source, Run]) -> Iterator[Statement]:
     s, run = both
     ours = results.measured_share(s, run, SMALL) / results.measured_share(s, run, HEAVY)
     laptop, t4 = (share_of_roofs(s, gpu, SMALL) / share_of_roofs(s, gpu, HEAVY) for gpu in GPUS)
-    for other in (laptop, ours):
-        yield t4 / other > 1.5
+    yield t4 / laptop > 1.5
+    yield t4 / ours > 1.5
     for network in NETWORKS:
         batch = s.largest_steady_case(T4, network).batch
         yield (run.clock(network, batch) / run.clock(SMALL)).exactly(1)
@@ -253,10 +257,9 @@ def averages_overstate(run: Run) -> Iterator[Statement]:
     "lanes suggest, and equally efficient by measured peaks, both to a tenth on three networks"
 )
 def lanes_mislead(runs: Vectors) -> Iterator[Statement]:
-    lanes, peak = theory.VECTOR_RATIOS
     for network in NETWORKS:
-        yield (results.lanes_ratio(runs, network) / lanes).near(1, MARGIN)
-        yield (results.measured_ratio(runs, network) / peak).near(1, MARGIN)
+        yield (results.lanes_ratio(runs, network) / theory.LANES_RATIO).near(1, MARGIN)
+        yield results.measured_ratio(runs, network).near(1, MARGIN)
 
 
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
@@ -279,15 +282,14 @@ def inflated(s: Source) -> Iterator[Statement]:
 
 
 @source.claim(
-    "With the T4 at its highest clock the laptop's rated clocks reach from below one to a tenth "
-    "above it for the source's mean ratio, and from a tenth below it on ResNet-50, there by both "
-    "printed speeds",
+    "With the T4 at its highest clock the source's mean ratio crosses one within the laptop's "
+    "rated clocks, and ResNet-50's reaches from a tenth below to a tenth above one, by both speeds",
     numbers=("paradox", "even_heavy", "heavy_ratio"),
 )
 def clock_decides(s: Source) -> Iterator[Statement]:
     low, high = ((s.peak(RTX, clock),) for clock in ("low", "high"))
     yield results.ratio(s, *MEAN, peaks=low) < 1
-    yield results.ratio(s, *MEAN, peaks=high) > 1 + MARGIN
+    yield results.ratio(s, *MEAN, peaks=high) > 1
     for by_rate in (True, False):
         yield results.ratio(s, HEAVY, peaks=low, by_rate=by_rate) < 1 - MARGIN
         yield results.ratio(s, HEAVY, peaks=high, by_rate=by_rate) > 1 + MARGIN
@@ -295,7 +297,7 @@ def clock_decides(s: Source) -> Iterator[Statement]:
 
 @source.claim(
     "On ResNet-18 the T4, at its highest clock, is over a quarter more efficient at every rated "
-    "clock of the laptop, by both printed speeds, and with its throughput lowered to its roofs",
+    "clock of the laptop, by both speeds, and with its throughput lowered to its roofs",
     numbers=("small_ratio", "small_at_roofs"),
 )
 def small_leads(s: Source) -> Iterator[Statement]:

@@ -17,10 +17,9 @@ from report.theory.roofline import Load, load, total, update_load
 #: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
 #: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).
 WINOGRAD: Final = 36 / 16
-#: Predicted ratio of efficiencies of one core with vectors of 256 and of 512 bits, by the peak that
-#: the number of lanes suggests and by a measured peak.  Zen 4 computes 512 bits in two halves, so
-#: the wider vectors double the suggested peak and not the rate.  Both hold to ``MARGIN``.
-VECTOR_RATIOS: Final = (2.0, 1.0)
+#: Peak of one core with vectors of 512 bits over that with 256, as the number of lanes suggests.
+#: Zen 4 computes 512 bits in two halves, so by this peak 256 bits seem so much more efficient.
+LANES_RATIO: Final = 2.0
 
 
 @cache
