@@ -23,7 +23,7 @@ from report.studies.inference_memory.subject import (
     Limit,
     LimitOfNetwork,
     OperatorLine,
-    small,
+    whole_call,
 )
 from report.theory.conditions import Conditions
 from tests import papers
@@ -64,7 +64,7 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     avx512 = Conditions(threads=1, block=16)
     for (network, layout, mebibytes), expected in FRONTIERS.items():
         for change, batch in zip(("", *CHANGES), expected, strict=False):
-            limit = Limit(network, small(network, 1).image, layout, mebibytes, 0, change)
+            limit = Limit(network, whole_call(network, 1).image, layout, mebibytes, 0, change)
             fits = theory.fits(limit, avx512)
             assert not isinstance(fits, Missing)
             assert fits.largest == batch
@@ -78,16 +78,14 @@ def tables(ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu: Any) -> 
     """
     on_gpu = [(net, batch) for net, batches in gpu.items() for batch in batches]
     on_cpu = [(net, batch) for net, batches in ran.items() for batch in batches]
-    limits = [
-        LimitOfNetwork(net, "inference", 1_000, 10, batch, "fits", 5) for net, batch in on_cpu
-    ]
-    lines = [OperatorLine(row.network, "conv", 20, 40, 200, 40) for row in baselines]
-    lines += [OperatorLine(row.network, "add", 10, 80, 100, 90) for row in baselines]
+    limits = [LimitOfNetwork(net, "inference", 1_000, 10, batch, "fits") for net, batch in on_cpu]
+    lines = [OperatorLine(row.network, 20, 40, 200, 40) for row in baselines]
+    lines += [OperatorLine(row.network, 10, 80, 100, 90) for row in baselines]
     return {
         AVX2.limits: (*limits, LimitOfNetwork("high", "training", 1_000, 10, 1)),
         REPEATED_TABLE: (limits[0], msgspec.structs.replace(limits[0], ran=5)),
         GPU_TABLE: [
-            LimitOfNetwork(net, "inference", 1_000, 100, batch, "", 5, 8 * batch, 9 * batch, 999)
+            LimitOfNetwork(net, "inference", 1_000, 100, batch, "", 8 * batch, 9 * batch, 999)
             for net, batch in on_gpu
         ],
         AVX2.baselines: baselines,
@@ -193,7 +191,7 @@ def test_networks_have_the_parameters_that_the_source_prints() -> None:
     published = reported(STUDY).table("networks")
     millions = dict(zip(published.column("network"), published.column("parameters"), strict=True))
     for name in NETWORKS[:-1]:
-        operators, printed = theory.operators(small(name, 1)), millions[name]
+        operators, printed = theory.operators(whole_call(name, 1)), millions[name]
         assert not isinstance(operators, Missing)
         digits = 1 if name == "ResNet-110" else 2
         assert round(operators.network.parameter_count / 1e6, digits) == printed

@@ -16,7 +16,7 @@ from report.studies.inference_memory.subject import (
     Call,
     LimitOfNetwork,
     OperatorLine,
-    small,
+    whole_call,
 )
 from report.studies.inference_memory.theory import RULES, BatchRule
 from report.theory.reconciliation import Reconciliation
@@ -69,7 +69,7 @@ class RuleComparison:
         self.answers: dict[BatchRule, list[Answer]] = {rule: [] for rule in RULES}
         for limit in limits:
             name, baseline = limit.network, self.baselines.get(limit.network)
-            if baseline and limit.mode == "inference" and not name.startswith(subject.OF_STUDIES):
+            if baseline and limit.mode == "inference" and not name.startswith(subject.STUDY_PREFIX):
                 # Bisection is right by construction.
                 batches: dict[BatchRule, int] = {"count": limit.predicted, "bisected": limit.ran}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), limit.limit)
@@ -234,7 +234,7 @@ class UpperBounds:
 def held_out(run: Run) -> list[Reconciliation]:
     """Return the predicted float32 peaks of networks on which no rule was inferred."""
     peaks = run.reconciled("float32").items()
-    return [peak for call, peak in peaks if call.network not in subject.LEARNED]
+    return [peak for call, peak in peaks if call.network not in subject.RULE_NETWORKS]
 
 
 def held_out_counted(run: Run) -> Quantity:
@@ -245,7 +245,7 @@ def held_out_counted(run: Run) -> Quantity:
 
 def alexnet_by_line(run: Run) -> Quantity:
     """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
-    two, four = (run.peak(small("AlexNet", batch)) for batch in (2, 4))
+    two, four = (run.peak(whole_call("AlexNet", batch)) for batch in (2, 4))
     return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
 
 
@@ -261,7 +261,7 @@ def limits_within(run: Run) -> Iterator[Statement]:
         yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
         if limit.ran > fits.largest and limit.ran in fits.sizes:
             excess = fits.sizes[limit.ran] - (limit.mebibytes << 20)
-            yield exact("excess", "B", excess, run.file) < subject.ROOM + 1
+            yield exact("excess", "B", excess, run.file) < subject.SLACK + 1
 
 
 # ------------------------------------------------------------------ settings, on CPUs and GPUs

@@ -17,7 +17,7 @@ from report.quantity.verdicts import trend
 from report.studies.inference_memory import figures, results, source, subject
 from report.studies.inference_memory.results import Allocated, RuleComparison, UpperBounds
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import CIFAR, COALESCED, REDUCED, SHOWN, small
+from report.studies.inference_memory.subject import CIFAR, COALESCED, REDUCED, SHOWN, whole_call
 from report.studies.inference_memory.theory import RULES
 from report.studies.inference_memory.theory import operators as operators_of
 from report.theory.conditions import Layout
@@ -282,7 +282,7 @@ def saved(
     run: Run, network: str, precision: subject.InferencePrecision, layout: Layout = "contiguous"
 ) -> Quantity:
     """Compute the share of a network's peak that a precision and a layout save."""
-    call = small(network, subject.SHOWN_BATCH, precision, layout)
+    call = whole_call(network, subject.SHOWN_BATCH, precision, layout)
     return 1 - results.over_plain(run.peak, call)
 
 
@@ -328,26 +328,26 @@ def repeated(a: Allocated) -> Quantity:
 def precision_costs(a: Allocated) -> Iterator[Statement]:
     """Test over a tenth more at 128 images, and 1,024 where bfloat16 saves half."""
     for precision in subject.PRECISIONS[1:]:
-        yield a.ratio(small(SHOWN, 128, precision)) > 1 + results.MARGIN
-    yield a.ratio(small(CIFAR, 1024, "float16")).near(3, results.MARGIN)
-    yield a.ratio(small(CIFAR, 1024, REDUCED)).near(1 / 2, results.MARGIN)
+        yield a.ratio(whole_call(SHOWN, 128, precision)) > 1 + results.MARGIN
+    yield a.ratio(whole_call(CIFAR, 1024, "float16")).near(3, results.MARGIN)
+    yield a.ratio(whole_call(CIFAR, 1024, REDUCED)).near(1 / 2, results.MARGIN)
 
 
 @allocated.claim("Channels last more than doubles ResNet-20's peak on a GPU at three batch sizes")
 def layout_costs(a: Allocated) -> Iterator[Statement]:
-    return (a.ratio(small(SHOWN, batch, layout=COALESCED)) > 2 for batch in (128, 512, 1024))
+    return (a.ratio(whole_call(SHOWN, batch, layout=COALESCED)) > 2 for batch in (128, 512, 1024))
 
 
 @allocated.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
 def spikes(a: Allocated) -> Statement:
-    return a.peak(small(SHOWN, 256)) / a.peak(small(SHOWN, 512)) > 1
+    return a.peak(whole_call(SHOWN, 256)) / a.peak(whole_call(SHOWN, 512)) > 1
 
 
 @allocated.claim("For one image half precision takes a third more memory, for copies of weights")
 def weights_cost(a: Allocated) -> Iterator[Statement]:
     """Test that the added bytes are half of the parameters, within a tenth."""
     for network in ("AlexNet", "VGG-16"):
-        reduced, whole = small(network, 1, REDUCED), small(network, 1)
+        reduced, whole = whole_call(network, 1, REDUCED), whole_call(network, 1)
         operators = operators_of(whole)
         assert not isinstance(operators, Missing)
         half = exact("half of the parameters", "B", 2 * operators.network.parameter_count)

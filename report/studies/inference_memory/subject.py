@@ -36,11 +36,11 @@ RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-11
 CIFAR: Final = "CIFAR"
 #: Networks of this paper in the order of its tables.
 NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
-#: The networks on whose allocations, at batches up to 16, the rules of workspaces were found.
-LEARNED: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
+#: Networks from whose allocations, at batches up to 16, the rules of workspaces were inferred.
+RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
 #: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
-ROOM: Final = 131_072
+SLACK: Final = 131_072
 
 _NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject of a case → the factors that the case must have.
@@ -72,7 +72,7 @@ class Call:
         return factors
 
 
-def small(
+def whole_call(
     network: str,
     batch: int,
     precision: InferencePrecision = "float32",
@@ -144,8 +144,8 @@ def check_subject(stored: Stored) -> None:
 SIDE: Final = 64
 ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
-#: Networks of the studies; the rules of workspaces were derived on two of them.
-OF_STUDIES: Final = "study:"
+#: Prefix of networks of studies; rules of workspaces were inferred from two of them.
+STUDY_PREFIX: Final = "study:"
 #: Networks of timm whose peaks were measured before the rules of workspaces were last mended.
 SURVEYED: Final = (
     "edgenext_xx_small", "ghostnet_050", "hardcorenas_b", "hrnet_w18_small", "mobileone_s0"
@@ -172,9 +172,8 @@ GPU_TABLE: Final = "limits-cuda.csv"
 class LimitOfNetwork(msgspec.Struct, frozen=True):
     """A limit (B), the batch that the count predicts, and the largest that ran.
 
-    ``left`` are the bytes of the limit that the predicted batch does not need, ``least`` the
-    predicted and ``peak`` the measured bytes of the batch that ran, ``reserved`` what a replay of
-    the allocator reserves for the tensors of the predicted batch; -1 if not recorded.
+    ``least`` are the predicted and ``peak`` the measured bytes of the batch that ran, ``reserved``
+    the bytes that a replayed allocator reserves for the predicted batch; -1 if not recorded.
     """
 
     network: str
@@ -183,7 +182,6 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     predicted: int
     ran: int
     verdict: str = ""
-    left: int = -1
     least: int = -1
     peak: int = -1
     reserved: int = -1
@@ -216,7 +214,6 @@ class OperatorLine(msgspec.Struct, frozen=True):
     """Bytes alive at an operator: a fixed part and a part per image; also of tensors alone."""
 
     network: str
-    operator: str
     tensors_fixed: int
     tensors_per_image: int
     fixed: int
