@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from figures.panels import Curve, Panel, Points, Scaling
+from report.core.missing import Missing
 from report.paper.plots import points as points_of
 from report.quantity.expression import Quantity, exact
 from report.studies.conv_profiling import results, subject
@@ -25,26 +26,27 @@ _SHIFT: Final = 0.22
 
 def diagonal(p: Paper) -> Iterator[Panel]:
     """Draw counted over predicted operations, both over theory, for calls that have a rule."""
-    groups = {
-        "CPU": (
-            ("derived", calls_of("layer", p.counts), 0),
-            ("held out", calls_of("held_out", p.counts), 0),
-            ("changed", p.changed, 2),
-        ),
-        "GPU": (
-            ("derived", calls_of("layer", p.tiled), 1),
-            ("held out", p.held_tiled, 1),
-        ),
-    }
+    groups = (
+        ("CPU", "derived", calls_of("layer", p.counts), 0),
+        ("CPU", "held out", calls_of("held_out", p.counts), 0),
+        ("CPU", "changed", p.changed, 2),
+        ("GPU", "derived", calls_of("layer", p.tiled), 1),
+        ("GPU", "held out", p.held_tiled, 1),
+    )
     ends = _LEAST, _MOST
     curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, part=True)
-    for device, series in groups.items():
+    for device in "CPU", "GPU":
         drawn = []
-        for label, calls, colour in series:
-            known = [pair for pair in map(results.over_theory, calls.values()) if pair]
-            if known:
-                x, y = zip(*known, strict=True)
-                drawn.append(Points(label, x, y, series=colour, hollow=label == "derived"))
+        for place, label, calls, series in groups:
+            shares = []
+            for work in calls.values() if place == device else ():
+                if not isinstance(work.measured, Missing):
+                    shares.append((work.end, work.measured.amount, work.start.amount))
+            if shares:
+                predicted = tuple(end / start for end, _, start in shares)
+                counted = tuple(amount / start for _, amount, start in shares)
+                hollow = label == "derived"
+                drawn.append(Points(label, predicted, counted, series=series, hollow=hollow))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield _LINEAR(*axes, tuple(drawn), curves, title=device, y_bottom=_LEAST, y_top=_MOST)
@@ -54,9 +56,9 @@ def changed_channels(p: Paper) -> Iterator[Panel]:
     """Draw counts and times of changed channels, as multiples of those of the smallest call."""
     least = exact("work of the smallest call", "MAC", _SMALLEST.multiply_adds(subject.FEW_IMAGES))
     counts = {
-        call.shape: results.recorded_in(p.changer, work) / least
+        call.shape: results.recorded_in(p.changed_run, work) / least
         for call, work in p.second_counts.items()
-        if p.changer and call.batch == subject.FEW_IMAGES
+        if p.changed_run and call.batch == subject.FEW_IMAGES
     }
     if p.second_counts:
         yield _panel("Count", COUNTED_WIDTH, counts)

@@ -1,6 +1,6 @@
 """Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from math import prod
 from typing import Final
@@ -10,11 +10,11 @@ from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
-from report.quantity.evaluation import number, point
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, Statement, absent, exact, recorded
 from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import subject, theory
-from report.studies.conv_profiling.runs import ProfiledCall, Run, kernels_of, tile_of
+from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
 from report.studies.conv_profiling.subject import Dimensions, small
 from report.theory.reconciliation import Reconciliation, Term
@@ -28,7 +28,7 @@ from report.theory.terms import (
     tile_padding,
 )
 
-#: lackey serialises all threads, so that the counted process has one.
+#: Threads of the counted process, since lackey serialises all threads.
 _COUNTED_THREADS: Final = 1
 #: Calls that were reconciled with theory.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
@@ -52,8 +52,8 @@ class Paper:
         self.counts, second_counts = (
             executed(run) if run else {} for run in (self.cpu, self.second)
         )
-        #: Held-out shapes whose channels fill blocks or just do not, and the run that counted them.
-        self.changer = self.second or self.cpu
+        #: The run that counted shapes with changed channels.
+        self.changed_run = self.second or self.cpu
         self.second_counts = second_counts if self.second else self.counts
         self.changed = calls_of("changed", self.second_counts)
         self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
@@ -80,7 +80,7 @@ class Paper:
 
 
 def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """The forward calls whose multiply-adds lackey counted, by the rules of its processor."""
+    """Reconcile the multiply-adds that lackey counted with the CPU's rules, by forward call."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     counted = counted_work.counts(run, {name: call.factors() for name, call in calls.items()})
@@ -98,26 +98,22 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
 
 
 def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """The forward calls on a GPU whose kernel names its tile."""
+    """Reconcile the operations of forward calls on a GPU whose kernel names its tile."""
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
-        kernels = kernels_of(inputs, run, call.factors())
-        if isinstance(kernels, Missing):
+        tile, layer = tile_of(inputs, run, call), call.layer
+        counted = number(run.counted(call.factors()))
+        if tile is None or isinstance(counted, Missing):
             continue
-        tiles = [tile for kernel in kernels if (tile := tile_of(kernel))]
-        counted = number(run.counted(call))
-        if len(tiles) != 1 or isinstance(counted, Missing):
-            continue
-        layer = call.layer
         results[call] = Reconciliation(
             f"tiled-{run.key}-{call.shape.key}-{call.batch}",
             f"Operations of {call.name} on {run.label}",
             "FLOP",
             as_flops(theory_macs(layer)),
             (
-                as_flops(tile_padding(layer, tiles[0], evidence)),
-                tile_epilogue(layer, tiles[0], evidence),
+                as_flops(tile_padding(layer, tile, evidence)),
+                tile_epilogue(layer, tile, evidence),
                 bias_kernel(layer, "the kernel that adds the bias"),
             ),
             Term(
@@ -136,24 +132,17 @@ def calls_of(kind: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]
 
 
 def recorded_in(run: Run, r: Reconciliation) -> Quantity:
-    """Count that a run recorded for a reconciliation."""
+    """Return the count that a run recorded, as in its reconciliation ``r``."""
     amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
     return recorded("recorded", r.unit, amount, run.file)
 
 
 def ratios(run: Run | None, calls: Reconciled) -> list[Quantity]:
-    """Divide what was recorded by theory's start, call by call."""
+    """Divide the recorded count of each call by theory without padding."""
     shares: list[Quantity] = [
         recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in calls.values() if run
     ]
     return shares or [absent("recorded ÷ theory", "1", "nothing was counted")]
-
-
-def over_theory(item: Reconciliation) -> tuple[float, float] | None:
-    """Divide both the sum of the terms and the count by theory."""
-    if isinstance(item.measured, Missing):
-        return None
-    return item.end / item.start.amount, item.measured.amount / item.start.amount
 
 
 def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
@@ -166,7 +155,7 @@ def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterat
 def ratio_of_times(
     run: Run, over: Dimensions, under: Dimensions, instructions: str = "AVX2"
 ) -> Quantity:
-    """Time of a call over that of another one, process by process."""
+    """Divide the times of two calls, process by process."""
     return run.time(over, instructions) / run.time(under, instructions)
 
 
@@ -175,21 +164,20 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
-NINE_EIGHT: Final = tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)
 NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
 SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
 WIDER: Final = ((subject.PADDED, subject.BASE),)
-#: Comparisons of times that the paper prints beside both predictions.
-COMPARED: Final[dict[str, Pairs]] = {
-    "inputs, 9 ÷ 8": NINE_EIGHT,
-    "inputs, 9 ÷ 16": NINE_SIXTEEN,
-    "outputs, 17 ÷ 16": SEVENTEEN_SIXTEEN,
-    "33→65 ÷ 32→64": WIDER,
+#: Value of the text → words in a table, and pairs of calls whose times are compared.
+COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
+    "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
+    "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
+    "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
+    "wider": ("33→65 ÷ 32→64", WIDER),
 }
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:
-    """Times of any two calls that fill the same blocks, for both widths of vectors."""
+    """Ratios of times of any two calls that fill the same blocks, for both widths of vectors."""
     quotients = []
     for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
@@ -209,10 +197,4 @@ def fitted_afterwards(run: Run) -> Iterator[Statement]:
             padding = tile_padding(call.layer, (32, 32, 8), "fitted").amount
             scaled = 3 * prod(call.layer.output_shape)
             work = 2 * (call.shape.multiply_adds(call.batch) + padding) + scaled
-            yield (run.counted(call) - exact("fitted", "FLOP", work)).exactly(0)
-
-
-def extreme(choose: Callable[[list[float]], float], ratios: list[Quantity], run: Run) -> Quantity:
-    """Return the least or the largest of several ratios, without their intervals."""
-    known = [value for ratio in ratios if not isinstance(value := point(ratio), Missing)]
-    return recorded("ratio", "1", choose(known) if known else Missing("no ratio"), run.file)
+            yield (run.counted(call.factors()) - exact("fitted", "FLOP", work)).exactly(0)

@@ -39,7 +39,7 @@ _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
 class ProfiledCall(NamedTuple):
-    """A forward call of the layer; ``subject`` tells if its shape was held out or changed."""
+    """A forward call of the layer; ``subject`` is one of ``SUBJECTS``, the kind of its shape."""
 
     shape: Dimensions
     batch: int
@@ -111,30 +111,26 @@ class Run(any_study.Run):
         factors = shape.factors(FEW_IMAGES, subject=TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
-    def counted(self, call: ProfiledCall) -> Quantity:
-        """Operations of a forward call in float32 on CUDA cores."""
-        return self.on_cuda_cores(call.factors())
-
-    def on_cuda_cores(self, factors: CaseFactors) -> Quantity:
-        """Additions + multiplications + 2 · fused, which tensor cores do not add to."""
+    def counted(self, factors: CaseFactors) -> Quantity:
+        """Operations on CUDA cores: additions + multiplications + 2 · fused, in float32."""
         adds = self.repeated("ncu_fp32_additions", factors)
         multiplies = self.repeated("ncu_fp32_multiplications", factors)
         fused = self.repeated("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def executed(self, call: ProfiledCall) -> Quantity:
-        """The source's metric on CUDA cores, over theory."""
+        """Operations on CUDA cores, as the source counts them, over theory."""
         expected = exact("theory", "FLOP", 2 * call.shape.multiply_adds(call.batch))
-        return named("operations ÷ theory", self.counted(call) / expected)
+        return named("operations ÷ theory", self.counted(call.factors()) / expected)
 
     @property
     def counted_calls(self) -> list[ProfiledCall]:
-        """The forward calls of which a GPU's operations were counted."""
-        return [call for call in self.calls if not self.counted(call).missing]
+        """The forward calls whose operations a GPU counted."""
+        return [call for call in self.calls if not self.counted(call.factors()).missing]
 
     def seen(self, batch: int) -> Quantity:
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
-        return named("operations seen", self.on_cuda_cores(tf32_factors(batch)))
+        return named("operations seen", self.counted(tf32_factors(batch)))
 
     def seen_share(self, batch: int) -> Quantity:
         """Divide the operations that the source's counters see by theory."""
@@ -146,32 +142,24 @@ def tf32_factors(batch: int) -> CaseFactors:
     return {**BASE.factors(batch), "precision": "tfloat32"}
 
 
-def kernels_of(inputs: Inputs, run: Run, factors: CaseFactors) -> tuple[str, ...] | Missing:
-    """The names of the kernels of one call of the case with these factors, by their first launch.
+def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
+    """Return the tile that a kernel of a call names, as in ``…_tilesize128x32x8_stage3_…``.
 
-    Empty where the run has no table of the case, or one that is not to be trusted.
+    None if no kernel or several kernels name a tile, or if the record has no trusted log.
     """
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
-    if isinstance(content, Missing):
-        return content
-    cases = enumerate(run.stored.record.cases)
-    index = next((index for index, case in cases if case.factors == factors), None)
     place = f"data/{run.file}, {ATTACHMENT}"
-    logs = _logs(content, place) if content else {}
-    if index is None or index not in logs:
-        return ()
-    log = ncu.read_log(logs[index], f"{place}, case {index}")
-    rows = () if "cuda_core" in log.distrusted else log.calls[0]
-    return tuple(dict.fromkeys(row.kernel for row in rows))
+    logs = _logs(content, place) if content and not isinstance(content, Missing) else {}
+    for index, case in enumerate(run.stored.record.cases):
+        if case.factors == call.factors() and index in logs:
+            log = ncu.read_log(logs[index], f"{place}, case {index}")
+            names = {row.kernel for row in log.calls[0] if "cuda_core" not in log.distrusted}
+            tiles = [tuple(map(int, tile.groups())) for tile in map(_TILE.search, names) if tile]
+            return tiles[0] if len(tiles) == 1 else None  # type: ignore[return-value]
+    return None
 
 
 @lru_cache(maxsize=2)
 def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
     """Unpack the logs of each case; a paper asks for one after the other."""
     return {item.case: item.logs for item in unpack(content, ncu.TOOL, place)}
-
-
-def tile_of(kernel: str) -> Tile | None:
-    """The tile that the name of a kernel tells, as in ``…_tilesize128x32x8_stage3_…``."""
-    match = _TILE.search(kernel)
-    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))

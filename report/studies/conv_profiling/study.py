@@ -1,4 +1,4 @@
-"""All that the paper of conv_profiling prints."""
+"""Claims, values, figures and tables of the paper conv_profiling."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from report.evidence.audit import count_by_verdict
 from report.paper.machines import setup
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
@@ -127,7 +127,7 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
     counts = results.ratios(p.cpu, p.counts)
-    of_changed = results.ratios(p.changer, p.changed)
+    of_changed = results.ratios(p.changed_run, p.changed)
     return {
         "ratio_least": smallest(*counts),
         "ratio_most": largest(*counts),
@@ -146,12 +146,7 @@ def _second(p: Paper) -> dict[str, Quantity]:
     return {**_counts(p.second, {"changed_calls": len(p.changed)}), "dispatched": dispatched}
 
 
-for _name, _pairs in {
-    "nine_eight": results.NINE_EIGHT,
-    "nine_sixteen": results.NINE_SIXTEEN,
-    "seventeen": results.SEVENTEEN_SIXTEEN,
-    "wider": results.WIDER,
-}.items():
+for _name, (_, _pairs) in results.COMPARED.items():
     for _suffix, _instructions in ("", INSTRUCTIONS[0]), ("_native", NATIVE):
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
@@ -160,22 +155,21 @@ for _name, _pairs in {
 @timed.value("percent")
 def same_apart(run: Run) -> Quantity:
     """Largest difference between the median times of two calls that fill the same blocks."""
-    ratios = results.all_same_blocks(run)
-    least, most = (results.extreme(choose, ratios, run) for choose in (min, max))
-    return largest(most - 1, 1 / least - 1)
+    medians = [to_digits(ratio, 9) for ratio in results.all_same_blocks(run)]
+    return largest(*medians, *(1 / ratio for ratio in medians)) - 1
 
 
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
 def _wider(run: Run) -> Quantity:
-    """Time with one channel more on both sides of the example, if no instructions were chosen."""
+    """Time with one channel more on both sides of the example, over the example's time."""
     return run.series("time", EXAMPLE_WIDER.factors()) / run.series("time", EXAMPLE.factors())
 
 
 def _by_default(run: Run) -> Quantity:
-    """Median ratio of these times where the C library may return freed memory to the system."""
-    return results.extreme(min, [_wider(run.under("default"))], run)
+    """Median of ``_wider`` where the C library may return freed memory to the system."""
+    return to_digits(_wider(run.under("default")), 9)
 
 
 for _name in "newer", "older":
@@ -199,7 +193,7 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
 
 
 gpu.values(
-    shown_count=partial(Run.counted, call=EXAMPLE_WIDER),
+    shown_count=partial(Run.counted, factors=EXAMPLE_WIDER.factors()),
     neighbour=partial(Run.executed, call=EXAMPLE),
 )
 #: Held-out calls without a rule on a GPU, by their values.
@@ -241,7 +235,7 @@ def temporary_storage(p: Paper) -> Statement:
 
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
-    """CUDA cores copy, scale by one addition and one multiplication, and add the bias."""
+    """Operations on CUDA cores copy inputs, scale outputs and add the bias."""
     for batch in SHOWN_BATCH, 512:
         yield (run.seen(batch) / theory.seen(batch)).exactly(1)
         on_tensor_cores = run.repeated("ncu_tensor_core_flops", runs.tf32_factors(batch))
@@ -273,7 +267,7 @@ def predicted(p: Paper) -> Iterator[Statement]:
 
 @cpu_calls.claim("Changed channels change the executed operations as blocks of eight predict")
 def changed_as_predicted(p: Paper) -> Iterator[Statement]:
-    return without_residual(p.changer, p.changed.values())
+    return without_residual(p.changed_run, p.changed.values())
 
 
 @pair.claim(
@@ -300,17 +294,14 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
     return [ratio.near(1, MARGIN) for ratio in results.all_same_blocks(run)]
 
 
-@timed.value()
-def same_pairs(run: Run) -> Quantity:
-    """Count the pairs of calls that fill the same blocks."""
-    return exact("pairs of calls", "1", len(same_blocks_same_time(run)), run.file)
-
-
-@timed.value()
-def same_decided(run: Run) -> Quantity:
-    """Count the pairs of calls that fill the same blocks and certainly take equally long."""
+def _same_pairs(run: Run, *, decided: bool = False) -> Quantity:
+    """Count the pairs of calls that fill the same blocks, or those that take equally long."""
     verdicts = [verdict_of(statement) for statement in same_blocks_same_time(run)]
-    return exact("pairs of calls", "1", verdicts.count("supported"), run.file)
+    pairs = verdicts.count("supported") if decided else len(verdicts)
+    return exact("pairs of calls", "1", pairs, run.file)
+
+
+timed.values(same_pairs=_same_pairs, same_decided=partial(_same_pairs, decided=True))
 
 
 @timed.claim(
@@ -337,12 +328,12 @@ def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
         yield (results.ratio_of_times(run, PADDED, BASE, NATIVE) / predicted_ratio).near(1, MARGIN)
 
 
-@gpu_calls.figure(height=2.1, same_axes=True)
+@gpu_calls.figure(height=1.95, same_axes=True)
 def diagonal(p: Paper) -> Iterator[Panel]:
     return figures.diagonal(p)
 
 
-@pair.figure("changed", key=True, height=4.2, rows=3)
+@pair.figure("changed", key=True, height=4.0, rows=3)
 def changed_channels(p: Paper) -> Iterator[Panel]:
     return figures.changed_channels(p)
 
@@ -366,7 +357,7 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
     runs = {f"Run {n}": one for n, one in enumerate(run.single_runs, 1)}
     for instructions in INSTRUCTIONS:
         block = run.block(instructions)
-        for name, pairs in results.COMPARED.items():
+        for name, pairs in results.COMPARED.values():
             pooled = mean_ratio(run, pairs, instructions)
             bounds = estimate(pooled)
             yield {
@@ -391,9 +382,9 @@ def predictions(p: Paper) -> Iterator[Mapping[str, Content]]:
                 start = exact("theory", "MAC", work.start.amount) if work else none
                 end = exact("predicted", "MAC", work.end) if work else none
                 counted = results.recorded_in(run, work) if run and work else none
-                row[f"Theory, batch {batch} (MAC)"] = start
-                row[f"Predicted, batch {batch} (MAC)"] = end
-                row[f"Counted, batch {batch} (MAC)"] = counted
+                row[f"Theory, {batch} (MAC)"] = start
+                row[f"Predicted, {batch} (MAC)"] = end
+                row[f"Counted, {batch} (MAC)"] = counted
             yield row
 
 
