@@ -21,7 +21,7 @@ Vectors: TypeAlias = tuple[Run, Run]
 
 
 def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
-    """Return the throughput (1/s) that the printed rate implies, or else the printed one."""
+    """Return the throughput (1/s) that the printed efficiency implies, or the printed one."""
     return case.implied if by_rate else case.images
 
 
@@ -56,20 +56,20 @@ def corrections(s: Source, *networks: str, by_rate: bool = True) -> tuple[Quanti
 
 
 def run_factor(s: Source) -> Quantity:
-    """Divide the source's mean ratio with the collapsed run by that without it, at one clock."""
+    """Divide the source's mean ratio with the collapsed run by the ratio without the run."""
     chip = (s.peak(RTX),)
     return ratio(s, *MEAN, peaks=chip, collapsed=True) / ratio(s, *MEAN, peaks=chip)
 
 
 def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
-    """Return the least clock for the T4's rates or throughputs, by arithmetic, over its highest."""
+    """Divide the least clock that the T4 needs for its speeds, by arithmetic, by its highest."""
     cases = [case for case in s.cases if case.device == T4 and not case.implied.missing]
     rates = [_speed(case, by_rate) * theory.work(case.network) for case in cases]
     return largest(*rates) / s.peak(T4)
 
 
 def even_clock(s: Source, *networks: str) -> Quantity:
-    """Return the laptop's clock (MHz) at which both GPUs are as efficient, at the T4's highest."""
+    """Return the laptop's clock (MHz) of equal efficiency, with the T4 at its highest clock."""
     return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks), 3)
 
 
@@ -79,11 +79,11 @@ def even_clock(s: Source, *networks: str) -> Quantity:
 def share_of_roofs(
     s: Source, device: str, network: str, *, by_rate: bool = False, slow: bool = False, **model: Any
 ) -> Quantity:
-    """Divide the speed by that of layers at the nearer of their roofs, over the laptop's clocks.
+    """Divide a GPU's speed by its speed at the nearer roof of each layer, over the laptop's clocks.
 
-    The speed is the printed throughput, or the one that the printed rate implies.  The T4 is at its
-    highest clock, or if ``slow`` down to the least one that it needs.  ``model`` are options of
-    ``theory.layer_loads``.
+    The speed is the printed throughput, or with ``by_rate`` the one that the printed efficiency
+    implies.  The T4 is at its highest clock; with ``slow`` also at the least clock that it needs.
+    ``model`` are options of ``theory.layer_loads``.
     """
     case, highest = s.largest_steady_case(device, network), s.peak(device)
     peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
@@ -120,8 +120,7 @@ def memory_share(s: Source, device: str, network: str) -> Quantity:
 def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
 
-    A batch of twice the size takes twice the rest of the time.  So the two smaller batches also
-    predict the throughput (1/s) at the source's batch, which is returned last.
+    The rest doubles with the batch.  Last is the throughput (1/s) predicted at the source's batch.
     """
     half, whole = (case.batch / case.images for case in s.cases_of(device, HEAVY)[:2])
     return 2 * half - whole, 2 - whole / half, SOURCE_BATCH / (3 * whole - 2 * half)

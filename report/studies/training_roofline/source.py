@@ -65,7 +65,7 @@ class ResultRow:
         return self.reported.whole(self.cell("batch"), f"{self.table}, batch")
 
     def printed(self, key: str) -> Printed:
-        """A number with its decimals and its place; raises ``StudyError`` where there is none."""
+        """Return a number with its decimals and place; raises ``StudyError`` for other cells."""
         table, cell = self.reported.table(self.table), self.cell(key)
         column = next(column for column in table.columns if column.key == key)
         if not isinstance(cell, int | float) or column.unit is None:
@@ -78,9 +78,9 @@ class ResultRow:
 
 
 class PrintedCase(NamedTuple):
-    """A case with its printed throughput (1/s), and the one that its printed efficiency implies.
+    """A case with its printed throughput (1/s), ``images``.
 
-    ``implied`` is absent for a case without a printed efficiency.
+    ``implied``: the throughput that the printed efficiency implies; absent without an efficiency.
     """
 
     device: str
@@ -182,12 +182,12 @@ class Source:
         return self.exact(training, "FLOP", GIGA)
 
     def steady_cases(self, device: str, network: str) -> list[PrintedCase]:
-        """Cases of a network on a device, at batches that collapsed on neither GPU."""
+        """Cases of a network on a device, at batches whose rate collapsed on neither GPU."""
         collapsed: set[int] = set()
         for gpu in GPUS:
             cases = self.cases_of(gpu, network)
-            least = COLLAPSED * max(theory.value_of(case.images) for case in cases)
-            collapsed |= {case.batch for case in cases if theory.value_of(case.images) < least}
+            limit = COLLAPSED * max(theory.value_of(case.images) for case in cases)
+            collapsed |= {case.batch for case in cases if theory.value_of(case.images) < limit}
         return [case for case in self.cases_of(device, network) if case.batch not in collapsed]
 
     def cases_of(self, device: str, network: str) -> list[PrintedCase]:
@@ -195,7 +195,7 @@ class Source:
         return [c for c in self.cases if (c.device, c.network) == (device, network)]
 
     def largest_steady_case(self, device: str, network: str) -> PrintedCase:
-        """The case of a network at the largest batch that collapsed on neither GPU."""
+        """The case of a network at the largest batch whose rate collapsed on neither GPU."""
         return self.steady_cases(device, network)[-1]
 
 
@@ -214,12 +214,13 @@ def _devices(s: Source) -> Iterator[Check]:
             printed = s.of_device(device, key)
             known = exact(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
-    laptop, bus, cpu = (s.rows(table)[0].printed for table in ("cores", "bus", "cpu_cores"))
-    inputs = {"cores": laptop("cores"), "clock": laptop("nominal")}
+    chip, bus, cpu = (s.rows(table)[0] for table in ("cores", "bus", "cpu_cores"))
+    inputs = {"cores": chip.printed("cores"), "clock": chip.printed("nominal")}
     yield check_formula(s.of_device(RTX, "peak"), "2 * cores * clock / 1000000", **inputs)
-    inputs = {"bus_width": bus("width"), "data_rate": bus("rate")}
+    inputs = {"bus_width": bus.printed("width"), "data_rate": bus.printed("rate")}
     yield check_formula(s.of_device(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
-    inputs = {"cores": cpu("cores"), "lanes": cpu("lanes"), "highest_clock": cpu("high")}
+    cells = {"cores": "cores", "lanes": "lanes", "highest_clock": "high"}
+    inputs = {name: cpu.printed(key) for name, key in cells.items()}
     formula = "2 * cores * lanes * highest_clock / 1000000"
     yield check_formula(s.of_device(CPU, "peak"), formula, **inputs)
 

@@ -84,8 +84,8 @@ def least_time(
 ) -> tuple[Quantity, float]:
     """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
 
-    With it the share of that time in which memory is the nearer one.  The update of the parameters
-    moves bytes alone.  ``model`` are options of ``layer_loads``.
+    Also return the share of that time in which memory is the nearer roof.  The update of the
+    parameters moves bytes alone.  ``model`` are options of ``layer_loads``.
     """
     rates, seconds, memory = (value_of(peak), value_of(bandwidth)), 0.0, 0.0
     for cost in loads(network, batch, **model):
