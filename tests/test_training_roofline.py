@@ -226,6 +226,8 @@ def test_the_page_explores_the_layers_devices_and_throughputs_of_the_paper() -> 
         sheet = sheets.find(f"NVIDIA {name}") or sheets.find(f"NVIDIA GeForce {name}")
         rates = [sheet.peak(operation) for operation in ("float32", "memory")]
         assert [rate and rate.value for rate in rates] == [peak, bandwidth], name
+    assert "#tbl-by-network" in (ROOT / "templates/html/assets/roofline.js").read_text("utf-8")
+    assert "tbl-by-network" in full().tables
     throughputs = known["throughput"]
     assert throughputs["RTX 4080 Laptop"][SMALL] == 1107
     assert throughputs["T4"] == {SMALL: 650, HEAVY: 117, LIGHT: 308}

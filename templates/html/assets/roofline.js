@@ -1,11 +1,11 @@
 // One roofline to explore: peak, bandwidth and clock of a device and the layers of a network give
-// what bounds a training step, and how long the step takes at least. Without this script the figure
+// what bounds a training step, and how long the step takes at least. Without this script the table
 // above stands alone. A test compares layers.js, the work and traffic of layers, with the theory.
 (() => {
   "use strict";
   const site = globalThis.ridgepoint;
   const { element } = site;
-  const place = document.querySelector("#roofline, #fig-clocks, #fig-example");
+  const place = document.querySelector("#roofline, #tbl-by-network, #fig-example");
   if (!place) return;
   const root = place.id === "roofline" ? "" : "../";
   const WIDTH = 380, HEIGHT = 230, LEFT = 48, BOTTOM = 36, EDGE = 24;
