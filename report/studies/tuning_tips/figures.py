@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from figures.panels import Band, Curve, Dots, Points, Scaling
+from figures.panels import Curve, Dots, Points, Scaling
 from report.paper.plots import dot_series
 from report.studies.tuning_tips import results
 from report.studies.tuning_tips.runs import Run
@@ -23,40 +23,32 @@ def times(run: Run) -> Iterator[Dots]:
             drawn = [results.call_time(run, name, network, memory) for name in results.SETTINGS]
             series.append(dot_series(f"memory {memory}", drawn, "ms", series=place, shift=shift))
         longest = max((time for row in series for time in row.high if time), default=1.0)
-        ticks = range(0, int(longest), 10 if longest < 40 else 30)
+        ticks = tuple(range(0, int(longest), 10 if longest < 40 else 30))
         yield Dots(
             tuple(results.SETTINGS), tuple(series), "Time (ms)", title=network, legend=False,
-            named=network == NETWORKS[0], x_top=1.05 * longest, x_ticks=tuple(ticks),
+            named=network == NETWORKS[0], x_top=1.05 * longest, x_ticks=ticks,
         )  # fmt: skip
 
 
 def speedups(run: Run) -> Iterator[Dots]:
-    """Draw a panel for each network, with a row for each tip."""
+    """Draw a panel for each network, with a row for each tip; changed gains have thick lines."""
     measured = {t.tip for t in run.trials if t.batch == BATCH and not run.speedup(t).missing}
-    tips = [tip for tip in TIPS if tip in measured]
-    names = tuple(TIPS[tip] for tip in tips)
+    tips, changed = [tip for tip in TIPS if tip in measured], results.changed_gains(run)
     for network in NETWORKS:
-        series, bands = [], []
+        series = []
         for place, (memory, shift) in enumerate(_SHIFTS.items()):
             drawn, thick = [], []
             for trial in (Trial(tip, network, memory=memory) for tip in tips):
                 drawn.append(run.speedup(trial))
-                thick.append(_interval_of_changed_gain(run, trial))
-            look = {"shift": shift, "inner": tuple(thick)}
-            series.append(dot_series(f"memory {memory}", drawn, "1", series=place, **look))
-            low, high = run.control_range(memory)
-            bands.append(Band("control", low, 1.0, high, place))
+                ratio = run.verdict(trial).ratio
+                is_changed = trial._replace(memory="kept") in changed
+                thick.append((ratio.low, ratio.high) if ratio and is_changed else None)
+            label, look = f"memory {memory}", {"shift": shift, "inner": tuple(thick)}
+            series.append(dot_series(label, drawn, "1", series=place, **look))
         yield Dots(
-            names, tuple(series), "Speed-up", 1.0, network, log=True, legend=False,
-            named=network == NETWORKS[0], bands=tuple(bands), x_ticks=_TICKS,
+            tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", 1.0, network, log=True,
+            named=network == NETWORKS[0], x_ticks=_TICKS, legend=False,
         )  # fmt: skip
-
-
-def _interval_of_changed_gain(run: Run, trial: Trial) -> tuple[float, float] | None:
-    """Return the ends of the interval of a gain that keeping memory changes, else None."""
-    ratio, changed = run.verdict(trial).ratio, results.changed_gains(run)
-    is_changed = trial._replace(memory="kept") in changed
-    return (ratio.low, ratio.high) if ratio and is_changed else None
 
 
 def predictions(run: Run) -> Iterator[Scaling]:

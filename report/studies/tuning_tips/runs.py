@@ -1,6 +1,6 @@
 """One record of the study, and its comparisons by tip, network, batch and memory policy."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,11 +9,17 @@ from report.core.records.quantities import quantity_of
 from report.core.records.record import Case
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.instruments.comparison import ComparisonVerdict, VerdictWord, decide
+from report.instruments.comparison import ComparisonVerdict, decide
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.tuning_tips import theory
-from report.studies.tuning_tips.subject import CONTROLS, MARGIN, Trial
+from report.studies.tuning_tips.subject import Trial
+
+
+def known_medians(quantities: Iterable[Quantity]) -> list[float]:
+    """Return the medians of quantities that are not missing."""
+    medians = map(point, quantities)
+    return [median for median in medians if not isinstance(median, Missing)]
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,12 @@ class Run(any_study.Run):
         return cases
 
     def of(self, tip: str, memory: str = "returned") -> list[Trial]:
-        """Return the comparisons of a tip."""
+        """Return the comparisons of a tip under a policy for freed memory."""
         return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
-
-    def controls(self, memory: str) -> list[Trial]:
-        """Return the comparisons of a network with itself under a policy."""
-        return [trial for tip in CONTROLS for trial in self.of(tip, memory)]
 
     def series_of(self, quantity: str, trial: Trial) -> Quantity:
         """Return a series of a comparison; missing if a result was wrong."""
-        if self.word(trial) == "wrong":
+        if self.verdict(trial).word == "wrong":
             return absent(quantity, quantity_of(quantity).unit, "the result is wrong")
         return self.series(quantity, trial._asdict())
 
@@ -52,47 +54,17 @@ class Run(any_study.Run):
         """Return the verdict on a comparison."""
         if trial not in self.trials:
             return ComparisonVerdict(trial.tip, "not measured")
-        return decide(self.stored.record, self.trials[trial], MARGIN)
-
-    def word(self, trial: Trial) -> VerdictWord:
-        """Return the verdict in a word."""
-        return self.verdict(trial).word
-
-    def beyond_controls(self, trial: Trial) -> bool:
-        """Return whether an interval lies beyond the medians of the controls under its policy."""
-        interval = self.verdict(trial).ratio
-        low, high = self.control_range(trial.memory)
-        return interval is not None and (interval.high < low or high < interval.low)
-
-    def control_range(self, memory: str) -> tuple[float, float]:
-        """Return the least and largest median of the controls under a policy, or one."""
-        medians = [1.0, *self.medians(self.controls(memory))]
-        return min(medians), max(medians)
-
-    def medians(self, trials: list[Trial]) -> list[float]:
-        """Return the measured median speed-ups."""
-        medians = [point(self.speedup(trial)) for trial in trials]
-        return [median for median in medians if not isinstance(median, Missing)]
-
-    def extreme(
-        self, choose: Callable[[list[float]], float], tip: str, memory: str = "returned"
-    ) -> Quantity:
-        """Return the smallest or largest median speed-up of a tip."""
-        if medians := self.medians(self.of(tip, memory)):
-            return exact("median speed-up", "1", choose(medians), self.file)
-        return absent("speed-up", "1", f"not measured on {self.label}")
+        return decide(self.stored.record, self.trials[trial], margin=0.0)
 
     def predicted(self, trial: Trial) -> Quantity:
         """Predict the speed-up from theory, the machine's ceilings and the time without the tip."""
-        base = self.series_of("baseline_time", trial)
-        if trial not in self.trials:
-            return base / base
         if trial.memory == "kept":
             return self.predicted_where_kept(trial)
         if trial.tip == "bfloat16":
             return self._predicted_in_bfloat16(trial)
         if trial.tip not in theory.SAVED:
             return exact("theory", "1", 1, self.file)
+        base = self.series_of("baseline_time", trial)
         unit, ceiling, amount = theory.SAVED[trial.tip]
         amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
         saved = amount_saved / self.peak_rate(ceiling)
@@ -104,12 +76,10 @@ class Run(any_study.Run):
     def _predicted_in_bfloat16(self, trial: Trial) -> Quantity:
         """Divide the time of both rooflines, which have peaks of their own."""
         roofs = (("matrix_product", "float32"), ("matrix_product", "bfloat16"), ("copy", "float32"))
-        rates = [self.best_rate(*roof) for roof in roofs]
-        known = [rate for rate in rates if not isinstance(rate, Missing)]
-        if len(known) < len(roofs):
+        rates = known_medians(self.peak_rate(*roof) for roof in roofs)
+        if len(rates) < len(roofs):
             return absent("prediction", "1", f"no ceilings in bfloat16 on {self.label}")
-        single, half, bandwidth = known
-        gain = theory.half_width_gain(self.trials[trial].layers, (single, half), bandwidth)
+        gain = theory.bfloat16_gain(self.trials[trial].layers, *rates)
         return exact("theory", "1", gain, self.file)
 
     def page_price(self) -> Quantity:
@@ -122,10 +92,11 @@ class Run(any_study.Run):
         Times and faults are those where freed memory is returned; ``price`` is the time of a page
         (s), by default as measured, a plain number, so that the prediction is made pair by pair.
         """
-        returned, rate = trial._replace(memory="returned"), self.best_rate("page_mapping")
-        if isinstance(rate, Missing):
+        returned = trial._replace(memory="returned")
+        seconds = point(self.page_price()) if price is None else price
+        if isinstance(seconds, Missing):
             return absent("prediction", "1", f"no price of a page on {self.label}")
-        page_time = exact("price", "s", 1 / rate if price is None else price, self.file)
+        page_time = exact("price", "s", seconds, self.file)
         without, tip = (
             self.series_of(f"{side}time", returned)
             - self.series_of(f"{side}page_faults", returned) * page_time

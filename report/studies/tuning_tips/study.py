@@ -1,15 +1,16 @@
 """All that the paper of tuning_tips prints."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Final
 
 from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.operations import spanning
 from report.studies.tuning_tips import figures, results, source, subject
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
@@ -24,98 +25,79 @@ OTHER_PRICES: Final = (0, 12, 15, 21, 27)
 
 
 class Paper:
-    """The paper's data: the run that its sentences are about, and an earlier one."""
+    """The paper's data: the main run, an earlier run with more tips, and one on two threads."""
 
     def __init__(self, inputs: Inputs) -> None:
         runs = inputs.runs(Run)
         self.runs, chosen = [*runs.values()], runs.get("cpu")
         self.cpu = chosen if chosen and chosen.trials else None
-        #: Run on one thread with tips that the newest run leaves out.
-        others = (run for run in self.runs if run.threads == 1 and run.of("set_to_none"))
-        self.earlier = next(others, None)
+        longer_runs = (run for run in self.runs if run.threads == 1 and run.of("set_to_none"))
+        self.earlier = next(longer_runs, None)
         self.both_cores = next((run for run in self.runs if run.threads == 2), None)
 
 
 study = Study(Paper, subject.check_subject)
 findings = study.findings
 cpu: Part[Run] = study.part("cpu")
-cpu.texts(cpu=results.processor, missed=results.missed, changed=results.changed_named)
 earlier: Part[Run] = study.part("earlier", "cpu")
 both_cores: Part[Run] = study.part("both_cores", "cpu")
+cpu.texts(
+    cpu=results.processor,
+    missed=partial(results.named, select=results.missed_gains),
+    changed=partial(results.named, select=results.changed_gains),
+)
 study.constants(batch=exact("batch", "1", subject.BATCH))
-study.constants("percent", margin=exact("margin", "1", subject.MARGIN))
 
 
-# ------------------------------------------------------------------------------------- values
+def _declare_count(id: str, select: results.Selection) -> None:
+    """Declare the number of comparisons that a function selects."""
+    cpu.values(**{id: partial(results.count, select=select)})
 
 
-def _declare_extremes(tip: str, memory: str) -> None:
-    """Declare the smallest and the largest median of a tip under a policy for freed memory."""
-    suffix = "" if memory == "returned" else "_kept"
-    for end, choose in (("least", min), ("most", max)):
-        value = partial(Run.extreme, choose=choose, tip=tip, memory=memory)
-        cpu.values("measured", **{f"{tip}{suffix}_{end}": value})
-
-
-for _tip in ("control", "allocator", "channels_last", "compiled", "inference_mode"):
-    _declare_extremes(_tip, "returned")
-for _tip in ("channels_last", "compiled", "bfloat16", "fused"):
-    _declare_extremes(_tip, "kept")
+#: Gains by tip and network, of which the smallest and the largest are declared.
+_GAINS: Final[dict[str, Callable[[Run, str], Quantity]]] = {}
+for _tip in ("control", "allocator", "channels_last", "compiled"):
+    _GAINS[_tip] = partial(results.tip_gain, tip=_tip, memory="returned")
+for _tip in ("channels_last", "compiled"):
+    _GAINS[f"{_tip}_kept"] = partial(results.tip_gain, tip=_tip, memory="kept")
+    _GAINS[f"{_tip}_total"] = partial(results.total_gain, tip=_tip)
+for (_name, _gain), (_end, _choose) in product(_GAINS.items(), (("least", min), ("most", max))):
+    _extreme = partial(results.extreme, gain=_gain, choose=_choose)
+    cpu.values("measured", **{f"{_name}_{_end}": _extreme})
 
 for _memory in MEMORY:
-    cpu.values(**{f"comparisons_{_memory}": partial(results.compared, memory=_memory)})
+    _select = partial(results.comparisons, memory=(_memory,))
+    _declare_count(f"comparisons_{_memory}", _select)
     for _word in results.DECIDED:
-        _judged = partial(results.compared, memory=_memory, word=_word)
-        cpu.values(**{f"{_word}_{_memory}": _judged})
-    _deviation = partial(results.control_deviation, memory=_memory)
-    cpu.values("percent", **{f"deviation_{_memory}": _deviation})
-cpu.values(controls=results.controls, controls_at_one=partial(results.controls, at_one=True))
-cpu.values(within_controls=results.within_controls)
-cpu.values(predictions=results.predictions, changed_gains=results.changed_counted)
+        _declare_count(f"{_word}_{_memory}", partial(_select, words=(_word,)))
+_CONTROLS: Final = partial(results.comparisons, tips=subject.CONTROLS)
+_declare_count("controls", _CONTROLS)
+_declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
+_declare_count("changed_gains", results.changed_gains)
+_declare_count("predictions", results.predicted_gains)
 _RULES: Final = (Run.predicted, results.unchanged, results.no_gain)
 for _name, _rule in zip(("predictions", "unchanged", "no_gain"), _RULES, strict=True):
-    cpu.values(**{f"{_name}_within": partial(results.near, predict=_rule)})
-    cpu.values(**{f"{_name}_changed": partial(results.near, predict=_rule, changed=True)})
+    _select = partial(results.near_gains, predict=_rule)
+    _declare_count(f"{_name}_within", _select)
+    _declare_count(f"{_name}_changed", partial(_select, among=results.changed_gains))
     cpu.values("percent", **{f"{_name}_error": partial(results.mean_error, predict=_rule)})
-cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
 for _tenths in OTHER_PRICES:
     study.constants("measured", **{f"price_{_tenths}": exact("price", "s", _tenths / 10**7)})
     _priced = partial(Run.predicted_where_kept, price=_tenths / 10**7)
-    cpu.values(**{f"within_at_{_tenths}": partial(results.near, predict=_priced)})
+    _declare_count(f"within_at_{_tenths}", partial(results.near_gains, predict=_priced))
+cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
+cpu.values(
+    "measured",
+    gradients_returned=partial(Run.speedup, trial=RETURNED),
+    gradients_kept=partial(Run.speedup, trial=KEPT),
+    gradients_predicted=partial(Run.predicted, trial=KEPT),
+    time_gradients_on=partial(Run.series_of, quantity="baseline_time", trial=RETURNED),
+    time_gradients_off=partial(Run.series_of, quantity="time", trial=RETURNED),
+    gradients_pages=partial(Run.series_of, quantity="page_faults", trial=RETURNED),
+)
 study.show("earlier", "control_most", "channels_last_least", "channels_last_most")
-
-cpu.values("measured", gradients_returned=partial(Run.speedup, trial=RETURNED))
-cpu.values("measured", gradients_kept=partial(Run.speedup, trial=KEPT))
 study.show("earlier", "gradients_returned", "gradients_kept")
-cpu.values("measured", gradients_predicted=partial(Run.predicted, trial=KEPT))
-
-for _name, _side in (("on", "baseline_"), ("off", "")):
-    _time = partial(Run.series_of, quantity=f"{_side}time", trial=RETURNED)
-    cpu.values("measured", **{f"time_gradients_{_name}": _time})
-
-
-@cpu.value("measured")
-def gradients_pages(run: Run) -> Quantity:
-    return to_digits(results.pages(run, RETURNED), 2)
-
-
-@cpu.value("measured")
-def gradients_pages_time(run: Run) -> Quantity:
-    return to_digits(results.pages(run, RETURNED) * run.page_price(), 2)
-
-
-for _tip in ("channels_last", "compiled"):
-    for _end, _choose in (("least", min), ("most", max)):
-        _gain = partial(results.total_gain, setting=subject.TIPS[_tip], choose=_choose)
-        cpu.values("measured", **{f"{_tip}_total_{_end}": _gain})
-
-for _tip, _word in zip(("threads", "workers"), results.DECIDED, strict=True):
-    both_cores.values(**{f"{_tip}_compared": partial(results.compared, tip=_tip)})
-    both_cores.values(**{f"{_tip}_{_word}": partial(results.compared, tip=_tip, word=_word)})
 study.show("both_cores", "controls", "controls_at_one")
-
-
-# ------------------------------------------------------------------------------------- claims
 
 
 def _claim_that_pays(tip: str, memory: str) -> None:
@@ -163,15 +145,18 @@ def reversal(run: Run) -> Iterator[Statement]:
 
 @cpu.claim("On MobileNetV2 a call without gradients maps more pages where memory is returned")
 def more_pages_without_gradients(run: Run) -> Statement:
-    return results.pages(run, RETURNED) - results.pages(run, RETURNED, "baseline_") > 0
+    without = run.series_of("page_faults", RETURNED)
+    return without - run.series_of("baseline_page_faults", RETURNED) > 0
 
 
 @cpu.claim(
     "Some tips gain something else where memory is kept: both intervals are disjoint",
-    numbers=("changed_gains", "predictions"),
+    numbers=("changed_gains", "comparisons_kept"),
 )
 def gains_change(run: Run) -> Statement:
-    return results.possible_changes(run) > 1
+    changed = results.count(run, results.changed_gains)
+    most = results.count(run, partial(results.comparisons, memory=("kept",)))
+    return spanning(changed, most) > 1  # overlapping intervals deny no change
 
 
 @cpu.claim(
@@ -179,18 +164,17 @@ def gains_change(run: Run) -> Statement:
     numbers=("predictions", "predictions_within"),
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
-    predictions, near = results.predictions(run), results.near(run)
+    predictions = results.count(run, results.predicted_gains)
+    near = results.count(run, results.near_gains)
+    unchanged = results.count(run, partial(results.near_gains, predict=results.unchanged))
     yield near / predictions > 3 / 4
-    yield (near - results.near(run, results.unchanged)) / predictions > 0
+    yield (near - unchanged) / predictions > 0
 
 
 @cpu.claim("In bfloat16 every network returns right results")
 def right_in_bfloat16(run: Run) -> Statement:
-    words = [*map(run.word, run.of("bfloat16"))]
-    return results.counted(run, "wrong comparisons in bfloat16", words.count("wrong")).exactly(0)
-
-
-# ------------------------------------------------------------------------- figures and tables
+    wrong = partial(results.comparisons, words=("wrong",), tips=("bfloat16",))
+    return results.count(run, wrong).exactly(0)
 
 
 cpu.figure(key=True, height=2.4)(figures.times)

@@ -32,8 +32,6 @@ MEMORY: Final = ("returned", "kept")
 LEVELS: Final = {"tip": TIPS, "network": NETWORKS, "memory": MEMORY}
 #: Images of a call in the runs on one thread.
 BATCH: Final = 32
-#: Speed-ups that differ from one by less than this share are no difference.
-MARGIN: Final = 0.02
 
 
 class Trial(NamedTuple):

@@ -54,13 +54,13 @@ SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] 
 }
 
 
-def half_width_gain(layers: Iterable[Layer], peaks: tuple[float, float], bandwidth: float) -> float:
+def bfloat16_gain(layers: Iterable[Layer], single: float, half: float, bandwidth: float) -> float:
     """Divide the least time of layers in float32, twice as wide, by that in bfloat16.
 
-    ``peaks`` are those of float32 and bfloat16 (FLOP/s); the bandwidth is in B/s.
+    ``single`` and ``half`` are the peaks of both (FLOP/s); the bandwidth is in B/s.
     """
     loads, times = [*map(load, layers)], list[float]()
-    for peak, width in zip(peaks, (2, 1), strict=True):
+    for peak, width in ((single, 2), (half, 1)):
         roof = sheet_roof(peak, bandwidth)
         times.append(sum(roof.least(item.flops, width * item.bytes) for item in loads))
     return times[0] / times[1]
