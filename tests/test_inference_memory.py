@@ -16,7 +16,7 @@ from report.studies.inference_memory.subject import (
     AVX2,
     AVX512,
     CHANGES,
-    GPU_TABLE,
+    GPU,
     NETWORKS,
     REPEATED_TABLE,
     Baseline,
@@ -84,7 +84,7 @@ def tables(ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu: Any) -> 
     return {
         AVX2.limits: (*limits, LimitOfNetwork("high", "training", 1_000, 10, 1)),
         REPEATED_TABLE: (limits[0], msgspec.structs.replace(limits[0], ran=5)),
-        GPU_TABLE: [
+        GPU.limits: [
             LimitOfNetwork(net, "inference", 1_000, 100, batch, "", 8 * batch, 9 * batch, 999)
             for net, batch in on_gpu
         ],
@@ -110,7 +110,7 @@ RULES = tables(
     },
     HIGH, Baseline("fair", *LINEAR, 0, 400, 0, 100), Baseline("bare", *LINEAR, 0, 400),
     Baseline("falls", *FALLING, 0, 500, 0, 90),
-    *(Baseline(name, *FALLING, 0, 500) for name in "abcde"),
+    *(Baseline(name, *FALLING, 0, 500) for name in [*"abcde", *(f"net{n}" for n in range(31))]),
     gpu={"high": [80] * 40, **{f"net{n}": [97] for n in range(31)}},
 )  # fmt: skip
 
@@ -130,10 +130,10 @@ RULE_NUMBERS: Mapping[str, float] = {
     "rule_all_fit": 8, "rule_bisected_right": 83, "rule_runs_least": 7, "rule_runs_most": 7,
     "wide_limits": 40, "wide_networks": 2, "wide_count_right": 30, "wide_count_over": 10,
     "wide_avx2_right": 30, "wide_least_over": 10, "rule_surveyed": 0,
-    "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_most": 10,
-    "gpu_inference_limits": 71, "gpu_inference_networks": 32, "gpu_inference_least": 0.8,
-    "gpu_inference_runs": 8, "gpu_inference_doubling": 13, "gpu_estimator_median": 0.25,
-    "avx512_runs": 1, "avx512_runs_most": 5, "avx512_doubling": 7,
+    "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_count_most": 10,
+    "gpu_limits": 71, "gpu_networks": 32, "gpu_inference_least": 0.8, "gpu_search_median": 8,
+    "gpu_runs_median": 13, "gpu_estimator_median": 0.25, "wide_search_median": 1,
+    "wide_search_most": 5, "wide_runs_median": 7,
     "gpu_inference_median": 0.8, "gpu_inference_beyond": 0.097, "gpu_inference_free": 0.28,
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import correlation, median
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, Statement, absent, exact
@@ -26,13 +26,25 @@ Answer: TypeAlias = tuple[LimitOfNetwork, int]
 
 #: Effects below this share are no finding.
 MARGIN: Final = 0.1
-#: Kind of limits → their table, and the mode of its rows.
-_LIMITS_BY_KIND: Final[dict[str, tuple[str, subject.CallMode]]] = {
-    "inference": (subject.AVX2.limits, "inference"),
-    "training": (subject.AVX2.limits, "training"),
-    "avx512": (subject.AVX512.limits, "inference"),
-    "gpu_inference": (subject.GPU_TABLE, "inference"),
-    "gpu_training": (subject.GPU_TABLE, "training"),
+#: Rules that hold for limits on a CPU with any vectors.
+_ON_CPU: Final = tuple(rule for rule in RULES if rule not in ("avx2", "least"))
+
+
+class Kind(NamedTuple):
+    """Kind of limits: their tables, the rules that apply, and the mode of calls."""
+
+    tables: subject.LimitTables
+    rules: Sequence[BatchRule]
+    mode: subject.CallMode = "inference"
+
+
+#: Prefix of numbers → kind of limits.
+KINDS: Final = {
+    "rule": Kind(subject.AVX2, _ON_CPU),
+    "wide": Kind(subject.AVX512, tuple(RULES)),
+    "training": Kind(subject.AVX2, ("count",), "training"),
+    "gpu": Kind(subject.GPU, ("count", "estimator")),
+    "gpu_training": Kind(subject.GPU, ("count",), "training"),
 }
 
 
@@ -55,38 +67,54 @@ def _lines_by_network(inputs: Inputs, table: str) -> dict[str, list[OperatorLine
     return lines
 
 
-class RuleComparison:
-    """All rules under the limits of an inference, for the networks of others in a table."""
+def _summary(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """Yield the least, median and most of values."""
+    yield f"{name}_least", min(values)
+    yield f"{name}_median", median(values)
+    yield f"{name}_most", max(values)
 
-    def __init__(self, inputs: Inputs, tables: subject.TablesOfVectors) -> None:
+
+class RuleComparison:
+    """Rules under the limits of one kind, for networks that are in no study."""
+
+    def __init__(self, inputs: Inputs, kind: Kind) -> None:
         """Apply every rule to every limit; ``answers`` holds limits and predicted batches."""
-        self._tables = tables
-        limits: Sequence[LimitOfNetwork] = inputs.table(tables.limits, LimitOfNetwork)
+        self._kind, tables = kind, kind.tables
         baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
         self.baselines = {row.network: row for row in baselines}
         self.lines = _lines_by_network(inputs, tables.operators)
         lines_avx2 = _lines_by_network(inputs, subject.AVX2.operators)
         self.answers: dict[BatchRule, list[Answer]] = {rule: [] for rule in RULES}
-        for limit in limits:
-            name, baseline = limit.network, self.baselines.get(limit.network)
-            if baseline and limit.mode == "inference" and not name.startswith(subject.STUDY_PREFIX):
+        for row in inputs.table(tables.limits, LimitOfNetwork):
+            name, baseline = row.network, self.baselines.get(row.network)
+            if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
                 # Bisection is right by construction.
-                batches: dict[BatchRule, int] = {"count": limit.predicted, "bisected": limit.ran}
-                batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), limit.limit)
-                if tables is subject.AVX512:
-                    lines = lines_avx2.get(name, ())
-                    batches |= theory.counts_of_avx2(lines, limit.limit, limit.predicted)
-                for rule, batch in batches.items():
-                    self.answers[rule].append((limit, batch))
-        self.limits = [limit for limit, _ in self.answers["count"]]
+                batches: dict[BatchRule, int] = {"count": row.predicted, "bisected": row.ran}
+                batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), row.limit)
+                lines = lines_avx2.get(name, ())
+                batches |= theory.counts_of_avx2(lines, row.limit, row.predicted)
+                for rule in batches.keys() & kind.rules:
+                    self.answers[rule].append((row, batches[rule]))
+        self.limits = [row for row, _ in self.answers["count"]]
 
     def ratios(self, rule: BatchRule) -> list[float]:
         """Sort the batches that a rule predicts over those that ran."""
         return sorted(batch / row.ran for row, batch in self.answers[rule])
 
     def runs_needed(self, rule: BatchRule) -> list[int]:
-        """Sort the runs of a network that a rule needs under each limit."""
-        return sorted(theory.runs_needed(rule, row.ran) for row in self.limits)
+        """Count the runs of a network that a rule needs under each limit."""
+        return [theory.runs_needed(rule, row.ran) for row in self.limits]
+
+    def runs_from_count(self) -> list[int]:
+        """Count the runs of a search from the count downwards under each limit."""
+        return [theory.runs_from_count(row.predicted, row.ran) for row in self.limits]
+
+    def simulation_correlation(self) -> float:
+        """Correlate simulated bytes over the limit with the counted batch over that which ran."""
+        bytes_over_limit = [row.reserved / row.limit for row in self.limits]
+        batch_over_run = [row.predicted / row.ran for row in self.limits]
+        varies = len(set(bytes_over_limit)) > 1 and len(set(batch_over_run)) > 1
+        return correlation(bytes_over_limit, batch_over_run) if varies else 0.0
 
     def _explained(self) -> Counter[tuple[bool, bool]]:
         """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.
@@ -102,38 +130,42 @@ class RuleComparison:
                 counts[batch > row.ran, is_other] += 1
         return counts
 
-    def _counts(self) -> Iterator[tuple[str, float]]:
-        """Count limits and networks, and for every rule where it is right and where too high."""
+    def counts(self) -> Iterator[tuple[str, float]]:
+        """Count limits, networks, runs of two searches, and right and too high answers."""
         yield "limits", len(self.limits)
         yield "networks", len({row.network for row in self.limits})
-        for rule in RULES:
-            ratios = self.ratios(rule)
+        for rule in self._kind.rules:
+            ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
-            yield f"{rule}_most", max(ratios, default=0)
+            yield from _summary(rule, ratios)
+        yield from _summary("runs", self.runs_needed("bisected") or [0])
+        yield from _summary("search", self.runs_from_count() or [0])
+        if "line" in self._kind.rules:
+            yield from self._counts_of_line()
+
+    def _counts_of_line(self) -> Iterator[tuple[str, float]]:
+        """Count limits by what explains a wrong line, by verdict, and by survey."""
         yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
         yield "explained", explained.total()
         for name, is_over in (("over", True), ("right", False)):
             yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
             yield f"changed_{name}", explained[is_over, True]
-        for verdict in ("fits", "undecided"):
-            rows = [row for row in self.limits if row.verdict == verdict]
-            yield verdict, len(rows)
-            yield f"{verdict}_right", sum(row.ran == row.predicted for row in rows)
         surveyed = [r for r in self.limits if r.network.removeprefix("timm:") in subject.SURVEYED]
-        yield "surveyed", len(surveyed)
-        yield "surveyed_right", sum(row.ran == row.predicted for row in surveyed)
+        parts = {"surveyed": surveyed}
+        for verdict in ("fits", "undecided"):
+            parts[verdict] = [row for row in self.limits if row.verdict == verdict]
+        for name, rows in parts.items():
+            yield name, len(rows)
+            yield f"{name}_right", sum(row.ran == row.predicted for row in rows)
         yield "all_fit", sum(self.baselines[r.network].peak_of_256 <= r.limit for r in self.limits)
-        runs = self.runs_needed("bisected") or [0]
-        yield from (("runs_least", runs[0]), ("runs_most", runs[-1]))
-        yield "runs_median", median(runs)
 
     def numbers(self, prefix: str) -> dict[str, Quantity]:
         """Return the counts as numbers of the paper."""
-        numbers = {}
-        for name, value in self._counts():
-            numbers[f"{prefix}{name}"] = _number(name, value, bool(self.limits), *self._tables)
+        numbers, known = {}, bool(self.limits)
+        for name, value in self.counts():
+            numbers[f"{prefix}_{name}"] = _number(name, value, known, *self._kind.tables)
         return numbers
 
     def worst_line(self) -> Answer | None:
@@ -141,91 +173,33 @@ class RuleComparison:
         answers = [answer for answer in self.answers["line"] if answer[0].network in self.lines]
         return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
 
-
-class UpperBounds:
-    """The count under limits by kind of limit, mostly where rules of workspaces are missing."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        """Read the limits of each kind, and the estimates of torch-kitsune on the GPU."""
-        self.rows: dict[str, list[LimitOfNetwork]] = {}
-        for kind, (table, mode) in _LIMITS_BY_KIND.items():
-            rows: Sequence[LimitOfNetwork] = inputs.table(table, LimitOfNetwork)
-            self.rows[kind] = [row for row in rows if row.mode == mode]
-        on_cpu = [*self.rows["inference"], *self.rows["training"]]
-        repeated: Sequence[LimitOfNetwork] = inputs.table(subject.REPEATED_TABLE, LimitOfNetwork)
-        self._repeated = [row for row in repeated if row in on_cpu]
-        baselines: dict[str, Baseline] = {}
-        for baseline in inputs.table(subject.AVX2.baselines, Baseline):
-            baselines[baseline.network] = baseline
-        self._estimates: list[float] = []
-        for row in self.rows["gpu_inference"]:
-            estimate = theory.estimated(baselines.get(row.network), row.limit)
-            if estimate is not None:
-                self._estimates.append(estimate / row.ran)
-
-    def runs(self, kind: str) -> list[tuple[int, int]]:
-        """Count the runs of two searches under each limit: from the count, and by doubling."""
-        runs = []
-        for row in self.rows[kind]:
-            from_count = theory.runs_from_count(row.predicted, row.ran)
-            runs.append((from_count, theory.runs_needed("bisected", row.ran)))
-        return runs
-
-    def shares(self, kind: str) -> list[float]:
-        """Sort the batches that ran over the predicted ones."""
-        return sorted(row.ran / row.predicted for row in self.rows[kind])
-
-    def correlation(self, kind: str) -> float:
-        """Correlate simulated bytes over the limit with the counted batch over that which ran."""
-        simulated = [row.reserved / row.limit for row in self.rows[kind]]
-        errors = [row.predicted / row.ran for row in self.rows[kind]]
-        varies = len(set(simulated)) > 1 and len(set(errors)) > 1
-        return correlation(simulated, errors) if varies else 0.0
-
-    def counts(self, kind: str) -> dict[str, float]:
-        """Count limits, networks, right predictions, and the runs of both searches."""
-        rows, shares = self.rows[kind], self.shares(kind) or [1.0]
-        from_count, doubling = zip(*(self.runs(kind) or [(0, 0)]), strict=True)
-        return {
-            "limits": len(rows),
-            "networks": len({row.network for row in rows}),
-            "right": shares.count(1),
-            "most": 1 / shares[0],
-            "runs": median(from_count),
-            "runs_most": max(from_count),
-            "doubling": median(doubling),
-        }
-
-    def numbers(self) -> dict[str, Quantity]:
-        """Return the counts of every kind, the repeated limits, and ratios on the GPU."""
-        numbers = {}
-        for kind, (table, _) in _LIMITS_BY_KIND.items():
-            for name, value in self.counts(kind).items():
-                numbers[f"{kind}_{name}"] = _number(name, value, bool(self.rows[kind]), table)
-        repeated, ratios = self._repeated, self._estimates
-        numbers["repeated_same"] = _number(
-            "repeated", len(repeated), bool(repeated), subject.REPEATED_TABLE
-        )
-        tables = subject.GPU_TABLE, subject.AVX2.baselines
-        for name, of in (("least", min), ("median", median), ("most", max)):
-            value = of(ratios or [0.0])
-            numbers[f"gpu_estimator_{name}"] = _number(name, value, bool(ratios), *tables)
-        return numbers
-
-    def shares_on_gpu(self) -> dict[str, Quantity]:
-        """Return shares of the predicted batch that ran in inference, and shares of the limit."""
-        rows, shares = self.rows["gpu_inference"], self.shares("gpu_inference") or [0.0]
-        sizes = {
-            "least": shares[0],
-            "median": median(shares),
-            "beyond": max(((row.peak - row.least) / row.limit for row in rows), default=0),
-            "free": median([1 - row.peak / row.limit for row in rows] or [0]),
-        }
-        numbers = {}
-        for name, share in sizes.items():
-            number = _number(f"{name} share", share, bool(rows), subject.GPU_TABLE)
+    def shares(self) -> dict[str, Quantity]:
+        """Return shares of the counted batch that ran, and shares of the limits."""
+        rows, numbers = self.limits, {}
+        ran = [row.ran / row.predicted for row in rows] or [0]
+        for name, share in (
+            ("least", min(ran)),
+            ("median", median(ran)),
+            ("beyond", max(((row.peak - row.least) / row.limit for row in rows), default=0)),
+            ("free", median([1 - row.peak / row.limit for row in rows] or [0])),
+        ):
+            number = _number(f"{name} share", share, bool(rows), self._kind.tables.limits)
             numbers[f"gpu_inference_{name}"] = number
         return numbers
+
+
+def limits_on_cpu(inputs: Inputs) -> dict[str, Quantity]:
+    """Count limits also of networks of studies, and limits with an equal outcome elsewhere."""
+    table, repeated_table = subject.AVX2.limits, subject.REPEATED_TABLE
+    limits: Sequence[LimitOfNetwork] = inputs.table(table, LimitOfNetwork)
+    inference = [row for row in limits if row.mode == "inference"]
+    right = sum(row.ran == row.predicted for row in inference)
+    same = sum(row in limits for row in inputs.table(repeated_table, LimitOfNetwork))
+    return {
+        "inference_limits": _number("limits", len(inference), bool(inference), table),
+        "inference_right": _number("right", right, bool(inference), table),
+        "repeated_same": _number("repeated", same, same > 0, repeated_table),
+    }
 
 
 # --------------------------------------------------------------- predicted peaks and limits, CPU

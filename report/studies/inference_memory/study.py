@@ -15,7 +15,7 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.verdicts import trend
 from report.studies.inference_memory import figures, results, source, subject
-from report.studies.inference_memory.results import Allocated, RuleComparison, UpperBounds
+from report.studies.inference_memory.results import KINDS, Allocated, RuleComparison
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import CIFAR, COALESCED, REDUCED, SHOWN, whole_call
 from report.studies.inference_memory.theory import RULES
@@ -25,9 +25,9 @@ from report.theory.reconciliation import Reconciliation
 
 #: Kind of limits where rules of workspaces are missing → its name in a table.
 BOUNDS = {
-    "avx512": "CPU, AVX-512",
+    "wide": "CPU, AVX-512",
     "training": "CPU, AVX2, training",
-    "gpu_inference": "GPU",
+    "gpu": "GPU",
     "gpu_training": "GPU, training",
 }
 
@@ -46,9 +46,9 @@ class Paper:
         self.varied = self.second or self.cpu
         #: The CPU on which networks ran under limits, also with one allocation changed.
         self.changed = next((run for run in self.runs if run.frontier_ratios("nested")), None)
-        self.rules = RuleComparison(inputs, subject.AVX2)
-        self.wide = RuleComparison(inputs, subject.AVX512)
-        self.limits = UpperBounds(inputs)
+        self.comparisons = {key: RuleComparison(inputs, kind) for key, kind in KINDS.items()}
+        self.rules, self.wide = self.comparisons["rule"], self.comparisons["wide"]
+        self.gpu_limits = self.comparisons["gpu"]
         others = [run for role, run in runs.items() if run.on_gpu and role != "gpu"]
         self.allocated = Allocated([self.gpu, *others] if self.gpu else others)
 
@@ -67,7 +67,8 @@ varied: Part[Run] = study.part("varied", "cpu")
 changed: Part[Run] = study.part("changed", "cpu")
 compared: Part[RuleComparison] = study.part("rules", "tables")
 wide: Part[RuleComparison] = study.part("wide", "tables")
-limits: Part[UpperBounds] = study.part("limits", "tables")
+bounds: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
+gpu_limits: Part[RuleComparison] = study.part("gpu_limits", "tables")
 second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
 allocated: Part[Allocated] = study.part("allocated", "gpu")
@@ -97,18 +98,20 @@ gpu.texts(gpu=device)
 
 # -------------------------------------------------------------- rules under limits of tensors
 
-limits.mapping()(UpperBounds.numbers)
-limits.mapping("percent")(UpperBounds.shares_on_gpu)
+gpu_limits.mapping("percent")(RuleComparison.shares)
 
 
-@compared.mapping()
-def _rule_numbers(comparison: RuleComparison) -> dict[str, Quantity]:
-    return comparison.numbers("rule_")
+@study.mapping()
+def _limits_on_cpu(p: Paper) -> dict[str, Quantity]:
+    return results.limits_on_cpu(p.inputs)
 
 
-@wide.mapping()
-def _wide_numbers(comparison: RuleComparison) -> dict[str, Quantity]:
-    return comparison.numbers("wide_")
+@bounds.mapping()
+def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
+    numbers: dict[str, Quantity] = {}
+    for prefix, comparison in comparisons.items():
+        numbers |= comparison.numbers(prefix)
+    return numbers
 
 
 @compared.claim(
@@ -152,53 +155,56 @@ def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
         yield exact("more limits by the line", "1", more) > 0
 
 
-@limits.claim(
+@bounds.claim(
     "On a GPU the counted batch never runs, but over three quarters of it do, nine tenths in most",
-    numbers=("gpu_inference_limits", "gpu_inference_least", "gpu_inference_median"),
+    numbers=("gpu_limits", "gpu_inference_least", "gpu_inference_median"),
 )
-def rules_gpu(bounds: UpperBounds) -> Iterator[Statement]:
-    for kind in ("gpu_inference", "gpu_training"):
-        if shares := bounds.shares(kind):
-            yield exact("least share", "1", shares[0]) > 3 / 4
+def rules_gpu(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
+    for kind in ("gpu", "gpu_training"):
+        if shares := [1 / ratio for ratio in comparisons[kind].ratios("count")]:
+            yield exact("least share", "1", min(shares)) > 3 / 4
             yield exact("median share", "1", median(shares)) > 0.9
-            yield exact("most of the prediction", "1", shares[-1]) < 1
+            yield exact("most of the prediction", "1", max(shares)) < 1
 
 
-@limits.claim(
+@bounds.claim(
     "In inference a search from the count downwards takes fewer runs than doubling and bisecting",
-    numbers=("avx512_runs", "gpu_inference_runs", "gpu_inference_doubling"),
+    numbers=("wide_search_median", "gpu_search_median", "gpu_runs_median"),
 )
-def rules_search(bounds: UpperBounds) -> Iterator[Statement]:
-    for kind in ("inference", "avx512", "gpu_inference"):
-        for from_count, doubling in bounds.runs(kind):
-            yield exact("runs saved", "1", doubling - from_count) > 0
+def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
+    for kind in ("rule", "wide", "gpu"):
+        doubling = comparisons[kind].runs_needed("bisected")
+        for runs, others in zip(comparisons[kind].runs_from_count(), doubling, strict=True):
+            yield exact("runs saved", "1", others - runs) > 0
 
 
-@limits.claim("On a GPU neither workspaces nor simulated gaps explain the memory that stays free")
-def rules_gpu_free(bounds: UpperBounds) -> Iterator[Statement]:
+@bounds.claim("On a GPU neither workspaces nor simulated gaps explain the memory that stays free")
+def rules_gpu_free(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
     """Test that more stays free than is used beyond tensors, and that no correlation exists."""
-    for row in bounds.rows["gpu_inference"]:
+    for row in comparisons["gpu"].limits:
         free, beyond = row.limit - row.peak, row.peak - row.least
         yield exact("free less beyond tensors", "B", free - beyond) > 0
-    for kind in ("gpu_inference", "gpu_training"):
-        for row in bounds.rows[kind]:
+    for kind in ("gpu", "gpu_training"):
+        for row in comparisons[kind].limits:
             yield exact("reserved beyond the limit", "B", row.reserved - row.limit) > 0
-        yield exact("correlation", "1", bounds.correlation(kind)).near(0, results.MARGIN)
+        yield exact("correlation", "1", comparisons[kind].simulation_correlation()).near(
+            0, results.MARGIN
+        )
 
 
-@limits.table("bounds", digits={"Count ÷ run, most": 3})
-def bounds_table(bounds: UpperBounds) -> Iterator[Mapping[str, Content]]:
+@bounds.table("bounds", digits={"Count ÷ run, most": 3})
+def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     for kind, name in BOUNDS.items():
-        if bounds.rows[kind]:
-            counts = bounds.counts(kind)
+        counts = dict(comparisons[kind].counts())
+        if counts["limits"]:
             yield {
                 "Limits on": name,
                 "Limits": counts["limits"],
-                "Count right": counts["right"],
-                "Count ÷ run, most": exact("ratio", "1", counts["most"]),
-                "Runs from the count": counts["runs"],
-                "Runs, most": counts["runs_most"],
-                "Runs by doubling": counts["doubling"],
+                "Count right": counts["count_right"],
+                "Count ÷ run, most": exact("ratio", "1", counts["count_most"]),
+                "Runs from the count": counts["search_median"],
+                "Runs, most": counts["search_most"],
+                "Runs by doubling": counts["runs_median"],
             }
 
 

@@ -152,21 +152,21 @@ SURVEYED: Final = (
 )  # fmt: skip
 
 
-class TablesOfVectors(NamedTuple):
-    """Tables of one vector extension: limits, peaks with estimates, and bytes by operator."""
+class LimitTables(NamedTuple):
+    """Tables of one kind of limit: limits, peaks with estimates, and bytes by operator."""
 
     limits: str
-    baselines: str
-    operators: str
+    baselines: str = "baselines-avx2.csv"
+    operators: str = "operators-avx2.csv"
 
 
 #: The machine of the first table of limits was not recorded; another one repeated most of them.
-AVX2: Final = TablesOfVectors("limits-cpu.csv", "baselines-avx2.csv", "operators-avx2.csv")
-AVX512: Final = TablesOfVectors(
+AVX2: Final = LimitTables("limits-cpu.csv")
+AVX512: Final = LimitTables(
     "limits-avx512.csv", "baselines-avx512-sample.csv", "operators-avx512.csv"
 )
+GPU: Final = LimitTables("limits-cuda.csv")
 REPEATED_TABLE: Final = "limits-avx2.csv"
-GPU_TABLE: Final = "limits-cuda.csv"
 
 
 class LimitOfNetwork(msgspec.Struct, frozen=True):
