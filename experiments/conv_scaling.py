@@ -131,8 +131,9 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     """List the cases of all chosen subjects."""
     listed: list[Factors] = []
     for direction, batch in product(levels["pass"], levels["batch"]):
-        case: Factors = {"subject": "layer", "batch": batch, "pass": direction}
-        listed.append({**case, "layout": "contiguous"})
+        listed.append(
+            {"subject": "layer", "batch": batch, "pass": direction, "layout": "contiguous"}
+        )
     listed += [*threshold_cases(levels), *network_cases(levels), *swept_cases()]
     for setting, batches in TOP_CASES:
         for batch in batches:
@@ -259,12 +260,12 @@ def set_memory(factors: Factors) -> None:
     """
     import torch
 
+    library = ctypes.CDLL(None)
     if "layer" in factors:
         images = torch.ones(4096, 512)
         torch.mm(images, images[:512])
         del images
     if "threshold" in factors:
-        library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING)
         library.mallopt(_M_TRIM_THRESHOLD, heap.trimming_threshold(factors))
     if "freed" in factors:
@@ -272,7 +273,6 @@ def set_memory(factors: Factors) -> None:
         del tensor
     if "small_blocks" in factors:
         of_each_size = int(factors["small_blocks"]) // len(_SMALL_SIZES)
-        library = ctypes.CDLL(None)
         library.malloc.restype, library.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
         for size in _SMALL_SIZES:
             blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(of_each_size)]

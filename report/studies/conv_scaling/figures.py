@@ -1,6 +1,6 @@
 """Figures of conv_scaling."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Final, TypeAlias
@@ -75,48 +75,36 @@ def heap_states(run: Run) -> Iterator[Bars]:
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw measured over predicted starts, and the layer's time before and after a freed tensor."""
-    starts, timed = list[Calls](), list[Calls]()
+    starts: dict[str, dict[int, int]] = {}
+    lines: dict[tuple[str, int], dict[int, Quantity]] = {}
     for one in sorted(calls, key=attrgetter("batch")):
         if one.kind == "cliff" or (one.freed and one.name == subject.LARGE_NETWORK):
-            starts.append(one)
-        elif one.name != subject.LARGE_NETWORK and one.only_freed:
-            timed.append(one)
-    if starts:
-        yield _first_batches(starts)
-    if timed:
-        yield _time_of_image(timed)
-
-
-def _first_batches(calls: Iterable[Calls]) -> Scaling:
-    """Draw the first batch at which a process maps pages over the predicted start."""
-    first: dict[str, dict[int, int]] = {}
-    for one in calls:
-        if any(one.mapping):
-            first.setdefault(one.name, {}).setdefault(one.start, one.batch)
+            if any(one.maps_pages):
+                starts.setdefault(one.name, {}).setdefault(one.start, one.batch)
+        elif one.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*one.factors}:
+            line = ("Tensor freed", 0) if one.freed else ("No tensor freed", 1)
+            lines.setdefault(line, {}).setdefault(one.batch, one.series("time") / one.batch)
     marks = list[Points]()
-    for series, (name, batches) in enumerate(sorted(first.items())):
-        x, y = tuple(map(float, batches)), tuple(map(float, batches.values()))
-        marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
-    ends = min(min(line.x) for line in marks), max(max(line.x) for line in marks)
-    axes = ("Predicted start (images)", "First batch with pages")
-    diagonal = Curve("Measured as predicted", ends, ends)
-    return Scaling(*axes, tuple(marks), (diagonal,), x_ticks=(4.0, 16.0, 64.0, 256.0))
-
-
-def _time_of_image(calls: Iterable[Calls]) -> Scaling:
-    """Draw the time of an image of the layer with and without the freed tensor."""
-    lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-    for one in calls:
-        line = ("Tensor freed", 0) if one.freed else ("No tensor freed", 1)
-        lines.setdefault(line, {}).setdefault(one.batch, one.series("time") / one.batch)
-    drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
-    top = max((y for line in drawn.points for y in line.y), default=0.0)
-    start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
-    predicted = (
-        Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
-        Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
-    )
-    return replace(drawn, curves=predicted, x_scale="linear")
+    for series, (name, first) in enumerate(sorted(starts.items())):
+        x, y = map(float, first), map(float, first.values())
+        marks.append(
+            Points(name.replace("x", " × "), tuple(x), tuple(y), series=series, hollow=True)
+        )
+    if marks:
+        predicted = sorted(start for line in marks for start in line.x)
+        ends = (predicted[0], predicted[-1])
+        diagonal = Curve("Measured as predicted", ends, ends)
+        axes = ("Predicted start (images)", "First batch with pages")
+        yield Scaling(*axes, tuple(marks), (diagonal,), x_ticks=(4.0, 16.0, 64.0, 256.0))
+    if lines:
+        drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
+        top = max((y for line in drawn.points for y in line.y), default=0.0)
+        start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
+        limits = (
+            Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
+            Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
+        )
+        yield replace(drawn, curves=limits, x_scale="linear")
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:

@@ -6,7 +6,8 @@ from functools import cached_property
 from math import ceil
 
 from report.core.missing import Missing
-from report.core.records.record import Level, Pass, Policy
+from report.core.records.record import PASSES, Level, Pass, Policy
+from report.evidence import executed as evidence
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import point
@@ -15,6 +16,9 @@ from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import subject, theory
 from report.theory import heap
+from report.theory.reconciliation import Reconciliation
+from report.theory.terms import theory_macs
+from report.theory.work import mnist_conv2
 
 
 @dataclass(frozen=True)
@@ -54,25 +58,15 @@ class Run(any_study.Run):
 
     def best_batch(self) -> Quantity:
         """The power of two with the highest throughput, by medians."""
-        rates = dict[int, float]()
-        for batch in self.powers:
-            rate = point(self.throughput(batch))
-            if not isinstance(rate, Missing):
-                rates[batch] = rate
-        if not rates:
+        if not self.powers:
             return absent("best batch", "1", f"not timed on {self.label}")
-        return exact("best batch", "1", max(rates, key=rates.__getitem__), self.file)
-
-    def faults(self, batch: int) -> Quantity:
-        """Pages that a forward call maps anew."""
-        return self.series("page_faults", self.factors(batch))
+        rates = [float(point(self.throughput(batch))) for batch in self.powers]  # type: ignore[arg-type]
+        return exact("best batch", "1", self.powers[rates.index(max(rates))], self.file)
 
     def processes(self, quantity: str, factors: CaseFactors) -> Sequence[Process]:
         """The processes that measured a quantity of a case; empty if none did."""
         processes = self.by_process(quantity, factors)
         return () if isinstance(processes, Missing) else processes
-
-    # ------------------------------------------------------------------------- returned memory
 
     @property
     def compares(self) -> bool:
@@ -84,13 +78,16 @@ class Run(any_study.Run):
         """Powers of two whose calls map pages, up to a size for which all processes had time."""
         compared, returned = [], self.under("default")
         for batch in self.powers:
-            pages = point(returned.faults(batch))
+            pages = point(returned.series("page_faults", self.factors(batch)))
             if not isinstance(pages, Missing) and pages > 0 and batch <= subject.LARGE_BATCH:
                 compared.append(batch)
         return tuple(compared)
 
     def gain(self, policy: Policy = "default") -> Quantity:
-        """Geometric mean of slowdowns under ``policy`` over the powers of two that map pages."""
+        """Geometric mean of a call's time with freed memory returned, divided by that with it kept.
+
+        The mean is over the powers of two that map pages; ``policy`` replaces returned memory.
+        """
         if not self.compares:
             return absent("slowdown", "1", f"layer not timed under two policies on {self.label}")
         other = self.under(policy)
@@ -100,11 +97,11 @@ class Run(any_study.Run):
     def excess_pages(self, batch: int) -> Quantity:
         """Pages of the median call beyond those of its blocks.
 
-        A process either has the copy of the weights among the blocks at the top of its heap or
-        lower; its pages are left out.
+        In some processes the copy of the weights is one of the blocks at the top of the heap.  Its
+        pages are subtracted.
         """
-        rest = self.under("default").faults(batch) - theory.pages(batch)
-        size = float(point(rest))  # type: ignore[arg-type]  # pages of these batches were counted
+        pages = self.under("default").series("page_faults", self.factors(batch))
+        size = float(point(pages - theory.pages(batch)))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
         return exact("median pages − pages of the blocks", "1", size - weights, self.file)
 
@@ -114,21 +111,24 @@ class Run(any_study.Run):
         return named("slowdown", time / self.time(batch, "forward_backward"))
 
     def first_threshold(self) -> Quantity:
-        """Bytes that may be free at the top of the heap when a process arrives at its first call.
+        """Trimming threshold (B) with which a process arrives at its first call.
 
-        Calls of one image raise no threshold, so that theirs is the one which the process had.
+        It is read after calls of one image, which raise no threshold.
         """
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
         return named("trimming threshold", 2 * mapped)
 
-    def mapping_share(self, factors: CaseFactors, few: int = 0) -> Quantity:
-        """The share of the processes whose calls map more than a ``few`` pages by default."""
+    def maps_pages(self, factors: CaseFactors) -> list[bool]:
+        """Whether the calls of each process map pages by default; empty if not counted."""
+        processes = self.under("default").processes("page_faults", factors)
+        return [process.median > subject.FEW_PAGES for process in processes]
+
+    def mapping_share(self, factors: CaseFactors) -> Quantity:
+        """The share of the processes whose calls map pages by default."""
         name = f"processes that map pages at {factors['batch']} images"
-        processes = self.under("default").by_process("page_faults", factors)
-        if isinstance(processes, Missing):
-            return recorded(name, "1", processes, self.file)
-        mapping = sum(process.median > few for process in processes)
-        return exact(name, "1", mapping / len(processes), self.file)
+        if not (maps := self.maps_pages(factors)):
+            return absent(name, "1", "pages were not counted")
+        return exact(name, "1", sum(maps) / len(maps), self.file)
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
         """The first batch size that, with the reserve, reaches the threshold of the first call."""
@@ -144,31 +144,47 @@ class Run(any_study.Run):
         """The predicted end: outputs and reserve alone reach the threshold."""
         return self._first_reaching(2 * theory.output_bytes(1))
 
+    def executed(self) -> Iterator[Reconciliation]:
+        """Reconcile theory with the multiply-adds that lackey counted, forward and backward."""
+        for pass_ in PASSES:
+            cases = {batch: self.factors(batch, pass_) for batch in self.batches}
+            for batch, count in evidence.counts(self, cases).items():
+                amount = theory.counted_macs(batch, pass_)
+                yield evidence.executed(
+                    f"executed-{self.key}-{pass_}-{batch}",
+                    f"Executed multiply-adds on {self.label} at batch {batch}",
+                    replace(theory_macs(mnist_conv2(batch)), amount=amount),
+                    *count,
+                )
 
-# ----------------------------------------------------------------------- calls under a setting
+    def device_work(self) -> Iterator[Reconciliation]:
+        """Reconcile forward calls with the float32 counts of a GPU's CUDA cores."""
+        for batch in self.batches:
+            reconciled = evidence.device_work(
+                self,
+                self.factors(batch),
+                mnist_conv2(batch),
+                theory.counted_macs(batch),
+                f"device-work-{self.key}-{batch}",
+                f"Operations of the CUDA cores on {self.label} at batch {batch}",
+            )
+            if reconciled is not None:
+                yield reconciled
 
 
-@dataclass(frozen=True)
 class Calls:
     """Calls of a layer or network by default, or after memory was freed or a threshold set."""
 
-    run: Run
-    factors: CaseFactors
-
-    @property
-    def name(self) -> str:
-        """The layer or the network."""
-        return str(self.factors.get("network") or self.factors["layer"])
-
-    @property
-    def batch(self) -> int:
-        """Images of a call."""
-        return int(self.factors["batch"])
-
-    @property
-    def threshold(self) -> int:
-        """The trimming threshold (B)."""
-        return theory.trimming_threshold(self.factors)
+    def __init__(self, run: Run, factors: CaseFactors) -> None:
+        """``factors`` are those of a case of ``run``."""
+        self.run, self.factors = run, factors
+        self.kind = str(factors["subject"])
+        #: The layer or the network, and the images of a call.
+        self.name = str(factors.get("network") or factors.get("layer"))
+        self.batch = int(factors["batch"])
+        #: The trimming threshold (B), and whether a tensor was freed before the calls.
+        self.threshold = theory.trimming_threshold(factors)
+        self.freed = "freed" in factors
 
     @property
     def start(self) -> int:
@@ -185,45 +201,30 @@ class Calls:
         return self.start if small_blocks else theory.mapping_end(self.name, self.threshold)
 
     @property
-    def kind(self) -> str:
-        """The subject of the case."""
-        return str(self.factors["subject"])
-
-    @property
-    def freed(self) -> bool:
-        """Tell if a tensor was freed before the calls."""
-        return "freed" in self.factors
-
-    @property
-    def only_freed(self) -> bool:
-        """Tell if no threshold was set and no small blocks were freed."""
-        return not {"threshold", "small_blocks"} & {*self.factors}
-
-    @property
-    def mapping(self) -> list[bool]:
-        """Whether the calls of each process map pages; empty if pages were not counted."""
-        return [pages > subject.FEW_PAGES for pages in self.medians("page_faults")]
+    def maps_pages(self) -> list[bool]:
+        """Whether the calls of each process map pages; empty if not counted."""
+        return self.run.maps_pages(self.factors)
 
     @property
     def share(self) -> Quantity:
         """The share of the processes that map pages."""
-        return self.run.mapping_share(self.factors, subject.FEW_PAGES)
+        return self.run.mapping_share(self.factors)
 
     def missing_bytes(self, batch: int) -> int:
         """Bytes that the blocks of ``batch`` images and the reserve lack to reach the threshold."""
-        return theory.missing_bytes(self.name, batch, self.threshold)
+        return self.threshold - heap.RESERVE - batch * theory.freed_by_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
         """State that no process maps pages below the start, some from there, all from the end on.
 
         Nothing is stated where less than a page is missing, since the heap grows in whole pages.
         """
-        if self.missing_bytes(self.batch) >= heap.PAGE:
-            yield self.share.exactly(0)
-        elif self.batch >= self.end:
+        if self.batch >= self.end:
             yield self.share.exactly(1)
         elif self.batch >= self.start:
             yield self.share > 0
+        elif self.missing_bytes(self.batch) >= heap.PAGE:
+            yield self.share.exactly(0)
 
     def medians(self, quantity: str) -> list[float]:
         """The median of a quantity in each process; empty if it was not measured."""
@@ -238,12 +239,19 @@ class Calls:
     def by_default(self) -> "Calls":
         """The same calls without a freed tensor."""
         plain = {name: level for name, level in self.factors.items() if name != "freed"}
-        return replace(self, factors=plain)
+        return Calls(self.run, plain)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
         """Divide the time by default by that after the freed tensor, or under a ``policy``."""
         time_kept = self.by_default.series("time", policy) if policy else self.series("time")
         return self.by_default.series("time") / time_kept
+
+    def excess_pages(self) -> list[float]:
+        """Pages of each process beyond those that the free top of its heap predicts."""
+        excess = []
+        for top, pages in zip(self.medians("free_top"), self.medians("page_faults"), strict=False):
+            excess.append(pages - theory.pages_of_top(top, self.threshold))
+        return excess
 
 
 def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:

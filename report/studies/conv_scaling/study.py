@@ -16,6 +16,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
+from report.studies.conv_scaling.results import count
 from report.studies.conv_scaling.runs import Calls, Run, calls_of
 from report.studies.conv_scaling.source import ITEMS, Source
 from report.studies.conv_scaling.subject import LARGE_BATCH, MARGIN
@@ -50,7 +51,7 @@ class Paper:
         self.sweep = calls_of(self.runs, "sweep") or None
         self.moved = [*(self.starts or ()), *(self.sweep or ()), *(self.processes or ())] or None
         networks = calls_of(self.runs, "cure")
-        self.networks = [calls for calls in networks if "freed" in calls.factors] or None
+        self.networks = [calls for calls in networks if calls.freed] or None
         by_mode = {(calls.name, calls.factors["mode"]): calls for calls in self.networks or ()}
         self.small = by_mode.get((subject.SMALL_NETWORK, "inference"))
         self.large = by_mode.get((subject.LARGE_NETWORK, "inference"))
@@ -58,20 +59,15 @@ class Paper:
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield the reconciliations of lackey and of a GPU's counters."""
         if self.counted:
-            yield from results.executed(self.counted)
+            yield from self.counted.executed()
         if self.gpu:
-            yield from results.device_work(self.gpu)
-
-
-def _slowdown(run: Run) -> Quantity:
-    """Geometric mean of a call's time with freed memory returned, divided by that with it kept."""
-    return run.gain()
+            yield from self.gpu.device_work()
 
 
 study = Study(
     Paper,
     subject.check_subject,
-    MachineComparison(Run, "Slowdown", _slowdown, reference=1.0),
+    MachineComparison(Run, "Slowdown", Run.gain, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
 findings = study.findings
@@ -91,8 +87,6 @@ networks: Part[list[Calls]] = study.part("networks", "cpu")
 small: Part[Calls] = study.part("small", "cpu")
 large: Part[Calls] = study.part("large", "cpu")
 timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
-
-# -------------------------------------------------------------------------------------- texts
 
 gpu.texts(gpu=short_name)
 counted.texts(cpu=short_name)
@@ -126,9 +120,9 @@ study.constants(
     element=theory.ELEMENT,
     page=theory.PAGE,
     freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
-    kept_at_most=exact("raised threshold, in MiB", "1", round(theory.TRIMMING / 2**20)),
+    kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
-    raised_pages=exact("raised threshold", "B", theory.TRIMMING) / theory.PAGE,
+    raised_pages=exact("raised threshold", "B", subject.TRIMMING) / theory.PAGE,
     image_pages=theory.freed_bytes(1) / theory.PAGE,
     start_outputs=2 * theory.output_bytes(_START) / theory.PAGE,
     start_copy=(theory.freed_bytes(_START) - 2 * theory.output_bytes(_START)) / theory.PAGE,
@@ -142,7 +136,7 @@ _CHOSEN: Final[Mapping[str, int]] = {
     "start_freed": _START,
     "end_freed": theory.END_AFTER_FREED,
     "reserve": heap.RESERVE >> 10,
-    "network_to": theory.mapping_start(subject.LARGE_NETWORK, theory.TRIMMING) - 1,
+    "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
     "last_by_default": subject.LAST_BY_DEFAULT,
@@ -157,8 +151,6 @@ source.values(
     multiplies=partial(Source.per_output, key="multiply"),
     memory_gap=Source.largest_gap,
 )
-
-# ---------------------------------------------------------------------------------- measured
 
 cpu.values(
     gain=Run.gain,
@@ -184,11 +176,7 @@ starts.values(
     start_most=partial(results.extreme_start, choose=max),
     least_missing=results.least_missing,
 )
-processes.values(
-    process_calls=results.number_of_processes,
-    process_settings=results.number_of_settings,
-    mixed_least=results.least_slowdown,
-)
+processes.values(mixed_least=results.least_slowdown)
 small.values(small_gain=Calls.gain)
 large.values(
     large_gain=Calls.gain,
@@ -199,6 +187,17 @@ timed_gpu.values(
     gpu_best=Run.best_batch,
     gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1),
 )
+
+
+@processes.value()
+def process_calls(processes: list[Calls]) -> Quantity:
+    return count("calls", sum(len(one.excess_pages()) for one in processes), processes)
+
+
+@processes.value()
+def process_settings(processes: list[Calls]) -> Quantity:
+    return count("settings", len(processes), processes)
+
 
 # -------------------------------------------------------------------------------------- claims
 
@@ -241,8 +240,9 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     numbers=("process_calls", "process_settings"),
 )
 def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
-    for pages in results.excess_pages(processes):
-        yield results.count("pages − announced pages", pages, processes).near(0, within=1)
+    for one in processes:
+        for pages in one.excess_pages():
+            yield count("pages − predicted pages", pages, processes).near(0, within=1)
 
 
 @processes.claim(
@@ -260,7 +260,7 @@ def small_blocks_join(processes: list[Calls]) -> Iterator[Statement]:
 )
 def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
-        if calls.name == "layer" and "freed" in calls.factors:
+        if calls.name == "layer" and calls.freed:
             yield from calls.as_predicted()
             if subject.LAST_BY_DEFAULT < calls.batch < calls.start:
                 yield calls.by_default.share.exactly(1)
@@ -270,7 +270,7 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 @sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
-        if calls.name == subject.LARGE_NETWORK and "freed" in calls.factors:
+        if calls.name == subject.LARGE_NETWORK and calls.freed:
             yield from calls.as_predicted()
 
 
@@ -344,20 +344,20 @@ def work_explained(source: Source) -> Iterator[Statement]:
 
 @gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
 def device_work_explained(run: Run) -> Iterator[Statement]:
-    return results.without_residual(results.device_work(run), run.file)
+    return results.without_residual(run.device_work(), run.file)
 
 
 @counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")
 def executed_exactly(run: Run) -> Iterator[Statement]:
-    return results.without_residual(results.executed(run), run.file)
+    return results.without_residual(run.executed(), run.file)
 
 
 @pair.claim(
     "Returning freed memory slows a call by more than a tenth, on both CPUs",
     numbers=("gain", "second_gain"),
 )
-def both_slower(runs: list[Run]) -> Iterator[Statement]:
-    for run in runs:
+def both_slower(cpus: list[Run]) -> Iterator[Statement]:
+    for run in cpus:
         yield run.gain() > 1 + MARGIN
 
 
@@ -367,8 +367,8 @@ def slower(run: Run) -> Statement:
 
 
 @pair.claim("Where memory is returned, four images have a higher throughput than larger batches")
-def four_are_best(runs: list[Run]) -> Iterator[Statement]:
-    for run in runs:
+def four_are_best(cpus: list[Run]) -> Iterator[Statement]:
+    for run in cpus:
         for batch in run.compared:
             yield run.under("default").throughput_ratio(subject.LAST_BY_DEFAULT, batch) > 1
 
@@ -381,11 +381,11 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 
 # ------------------------------------------------------------------------- figures and tables
 
-timed.figure("cliff", height=1.9, wide=True)(figures.throughput)
-moved.figure("effect", key=True, height=3.7, rows=2)(figures.moved_cliffs)
-cpu.figure("heap", height=2.0)(figures.heap_states)
+timed.figure("cliff", height=1.8, wide=True)(figures.throughput)
+moved.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
+cpu.figure("heap", height=1.85)(figures.heap_states)
 starts.table("starts")(results.start_rows)
-processes.figure("processes", height=3.3, rows=2)(figures.top_and_time)
+processes.figure("processes", height=3.0, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)

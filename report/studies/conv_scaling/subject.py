@@ -21,7 +21,6 @@ _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "cure": {"network": str, "mode": str, "batch": int},
     "top": {"layer": str, "batch": int},
 }
-
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: The batch size whose call the prose describes.
@@ -37,15 +36,15 @@ LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
 WEIGHT_PAGES: Final = 18
 #: A call that maps no more pages returns no memory: a forked child copies some.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
-#: Elements of the freed tensor.
+#: Elements of the freed tensor, and the trimming threshold (B) after it was freed.
 FREED: Final = 8_000_000
+TRIMMING: Final = heap.raised_trimming(FREED)
 #: The networks, and the policies that practitioners use to keep memory.
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
 KEEPING: Final[tuple[Policy, ...]] = ("retained", "jemalloc")
-
-IMAGE: Final = mnist_conv2(1)
 #: Layers whose thresholds were set, on one image.
+IMAGE: Final = mnist_conv2(1)
 LAYERS: Final = {
     "layer": IMAGE,
     "3x3": IMAGE,

@@ -7,13 +7,8 @@ from typing import Final
 from report.core.records.record import Level, Pass
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_scaling.subject import (
-    FIRST_OF_RESNET,
-    FREED,
-    IMAGE,
-    LARGE_NETWORK,
-    LAYERS,
-)
+from report.studies.conv_scaling import subject
+from report.studies.conv_scaling.subject import IMAGE, LARGE_NETWORK
 from report.theory import heap, work
 from report.theory.work import mnist_conv2
 
@@ -31,6 +26,9 @@ PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
+#: Bytes that the heap keeps when it is trimmed, and the size of a page on all CPUs.
+RESERVE = exact("reserve", "B", heap.RESERVE)
+PAGE = exact("page", "B", heap.PAGE)
 
 
 def _images(batch: int) -> Quantity:
@@ -62,23 +60,6 @@ def memory(batch: int) -> Quantity:
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
 
 
-# ------------------------------------------------------------------------------ freed memory
-
-#: Bytes that the heap keeps when it is trimmed, and the size of a page on all CPUs.
-RESERVE = exact("reserve", "B", heap.RESERVE)
-PAGE = exact("page", "B", heap.PAGE)
-#: Trimming threshold (B) after the tensor was freed.
-TRIMMING: Final = heap.raised_trimming(FREED)
-
-
-def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
-    if "freed" in factors or "threshold" in factors:
-        return heap.trimming_threshold(factors)
-    output = work.output_bytes(IMAGE) * int(factors["batch"])
-    return heap.raised_trimming(output // 4)
-
-
 def freed_bytes(batch: int) -> Quantity:
     """Bytes that are free when a call and its result are over: two outputs and a copy of the input.
 
@@ -92,8 +73,8 @@ def freed_bytes(batch: int) -> Quantity:
 def pages(batch: int) -> Quantity:
     """Pages that a call maps if its outputs and its copy of the input lie at the top of the heap.
 
-    Larger blocks are mapped by themselves, each with a page more for its header.  Where both
-    outputs are and the copy of the input is not, it is too small to be returned.
+    A block above the largest mapping threshold has its own pages, and one more for its header.
+    Where both outputs are so large and the copy of the input is not, the copy is not returned.
     """
     layer = mnist_conv2(batch)
     if work.output_bytes(layer) <= heap.LARGEST_MAPPING:
@@ -106,35 +87,44 @@ def pages(batch: int) -> Quantity:
 def pages_of_top(top: float, threshold: int) -> float:
     """Pages that a call maps if ``top`` bytes are free at the top of the heap before it.
 
-    Below the trimming ``threshold`` nothing is returned.  Else one reserve stays mapped, and the
-    heap grows by another one that the call does not touch.
+    Below the trimming ``threshold`` glibc returns nothing.  Otherwise one reserve stays mapped, and
+    the heap grows by another reserve that the call does not touch.
     """
     return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
 
 
-def missing_bytes(name: str, batch: int, trimming: int) -> int:
-    """Bytes that the blocks of a call and the reserve lack to reach the trimming threshold."""
+def trimming_threshold(factors: Mapping[str, Level]) -> int:
+    """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
+    if "freed" in factors or "threshold" in factors:
+        return heap.trimming_threshold(factors)
+    output = work.output_bytes(IMAGE) * int(factors["batch"])
+    return heap.raised_trimming(output // 4)
+
+
+def freed_by_image(name: str) -> int:
+    """Bytes of an image that are free at the top of the heap after a call of a layer or ResNet-18.
+
+    For ResNet-18 these are three outputs of the first convolution: ``heap.network_mapping_start``.
+    """
     if name == LARGE_NETWORK:
-        image = 3 * work.output_bytes(FIRST_OF_RESNET)
-    else:
-        image = heap.freed_blocks(LAYERS[name])
-    return trimming - heap.RESERVE - batch * image
+        return 3 * work.output_bytes(subject.FIRST_OF_RESNET)
+    return heap.freed_blocks(subject.LAYERS[name])
 
 
 def mapping_start(name: str, trimming: int) -> int:
     """First batch size at which calls of a layer or of ResNet-18 may map pages."""
     if name == LARGE_NETWORK:
-        return ceil(heap.network_mapping_start(FIRST_OF_RESNET, trimming))
-    return ceil(heap.mapping_start(LAYERS[name], trimming))
+        return ceil(heap.network_mapping_start(subject.FIRST_OF_RESNET, trimming))
+    return ceil(heap.mapping_start(subject.LAYERS[name], trimming))
 
 
 def mapping_end(name: str, trimming: int) -> int:
     """First batch size at which all processes map pages; for ResNet-18 that is the start."""
     if name == LARGE_NETWORK:
         return mapping_start(name, trimming)
-    return ceil(heap.mapping_end(LAYERS[name], trimming))
+    return ceil(heap.mapping_end(subject.LAYERS[name], trimming))
 
 
 #: Predicted start and end of page mapping after the tensor was freed (images).
-START_AFTER_FREED: Final = mapping_start("layer", TRIMMING)
-END_AFTER_FREED: Final = mapping_end("layer", TRIMMING)
+START_AFTER_FREED: Final = mapping_start("layer", subject.TRIMMING)
+END_AFTER_FREED: Final = mapping_end("layer", subject.TRIMMING)
