@@ -17,16 +17,8 @@ from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
 from report.studies.conv_profiling.subject import Dimensions, small
+from report.theory import terms
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.terms import (
-    COUNTED_WIDTH,
-    as_flops,
-    bias_kernel,
-    executed_terms,
-    theory_macs,
-    tile_epilogue,
-    tile_padding,
-)
 
 #: Threads of the counted process, since lackey serialises all threads.
 _COUNTED_THREADS: Final = 1
@@ -90,9 +82,9 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
         results[call] = counted_work.executed(
             f"executed-{run.key}-{call.shape.key}-{call.batch}",
             f"Executed multiply-adds of {name} on {run.label}",
-            theory_macs(call.layer),
+            terms.theory_macs(call.layer),
             *count,
-            *executed_terms(call.layer, _COUNTED_THREADS, build, COUNTED_WIDTH),
+            *terms.executed_terms(call.layer, _COUNTED_THREADS, build, terms.COUNTED_WIDTH),
         )
     return results
 
@@ -110,11 +102,11 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
             f"tiled-{run.key}-{call.shape.key}-{call.batch}",
             f"Operations of {call.name} on {run.label}",
             "FLOP",
-            as_flops(theory_macs(layer)),
+            terms.as_flops(terms.theory_macs(layer)),
             (
-                as_flops(tile_padding(layer, tile, evidence)),
-                tile_epilogue(layer, tile, evidence),
-                bias_kernel(layer, "the kernel that adds the bias"),
+                terms.as_flops(terms.tile_padding(layer, tile, evidence)),
+                terms.tile_epilogue(layer, tile, evidence),
+                terms.bias_kernel(layer, "the kernel that adds the bias"),
             ),
             Term(
                 "Counted",
@@ -194,7 +186,7 @@ def fitted_afterwards(run: Run) -> Iterator[Statement]:
     """
     for call in run.counted_calls:
         if call.shape.kernel == 1:
-            padding = tile_padding(call.layer, (32, 32, 8), "fitted").amount
+            padding = terms.tile_padding(call.layer, (32, 32, 8), "fitted").amount
             scaled = 3 * prod(call.layer.output_shape)
             work = 2 * (call.shape.multiply_adds(call.batch) + padding) + scaled
             yield (run.counted(call.factors()) - exact("fitted", "FLOP", work)).exactly(0)

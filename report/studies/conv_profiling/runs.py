@@ -18,15 +18,8 @@ from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import counted_in
-from report.studies.conv_profiling import theory
-from report.studies.conv_profiling.subject import (
-    BASE,
-    FEW_IMAGES,
-    SUBJECTS,
-    TIMED,
-    Dimensions,
-    dimensions_of,
-)
+from report.studies.conv_profiling import subject, theory
+from report.studies.conv_profiling.subject import Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import COUNTED_WIDTH, Tile
 
@@ -69,15 +62,15 @@ class Run(any_study.Run):
         """The forward calls in float32: the example's by batch, then the others as recorded."""
         calls = []
         for case in self.stored.record.cases:
-            subject = str(case.factors.get("subject"))
-            if subject not in SUBJECTS or "precision" in case.factors:
+            kind = str(case.factors.get("subject"))
+            if kind not in subject.SUBJECTS or "precision" in case.factors:
                 continue
             if case.factors["pass"] == "forward":
                 batch = int(case.factors["batch"])
-                calls.append(ProfiledCall(dimensions_of(case.factors), batch, subject))
-        return tuple(
-            sorted(calls, key=lambda call: (call.shape != BASE, SUBJECTS.index(call.subject)))
-        )
+                calls.append(ProfiledCall(dimensions_of(case.factors), batch, kind))
+        rank = subject.SUBJECTS.index
+        calls.sort(key=lambda call: (call.shape != subject.BASE, rank(call.subject)))
+        return tuple(calls)
 
     def block(self, instructions: str = NATIVE) -> int:
         """Channels that oneDNN keeps together on this processor, or with AVX2 at most."""
@@ -108,7 +101,7 @@ class Run(any_study.Run):
 
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
         """Time of a forward call of eight images with these instructions."""
-        factors = shape.factors(FEW_IMAGES, subject=TIMED)
+        factors = shape.factors(subject.FEW_IMAGES, subject=subject.TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
     def counted(self, factors: CaseFactors) -> Quantity:
@@ -139,7 +132,7 @@ class Run(any_study.Run):
 
 def tf32_factors(batch: int) -> CaseFactors:
     """The example's forward call with TF32 on."""
-    return {**BASE.factors(batch), "precision": "tfloat32"}
+    return {**subject.BASE.factors(batch), "precision": "tfloat32"}
 
 
 def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:

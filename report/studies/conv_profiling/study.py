@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from figures.panels import Panel
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
@@ -17,33 +16,20 @@ from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
-from report.studies.conv_profiling import figures, results, runs, source, theory
+from report.studies.conv_profiling import figures, results, runs, source, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
-from report.studies.conv_profiling.subject import (
-    BASE,
-    FEW_IMAGES,
-    INSTRUCTIONS,
-    PADDED,
-    SHOWN_BATCH,
-    Dimensions,
-    check_subject,
-)
+from report.studies.conv_profiling.subject import Dimensions, check_subject
 
 #: Times that differ by less than this share are taken for equal.
 MARGIN: Final = 0.1
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
 #: The example's call on eight images, and with one channel more on both sides.
-EXAMPLE: Final = ProfiledCall(BASE, FEW_IMAGES, "layer")
-EXAMPLE_WIDER: Final = ProfiledCall(PADDED, FEW_IMAGES, "layer")
+EXAMPLE: Final = ProfiledCall(subject.BASE, subject.FEW_IMAGES, "layer")
+EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
 
-study = Study(
-    Paper,
-    check_subject,
-    reconciliations=Paper.reconciliations,
-    audits=Paper.audit,
-)
+study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
 findings = study.findings
 #: Parts by what they are about; a ``Part[Paper]`` reads all data, a ``Part[Run]`` one run.
 printed: Part[Paper] = study.part("", "source")
@@ -95,7 +81,7 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "source_batch": exact("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": p.printed("size_increase"),
         "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
-        "shown_batch": exact("batch", "1", FEW_IMAGES),
+        "shown_batch": exact("batch", "1", subject.FEW_IMAGES),
         "audited": exact("audited numbers", "1", len(p.audit()), p.file),
         "differing": exact("differing", "1", count_by_verdict(p.audit())["differs"], p.file),
     }
@@ -147,7 +133,7 @@ def _second(p: Paper) -> dict[str, Quantity]:
 
 
 for _name, (_, _pairs) in results.COMPARED.items():
-    for _suffix, _instructions in ("", INSTRUCTIONS[0]), ("_native", NATIVE):
+    for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
 
@@ -184,7 +170,7 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
     held = len([c for c in p.tf32.counted_calls if c.subject == "held_out"]) if p.tf32 else 0
     of_gpu = {
         "tiled_cases": len(p.tiled),
-        "example_batches": sum(call.shape == BASE for call in p.tiled),
+        "example_batches": sum(call.shape == subject.BASE for call in p.tiled),
         "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
         "gpu_ruled": len(p.tiled) + len(p.held_tiled),
     }
@@ -198,14 +184,14 @@ gpu.values(
 )
 #: Held-out calls without a rule on a GPU, by their values.
 _UNRULED: Final = {
-    "untiled_least": ProfiledCall(Dimensions(12, 26, 1, 27), FEW_IMAGES, "held_out"),
+    "untiled_least": ProfiledCall(Dimensions(12, 26, 1, 27), subject.FEW_IMAGES, "held_out"),
     "untiled_most": ProfiledCall(Dimensions(12, 26, 1, 27), 1, "held_out"),
     "transformed": ProfiledCall(Dimensions(31, 50, 5, 25), 1, "held_out"),
 }
 for _name, _call in _UNRULED.items():
     tf32.values("measured", **{_name: partial(Run.executed, call=_call)})
 gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER), wider_on_gpu=_wider)
-tf32.values("percent", own_seen=partial(Run.seen_share, batch=SHOWN_BATCH))
+tf32.values("percent", own_seen=partial(Run.seen_share, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
 
 
@@ -236,7 +222,7 @@ def temporary_storage(p: Paper) -> Statement:
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
     """Operations on CUDA cores copy inputs, scale outputs and add the bias."""
-    for batch in SHOWN_BATCH, 512:
+    for batch in subject.SHOWN_BATCH, 512:
         yield (run.seen(batch) / theory.seen(batch)).exactly(1)
         on_tensor_cores = run.repeated("ncu_tensor_core_flops", runs.tf32_factors(batch))
         yield (on_tensor_cores / theory.work(batch)).exactly(1)
@@ -310,7 +296,7 @@ timed.values(same_pairs=_same_pairs, same_decided=partial(_same_pairs, decided=T
     numbers=("seventeen", "seventeen_native", "wider", "wider_native"),
 )
 def padding_takes_time(run: Run) -> Iterator[Statement]:
-    for instructions in INSTRUCTIONS:
+    for instructions in subject.INSTRUCTIONS:
         for pairs in results.SEVENTEEN_SIXTEEN, results.WIDER:
             formula = theory.work_ratio(*pairs[0], 1)
             yield mean_ratio(run, pairs, instructions) / formula > 1
@@ -324,18 +310,12 @@ def padding_takes_time(run: Run) -> Iterator[Statement]:
 def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
         yield mean_ratio(run, results.NINE_SIXTEEN, NATIVE) < 1 - MARGIN
-        predicted_ratio = theory.work_ratio(PADDED, BASE, WIDE_BLOCK)
-        yield (results.ratio_of_times(run, PADDED, BASE, NATIVE) / predicted_ratio).near(1, MARGIN)
+        in_blocks = theory.work_ratio(*results.WIDER[0], WIDE_BLOCK)
+        yield (mean_ratio(run, results.WIDER, NATIVE) / in_blocks).near(1, MARGIN)
 
 
-@gpu_calls.figure(height=1.95, same_axes=True)
-def diagonal(p: Paper) -> Iterator[Panel]:
-    return figures.diagonal(p)
-
-
-@pair.figure("changed", key=True, height=4.0, rows=3)
-def changed_channels(p: Paper) -> Iterator[Panel]:
-    return figures.changed_channels(p)
+gpu_calls.figure(height=1.95, same_axes=True)(figures.diagonal)
+pair.figure("changed", key=True, height=4.0, rows=3)(figures.changed_channels)
 
 
 @cpu_calls.table(wide=True)
@@ -355,7 +335,7 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
 @timed.table("times", wide=True)
 def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
     runs = {f"Run {n}": one for n, one in enumerate(run.single_runs, 1)}
-    for instructions in INSTRUCTIONS:
+    for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
         for name, pairs in results.COMPARED.values():
             pooled = mean_ratio(run, pairs, instructions)
@@ -377,7 +357,7 @@ def predictions(p: Paper) -> Iterator[Mapping[str, Content]]:
     for kind, run, counts in ("held_out", p.cpu, p.counts), ("changed", p.second, p.changed):
         for shape in dict.fromkeys(call.shape for call in calls_of(kind, counts) if run):
             row: dict[str, Content] = {"Shape": shape.name}
-            for batch in 1, FEW_IMAGES:
+            for batch in 1, subject.FEW_IMAGES:
                 work = counts.get(ProfiledCall(shape, batch, kind))
                 start = exact("theory", "MAC", work.start.amount) if work else none
                 end = exact("predicted", "MAC", work.end) if work else none
