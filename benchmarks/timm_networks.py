@@ -3,16 +3,20 @@
 Without names, every network missing in ``data/networks-of-timm.csv`` is captured on one image of
 its published size (half an hour for all).  The counts are compared with the module's parameters and
 torch's own counter, and ``benchmarks/networks-of-timm.md`` prints the shares.  With names, the
-operators of these networks are added to ``data/operators-of-timm.jsonl.gz``, which papers read.
+operators of these networks are added to ``data/operators-of-timm.jsonl.gz``, which papers read;
+after ``--bytes``, only the bytes that they move in mixed precision.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
 import torch
+from msgspec import structs
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.theory.captures import Build, agreed_theory
@@ -86,8 +90,22 @@ def counts(name: str) -> OperatorCounts:
     )
 
 
+def bytes_of(name: str) -> NetworkOperators:
+    """Return the bytes that a network moves for an image in mixed precision; no operators."""
+    build, image = network(f"timm:{name}")
+    half, single = (normalized_bytes(build, image, fast) for fast in (True, False))
+    return NetworkOperators(
+        network=name,
+        side=image[1],
+        parameters=sum(parameter.numel() for parameter in build_module(build).parameters()),
+        operators=(),
+        half_bytes=half,
+        single_bytes=single,
+    )
+
+
 def operators_of(name: str) -> NetworkOperators:
-    """Return the operators of a network on one image that move bytes.
+    """Return the bytes of a network, and its operators on one image that move bytes.
 
     Every ``Read`` contains the distance to the tensor's last use.  Raises ``MeasurementError``.
     """
@@ -112,15 +130,44 @@ def operators_of(name: str) -> NetworkOperators:
         for tensor in (*reused, *writes):
             last_used.pop(tensor.storage, None)
             last_used[tensor.storage] = tensor.distinct
-    half, single = (normalized_bytes(named.build, named.image, fast) for fast in (True, False))
-    return NetworkOperators(
-        network=name,
-        side=named.image[1],
-        parameters=traced.parameter_count,
-        operators=tuple(moves),
-        half_bytes=half,
-        single_bytes=single,
-    )
+    return structs.replace(bytes_of(name), operators=tuple(moves))
+
+
+class _WithoutCuda(TorchFunctionMode):
+    """Mode that replaces calls which refuse a GPU's fake tensors in PyTorch without CUDA.
+
+    Attention is one fused kernel in float16 here, which moves its operands and its result.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__getitem__:
+            return _indexed(*args)
+        if func is torch.Tensor.contiguous and not args[0].is_contiguous():
+            return args[0].clone(memory_format=torch.contiguous_format)
+        if func is scaled_dot_product_attention:
+            return _attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _indexed(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, torch.Tensor) for part in parts):
+        chosen = [part if isinstance(part, torch.Tensor) else None for part in parts]
+        return torch.ops.aten.index.Tensor(tensor, chosen)  # type: ignore[no-any-return]
+    with torch._C._DisableTorchDispatch():  # so that nothing is counted
+        view = torch.empty_strided(tensor.shape, tensor.stride(), device="meta")[index]
+    offset = tensor.storage_offset() + view.storage_offset()
+    return tensor.as_strided(view.shape, view.stride(), offset)
+
+
+def _attention(
+    *operands: torch.Tensor, attn_mask: torch.Tensor | None = None, **_: object
+) -> torch.Tensor:
+    query, key, value = (tensor.half() for tensor in operands[:3])
+    if attn_mask is not None:
+        attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
+    fused = torch.ops.aten._scaled_dot_product_efficient_attention
+    return fused(query, key, value, attn_mask, False)[0]  # type: ignore[no-any-return]
 
 
 class _ByteCounter(TorchDispatchMode):
@@ -164,7 +211,7 @@ def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
         torch.set_autocast_dtype("cuda", torch.float16)
         torch.set_autocast_enabled("cuda", True)
         try:
-            with mode, torch.no_grad(), counter:
+            with mode, torch.no_grad(), counter, _WithoutCuda():
                 module(images)
         finally:
             torch.set_autocast_enabled("cuda", False)
@@ -180,12 +227,13 @@ def _distance(storage: int, last_used: dict[int, int]) -> int:
     return sum(last_used[number] for number in order[order.index(storage) :])
 
 
-def add_operators(names: Iterable[str]) -> None:
+def add_operators(names: Sequence[str]) -> None:
     """Add networks to the file that papers read; write the file after every network."""
     path = ROOT / "data" / OPERATORS
     networks = {stored.network: stored for stored in read_operators(path)}
+    count, names = (bytes_of, names[1:]) if names[0] == "--bytes" else (operators_of, names)
     for name in names:
-        networks[name] = operators_of(name)
+        networks[name] = count(name)
         write_operators(path, networks.values())
 
 

@@ -1,4 +1,4 @@
-"""The operators of timm's CNNs: ``data/operators-of-timm.jsonl.gz``, one line per network.
+"""The operators of timm's networks: ``data/operators-of-timm.jsonl.gz``, one line per network.
 
 ``python -m benchmarks.timm_networks`` writes the file from networks captured on tensors without
 memory.  All numbers follow from shapes; none is measured.
@@ -50,6 +50,7 @@ class NetworkOperators(
 ):
     """A network on square images of ``side`` pixels, with its number of parameters.
 
+    ``operators``: empty if only bytes were counted, as for transformers.
     ``half_bytes``, ``single_bytes``: bytes that a GPU moves per image under autocast to float16,
     with timm's switchable normalizations in float16 or in float32; 0 if not counted.
     """

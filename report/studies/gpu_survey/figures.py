@@ -12,7 +12,7 @@ from report.studies.gpu_survey.results import PREDICTORS, Survey
 _SWITCHED: Final = {
     "CNN, group norm": (subject.GROUPED,),
     "CNN, layer or RMS norm": subject.BY_LAYER,
-    subject.ONE_GROUP: (subject.ONE_GROUP,),
+    subject.VIT: (subject.VIT,),
 }
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
@@ -28,13 +28,12 @@ def gains(p: Survey) -> Iterator[Scaling]:
         rows = switched[switched["family"].isin(families)]
         measured = tuple(rows["rate_after"] / rows["rate_before"])
         points.append(Points(label, tuple(rows["single"]), measured, series=series))
-        hollow = "" if series else "Hollow: float16"
-        points.append(Points(hollow, tuple(rows["half"]), measured, series=series, hollow=True))
+    half = float(switched["half"].iloc[0])
     yield Scaling(
         "Predicted gain",
         "Measured gain",
         tuple(points),
-        (Curve("Equal", _GAINS, _GAINS),),
+        (Curve("Equal", _GAINS, _GAINS), Curve("Float16", (half, half), _GAINS, part=True)),
         x_scale="linear",
         y_scale="linear",
         y_bottom=_GAINS[0],
@@ -63,18 +62,34 @@ def prices(p: Survey) -> Iterator[Dots]:
     yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
 
 
+def twins(p: Survey) -> Iterator[Dots]:
+    """Draw the rates of pre-normalized transformers over their twins', counted and published."""
+    card = subject.EAGER[0]
+    rows = {"Counted, float16": p.twins(card, "half").numbers}
+    rows["Counted, float32"] = p.twins(card, "single").numbers
+    for setting in subject.EAGER:
+        rows[subject.CARDS[setting.device]] = p.twins(setting).numbers
+    for setting in subject.EAGER:
+        rows[f"{subject.CARDS[setting.device]}, compiled"] = p.twins(setting.compiled).numbers
+    labels = "RTX 4090, older timm", "PRO 6000 Max-Q, bfloat16"
+    for label, setting in zip(labels, subject.NO_SWITCH, strict=True):
+        rows[label] = p.twins(setting).numbers
+    if any(numbers.empty for numbers in rows.values()):
+        return
+    series = []
+    for network in rows["RTX 5090"].index:
+        series.append(DotSeries(network, tuple(numbers[network] for numbers in rows.values())))
+    yield Dots(tuple(rows), tuple(series), "Rate over the twin's", reference=1, legend=False)
+
+
 def leaderboard(p: Survey) -> Iterator[Dots]:
-    """Draw median errors with a line to the 90 % quantile, the least mean of pairs on top."""
+    """Draw median errors with a line to the 90 % quantile, the least on top."""
     if p.pairs["first"].known.empty:
         return
     pairs = tuple(subject.PAIRS_OF_CARDS)
     errors = {label: p.quantile(way, 50, pairs) for label, way in PREDICTORS.items()}
     labels = sorted(errors, key=errors.__getitem__)
-    for title in ("Mean of pairs", *pairs):
-        drawn = (title,) if title in pairs else pairs
-        ends = []
-        for percent in (50, 90):
-            ends.append(tuple(p.quantile(PREDICTORS[label], percent, drawn) for label in labels))
-        dots = DotSeries("", ends[0], low=ends[0], high=ends[1])
-        named = title not in pairs
-        yield Dots(tuple(labels), (dots,), "Error (%)", title=title, log=True, named=named)
+    medians = tuple(errors[label] for label in labels)
+    highs = tuple(p.quantile(PREDICTORS[label], 90, pairs) for label in labels)
+    dots = DotSeries("", medians, low=medians, high=highs)
+    yield Dots(tuple(labels), (dots,), "Error (%)", x_top=1.05 * max(highs))

@@ -2,7 +2,7 @@
 
 import operator
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ from report.core.records import OPERATORS
 from report.paper.findings import Inputs
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.studies.gpu_survey import subject
-from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
+from report.studies.gpu_survey.runs import SAME, Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
 from report.studies.gpu_survey.theory import Networks, Precision, cards
 
@@ -29,9 +29,7 @@ PREDICTORS: Final = {
     "Peak": "peak",
     "Smaller growth": "smaller",
     "Half and half": "half",
-    "Whole network": "network",
     "Operators": "operators",
-    "Operators with cache": "cached",
 }
 
 
@@ -42,7 +40,9 @@ class Survey:
         """Raises ``StudyError`` for a record that does not fit it."""
         self.inputs = inputs
         tables = read_tables(inputs.imported)
-        settings = {setting for step in subject.COMPARISONS.values() for setting in step[1:3]}
+        settings = {*subject.EAGER, *subject.NO_SWITCH}
+        for step in subject.COMPARISONS.values():
+            settings |= {step.before, step.after}
         self.tables = {setting: tables[setting] for setting in settings if setting in tables}
         self.cards = cards(inputs.devices, subject.CARDS)
         self.networks = Networks(inputs.networks())
@@ -93,6 +93,43 @@ class Survey:
             else:
                 prices.append(absent(name, "B", "not captured"))
         return prices
+
+    # ------------------------------------------------------------------ other traces of a switch
+
+    def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
+        """Rates of transformers with a normalization before the first block over their twins'.
+
+        Twins agree in image size, batch size, and number of parameters.  With a ``precision`` the
+        rates are those that the bytes of this precision predict from the time of the twin.
+        """
+        table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
+        first = table.rows[table.rows["network"].str.contains(subject.PRE_NORMALIZED)]
+        plain = first["network"].str.replace(subject.PRE_NORMALIZED, "_")
+        first = first.assign(normalized=first["network"], network=plain)
+        pairs = table.rows.merge(first, on=SAME).set_index("network")
+        ratio = pairs["rate_y"] / pairs["rate_x"]
+        if precision and card:
+            moved = self.captured[f"{precision}_bytes"].reindex
+            more = moved(pairs["normalized"]).to_numpy() - moved(pairs.index).to_numpy()
+            ratio = 1 / (1 + pairs["rate_x"] * more / card.bandwidth)
+        name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
+        return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
+
+    def kept_gains(self, families: Collection[str]) -> tuple[Distribution, Distribution]:
+        """Predicted and measured shares of the gain that networks keep in eager PyTorch.
+
+        Predicted is the gain by float32 over that by float16.  Measured is the eager gain over the
+        compiled one, relative to the same ratio of the CNNs with batch normalization.
+        """
+        second, compiled = self.pairs["second"], self.pairs["compiled"]
+        rows = second.switched[second.switched["family"].isin(families)].reset_index()
+        rows = rows.merge(compiled.all_sizes, on=["network", "image"], suffixes=("", "_compiled"))
+        usual = [float(p.gain_in(subject.BATCH).numbers.median()) for p in (second, compiled)]
+        eager = rows["rate_after"] / rows["rate_before"] / usual[0]
+        gain = rows["rate_after_compiled"] / rows["rate_before_compiled"] / usual[1]
+        files = compiled.files
+        predicted = Distribution("predicted kept gain", rows["single"] / rows["half"], files)
+        return predicted, Distribution("kept gain", eager / gain, files)
 
     # ------------------------------------------------------------------- the errors of predictors
 

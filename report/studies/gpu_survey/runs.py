@@ -22,12 +22,12 @@ from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.source import Published, Setting
 from report.studies.gpu_survey.subject import SettingChange
-from report.studies.gpu_survey.theory import ByteModel, Card, Networks, Precision
+from report.studies.gpu_survey.theory import Card, Networks, Precision
 
 #: The image size at which most of the networks were trained (px).
 _USUAL_SIZE: Final = 224
 #: Columns that must be equal in compared rows.
-_SAME: Final = ["network", "image", "batch", "parameters"]
+SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDING: Final = 5_010
 #: The least share of more bytes in float32 that tells the predictions of a network apart.
@@ -92,6 +92,17 @@ class Distribution:
         return self.exactly("median", rounded(float(self.numbers.median())))
 
     @property
+    def errors_of_median(self) -> "Distribution":
+        """Errors of the median as a prediction of every number, as shares of the number."""
+        errors = (self.numbers.median() / self.numbers - 1).abs()
+        return replace(self, name=f"error of the median of {self.name}", numbers=errors)
+
+    def correlation(self, other: "Distribution") -> Leaf:
+        """The correlation with other numbers of the same networks, to two digits."""
+        correlation = float(f"{self.numbers.corr(other.numbers):.2g}")
+        return self.exactly(f"correlation with {other.name}", correlation)
+
+    @property
     def below_one(self) -> Leaf:
         """The number of networks whose number is below one, such as slower ones for a gain."""
         return self.exactly("number below 1", int((self.numbers < 1).sum()))
@@ -135,15 +146,15 @@ class Pairs:
     ) -> None:
         settings = comparison.before, comparison.after
         before, after = (tables.get(setting, Published()) for setting in settings)
-        self._files = (before.file, after.file) if before.file and after.file else ()
+        self.files = (before.file, after.file) if before.file and after.file else ()
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
-        same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
+        same = [name for name in SAME if name != "batch" or not comparison.any_batch]
         pairs = _in_both(before.rows, after.rows, same)
         # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
-        self._all_sizes = pairs
+        self.all_sizes = pairs
         #: The pairs of all networks, one a network.
         self.networks = _nearest_to_usual(pairs).set_index("network")
         pairs = pairs[pairs["network"].map(subject.is_cnn).eq(True)]
@@ -158,11 +169,11 @@ class Pairs:
 
     def gain_in(self, family: str, *, all_sizes: bool = False) -> Distribution:
         """The gains of the networks of a family, at the usual size or at every image size."""
-        rows, size = (self._all_sizes, ", all sizes") if all_sizes else (self.networks, "")
+        rows, size = (self.all_sizes, ", all sizes") if all_sizes else (self.networks, "")
         return self._gain_of(rows[rows["family"] == family], f"{self.name}, {family}{size}")
 
     def _gain_of(self, rows: pd.DataFrame, name: str) -> Distribution:
-        return Distribution(f"gain({name})", rows["rate_after"] / rows["rate_before"], self._files)
+        return Distribution(f"gain({name})", rows["rate_after"] / rows["rate_before"], self.files)
 
     @property
     def all_gains(self) -> Distribution:
@@ -184,23 +195,19 @@ class Pairs:
 
     @cached_property
     def known(self) -> pd.DataFrame:
-        """The rows whose operators and cards are known, with the gain that each roofline predicts.
+        """The rows whose operators and cards are known, with the gain that rooflines predict.
 
         A network of this name and image size may have been captured in another variant.
         """
         older, newer = self._cards
         close = _same_parameters(self.rows)
         if older is None or newer is None or not close.any():
-            return self.rows[:0].reindex(columns=[*self.rows, *get_args(ByteModel)])
-        # A cache that is not listed is taken to be that of the other card.
-        newer = newer if newer.cache else newer._replace(cache=older.cache)
+            return self.rows[:0].reindex(columns=[*self.rows, "operators"])
         known = self.rows[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
         batches[place] = known["batch"]
-        for way in get_args(ByteModel):
-            before, after = (self._networks.seconds(batches, card, way) for card in (older, newer))
-            known[way] = (before / after)[place]
-        return known
+        before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
+        return known.assign(operators=before / after)
 
     @cached_property
     def switched(self) -> pd.DataFrame:
@@ -211,7 +218,7 @@ class Pairs:
         of the further bytes at the newer card's bandwidth.
         """
         captured = self._networks.captured.drop(columns="norm")
-        rows = self._all_sizes.merge(captured, on=["network", "image"])
+        rows = self.all_sizes.merge(captured, on=["network", "image"])
         moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
         rows = rows[moved & _same_parameters(rows)].set_index("network")
         newer, usual = self._cards[1], float(self.gain_in(subject.BATCH).numbers.median())
@@ -221,22 +228,22 @@ class Pairs:
         single = seconds / usual + more / newer.bandwidth
         return rows.assign(half=usual, single=seconds / single)
 
-    def predicted_gain(self, network: str, precision: Precision) -> Leaf:
-        """The gain that the bytes of a ``precision`` predict for one network."""
-        gains = self.switched[precision]
-        return self._of_theory(f"gain by {precision} precision({self.name})", gains).of(network)
-
-    def precision_ratio(self, families: Collection[str], precision: Precision) -> Distribution:
-        """The gains that the bytes of a ``precision`` predict over the measured ones."""
+    def switched_gain(self, families: Collection[str]) -> Distribution:
+        """The measured gains of the switched networks of some families."""
         rows = self.switched[self.switched["family"].isin(families)]
-        gain = self._gain_of(rows, f"{self.name}, {', '.join(families)}")
-        name = f"gain by {precision} precision over {gain.name}"
-        return self._of_theory(name, rows[precision] / gain.numbers)
+        return self._gain_of(rows, f"{self.name}, {', '.join(families)}")
+
+    def predicted_gain(self, families: Collection[str], precision: Precision) -> Distribution:
+        """The gains of the same networks that the bytes of a ``precision`` predict."""
+        gain = self.switched_gain(families)
+        predicted = self.switched.loc[gain.numbers.index, precision]
+        return self._of_theory(f"{gain.name} by {precision} precision", predicted)
 
     def precision_error(self, families: Collection[str], precision: Precision) -> Distribution:
         """Errors of the gains that the bytes of a ``precision`` predict, as those of ``error``."""
-        ratio = self.precision_ratio(families, precision)
-        return replace(ratio, name=f"error of {ratio.name}", numbers=(ratio.numbers - 1).abs())
+        predicted = self.predicted_gain(families, precision)
+        errors = (predicted.numbers / self.switched_gain(families).numbers - 1).abs()
+        return self._of_theory(f"error of {predicted.name}", errors)
 
     def nearer_to_single(self, families: Collection[str]) -> Leaf:
         """The number of networks that float32 predicts better than float16."""
@@ -261,7 +268,7 @@ class Pairs:
         return self._of_theory(f"error of {label}({self.name})", (predicted / gain - 1).abs())
 
     def _of_theory(self, name: str, numbers: "pd.Series[float]") -> Distribution:
-        files = (*self._files, OPERATORS, "devices.yaml") if self._files else ()
+        files = (*self.files, OPERATORS, "devices.yaml") if self.files else ()
         return Distribution(name, numbers, files)
 
 

@@ -32,6 +32,15 @@ PRICED: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
 #: The same older cards with the channels of a pixel side by side.
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
+#: Settings in which the switch of timm can show in the rates of twins, then two in which it cannot:
+#: in timm of 2024 it did not move the normalization of vision transformers, and in pure bfloat16
+#: every tensor has two bytes.
+EAGER: Final = (_MID_29, _PRO_29, _NEW_29)
+NO_SWITCH: Final = (_MID_24, _PRO_29.compiled._replace(precision="bf16"))
+#: Twins: vision transformers with and without a normalization before the first block, by the part
+#: of their names in which they differ.
+PRE_NORMALIZED: Final = "_clip_"
+
 #: Steps from one card to another, by the id in the names of their values.  The PRO 6000 has the
 #: 5090's generation and bandwidth, and twice its peak.
 STEPS: Final = {
@@ -71,8 +80,6 @@ EVONORM: Final = "resnetv2_50d_evos"
 
 #: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
-#: Plain transformers (ViT-S, ViT-B and DeiT), by their names.
-VIT: Final = "^deit|^vit_(?:small|base)_patch"
 
 #: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
 #: MobileViT is no CNN, whatever its convolutions are.
@@ -115,11 +122,13 @@ _CNNS_BY_NORM: Final = {
 HYBRIDS: Final = "ViT on ResNet"
 ONE_GROUP: Final = "PoolFormer, MobileViTv2"
 EFFICIENT: Final = "EfficientFormerV2"
+VIT: Final = "ViT-S, ViT-B, DeiT"
 OTHERS: Final = "Other networks"
 _BY_NAME: Final = {
     HYBRIDS: re.compile(r"^vit_\w+_r\d*_s\d+"),
     ONE_GROUP: re.compile(r"^(poolformer|mobilevitv2)"),
     EFFICIENT: re.compile(r"^efficientformerv2"),
+    VIT: re.compile(r"^deit|^vit_(small|base)_patch"),
 }
 FAMILIES: Final = (*_CNNS_BY_NORM.values(), *_BY_NAME, OTHERS)
 

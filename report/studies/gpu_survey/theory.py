@@ -1,9 +1,7 @@
-"""The time of networks by rooflines, and the bytes of a normalization in two precisions.
+"""The time of networks by a roofline of each operator, and the bytes of a normalization.
 
-The time of some work is the longer of its operations at the peak rate and its bytes at the
-bandwidth (Williams, Waterman and Patterson 2009).  Applied operator by operator it adds the longer
-times; applied to a whole network it takes the longer of the sums, which is never more: what one
-operator lacks in arithmetic another cannot make up for.
+The roofline of an operator is the longer of two times: of its operations at the peak rate, and of
+its bytes at the bandwidth (Williams, Waterman and Patterson 2009).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,12 +23,9 @@ ELEMENT: Final = 2
 GROUP_NORM: Final = "native_group_norm"
 NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: Rooflines that predict a time: of each operator, of each with the last cache, or of the network.
-ByteModel: TypeAlias = Literal["operators", "cached", "network"]
 #: Precisions of a normalization under autocast to float16.
 Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
-Batches: TypeAlias = Sequence[int] | Vector
 
 
 #: What an element of a feature map moves (B) between two convolutions under autocast to float16, in
@@ -46,12 +41,11 @@ BETWEEN_CONVOLUTIONS: Final = {
 
 
 class Card(NamedTuple):
-    """A card by its data sheet: peak in half precision (FLOP/s), bandwidth (B/s), L2 cache (B)."""
+    """A card by its data sheet: peak in half precision (FLOP/s) and bandwidth (B/s)."""
 
     device: str
     peak: float
     bandwidth: float
-    cache: float = 0.0
 
     def quantity(self, name: Literal["peak", "bandwidth"]) -> Leaf:
         """One number of the data sheet."""
@@ -66,22 +60,23 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
         device = devices.find(name)
         rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
         if "float16" in rates and "memory" in rates:
-            known[name] = Card(name, rates["float16"], rates["memory"], rates.get("cache", 0.0))
+            known[name] = Card(name, rates["float16"], rates["memory"])
     return known
 
 
 class Networks:
-    """Captured networks, their operators and what these read, each in a frame.
+    """Captured networks and their operators, each in a frame.
 
-    Operators are indexed by the place of their network, reads by that of their operator.  Each
-    network has a batch size of its own; ``batches`` are in the order of ``networks``.
+    The index of an operator is the place of its network.  ``reads``: elements that an operator
+    reads besides its weights.
     """
 
     def __init__(self, networks: Sequence[NetworkOperators]) -> None:
         operators = [operator for network in networks for operator in network.operators]
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
-        self.reads = _frame([o.reads for o in operators], {"elements": float, "distance": float})
+        reads = [sum(read.elements for read in operator.reads) for operator in operators]
+        self.operators["reads"] = np.array(reads, float)
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         fields = {"network": str, "side": int, **counts}
         captured = _frame([[network] for network in networks], fields)
@@ -95,28 +90,18 @@ class Networks:
         columns = {"side": "image", "parameters": "counted"}
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
-    def limits(self, batches: Batches, card: Card, cache: float) -> tuple[Vector, Vector]:
-        """The time of each operator (s) by the peak of ``card``, and by its bandwidth.
+    def seconds(self, batches: Vector, card: Card) -> Vector:
+        """Return the time (s) that the rooflines of ``card`` allow a batch of each network.
 
-        An operator moves its weights once, and each tensor that it reads or writes, but for reads
-        of a tensor where all that was touched since its last use fits into the ``cache`` (B).
+        ``batches`` has the batch size of each network.  An operator moves its weights once, and
+        each tensor that it reads or writes.
         """
         operators = self.operators
-        batch = np.array(batches, float)[operators.index]
-        distance = ELEMENT * batch[self.reads.index] * self.reads["distance"]
-        reads = self.reads[(distance < 0) | (distance > cache)]
-        read = np.bincount(reads.index, reads["elements"], len(operators))
-        moved = ELEMENT * (operators["weights"] + batch * (read + operators["writes"]))
-        work = 2 * batch * operators["multiply_adds"]
-        return (work / card.peak).to_numpy(), (moved / card.bandwidth).to_numpy()
-
-    def seconds(self, batches: Batches, card: Card, way: ByteModel) -> Vector:
-        """The time of one batch of each network (s) that the roofline of ``card`` allows."""
-        limits = self.limits(batches, card, card.cache if way == "cached" else 0.0)
-        count = len(self.captured)
-        if way == "network":
-            return np.maximum(*(self._sums(limit, count) for limit in limits))
-        return self._sums(np.maximum(*limits), count)
+        batch = batches[operators.index]
+        elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
+        work = 2 * batch * operators["multiply_adds"] / card.peak
+        longer = np.maximum(work, ELEMENT * elements / card.bandwidth)
+        return self._sums(longer.to_numpy(), len(self.captured))
 
     def _sums(self, numbers: Vector, count: int) -> Vector:
         """Sum over the operators of each of ``count`` networks, one after the other.
