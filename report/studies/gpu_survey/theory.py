@@ -75,8 +75,9 @@ class Networks:
         operators = [operator for network in networks for operator in network.operators]
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
         self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
-        reads = [sum(read.elements for read in operator.reads) for operator in operators]
-        self.operators["reads"] = np.array(reads, float)
+        reads = _frame([operator.reads for operator in operators], {"elements": float})
+        elements_read = np.bincount(reads.index, reads["elements"], len(operators))
+        self.operators["reads"] = elements_read.astype(float)
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         fields = {"network": str, "side": int, **counts}
         captured = _frame([[network] for network in networks], fields)
