@@ -345,9 +345,9 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
                 "Block": str(block),
                 "Formula": theory.work_ratio(*pairs[0], 1),
                 "Blocks": theory.work_ratio(*pairs[0], block),
-                **{name: mean_ratio(one, pairs, instructions) for name, one in runs.items()},
                 "Pooled": pooled,
                 "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
+                **{name: mean_ratio(one, pairs, instructions) for name, one in runs.items()},
             }
 
 
