@@ -143,10 +143,10 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
     assert len(results.near_gains(run)) == 2
     # Errors of unchanged gains: no gradients, in-place activations, compiled; none of fused norms.
     errors = 3 * (1 - 0.8 / 1.1) + 3 * 0.2 + 3 * (2.0 / 1.5 - 1)
-    mean_error = point(results.mean_error(run, results.unchanged))
+    mean_error = point(results.mean_error(run, results.unchanged_gain))
     assert mean_error == pytest.approx(errors / 11, rel=0.02)
     assert len(results.comparisons(run, words=["slower"], tips=["in_place"])) == 3
-    assert "no gradients on MNIST CNN" in results.named(run, results.missed_gains)
+    assert "no gradients on MNIST CNN" in results.names_of(run, results.missed_gains)
     # Made-up records have no ceiling in bfloat16.
     assert isinstance(point(run.predicted(Trial("bfloat16", "ResNet-20"))), Missing)
 
@@ -155,6 +155,6 @@ def test_amounts_that_tips_save_by_hand() -> None:
     first = convolution((2, 1, 8, 8), 4, (3, 3))
     second = convolution((2, 4, 6, 6), 4, (3, 3), name="conv2")
     sizes = [work.output_bytes(first), work.input_bytes(second), work.output_bytes(second)]
-    assert theory.reordered((first, second)) == 2 * sum(sizes)
-    assert theory.of_chains(layers("MNIST CNN", 1)) == 0
+    assert theory.layout_copies((first, second)) == 2 * sum(sizes)
+    assert theory.chain_traffic(layers("MNIST CNN", 1)) == 0
     assert theory.returned_pages((first, second)) == 0

@@ -54,7 +54,7 @@ def speedups(run: Run) -> Iterator[Dots]:
 def predictions(run: Run) -> Iterator[Scaling]:
     """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
     ends = (0.7, 2.4)
-    rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged}
+    rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged_gain}
     for title, predict in rules.items():
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
         points = []

@@ -69,13 +69,13 @@ def count(run: Run, select: Selection) -> Quantity:
     return exact("comparisons", "1", len(select(run)), run.file)
 
 
-def named(run: Run, select: Selection) -> str:
+def names_of(run: Run, select: Selection) -> str:
     """Name selected comparisons."""
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in select(run)]
     return markdown(", ".join(names) or "no comparison")
 
 
-def unchanged(run: Run, trial: Trial) -> Quantity:
+def unchanged_gain(run: Run, trial: Trial) -> Quantity:
     """Return the speed-up where memory is returned, as the simplest prediction."""
     return run.speedup(trial._replace(memory="returned"))
 
@@ -140,7 +140,7 @@ def total_gain(run: Run, network: str, tip: str) -> Quantity:
     return exact("total speed-up", "1", medians[0] / medians[1], run.file)
 
 
-def extreme(
+def extreme_gain(
     run: Run, gain: Callable[[Run, str], Quantity], choose: Callable[[list[float]], float]
 ) -> Quantity:
     """Return the smallest or largest median gain of all networks."""

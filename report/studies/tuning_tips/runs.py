@@ -35,7 +35,7 @@ class Run(any_study.Run):
             cases[Trial(str(tip), str(network), int(batch), str(memory))] = case
         return cases
 
-    def of(self, tip: str, memory: str = "returned") -> list[Trial]:
+    def trials_of(self, tip: str, memory: str = "returned") -> list[Trial]:
         """Return the comparisons of a tip under a policy for freed memory."""
         return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
 

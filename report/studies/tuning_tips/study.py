@@ -31,8 +31,8 @@ class Paper:
         runs = inputs.runs(Run)
         self.runs, chosen = [*runs.values()], runs.get("cpu")
         self.cpu = chosen if chosen and chosen.trials else None
-        longer_runs = (run for run in self.runs if run.threads == 1 and run.of("set_to_none"))
-        self.earlier = next(longer_runs, None)
+        candidates = (run for run in self.runs if run.threads == 1 and run.trials_of("set_to_none"))
+        self.earlier = next(candidates, None)
         self.both_cores = next((run for run in self.runs if run.threads == 2), None)
 
 
@@ -43,8 +43,8 @@ earlier: Part[Run] = study.part("earlier", "cpu")
 both_cores: Part[Run] = study.part("both_cores", "cpu")
 cpu.texts(
     cpu=results.processor,
-    missed=partial(results.named, select=results.missed_gains),
-    changed=partial(results.named, select=results.changed_gains),
+    missed=partial(results.names_of, select=results.missed_gains),
+    changed=partial(results.names_of, select=results.changed_gains),
 )
 study.constants(batch=exact("batch", "1", subject.BATCH))
 
@@ -62,7 +62,7 @@ for _tip in ("channels_last", "compiled"):
     _GAINS[f"{_tip}_kept"] = partial(results.tip_gain, tip=_tip, memory="kept")
     _GAINS[f"{_tip}_total"] = partial(results.total_gain, tip=_tip)
 for (_name, _gain), (_end, _choose) in product(_GAINS.items(), (("least", min), ("most", max))):
-    _extreme = partial(results.extreme, gain=_gain, choose=_choose)
+    _extreme = partial(results.extreme_gain, gain=_gain, choose=_choose)
     cpu.values("measured", **{f"{_name}_{_end}": _extreme})
 
 for _memory in MEMORY:
@@ -75,7 +75,7 @@ _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
 _declare_count("changed_gains", results.changed_gains)
 _declare_count("predictions", results.predicted_gains)
-_RULES: Final = (Run.predicted, results.unchanged, results.no_gain)
+_RULES: Final = (Run.predicted, results.unchanged_gain, results.no_gain)
 for _name, _rule in zip(("predictions", "unchanged", "no_gain"), _RULES, strict=True):
     _select = partial(results.near_gains, predict=_rule)
     _declare_count(f"{_name}_within", _select)
@@ -104,7 +104,7 @@ def _claim_that_pays(tip: str, memory: str) -> None:
     """Declare the claim that a tip pays on every network under a policy for freed memory."""
 
     def pays(run: Run) -> Iterator[Statement]:
-        for trial in run.of(tip, memory):
+        for trial in run.trials_of(tip, memory):
             yield run.speedup(trial) > 1
 
     suffix = "" if memory == "returned" else "_kept"
@@ -166,7 +166,7 @@ def gains_change(run: Run) -> Statement:
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
     predictions = results.count(run, results.predicted_gains)
     near = results.count(run, results.near_gains)
-    unchanged = results.count(run, partial(results.near_gains, predict=results.unchanged))
+    unchanged = results.count(run, partial(results.near_gains, predict=results.unchanged_gain))
     yield near / predictions > 3 / 4
     yield (near - unchanged) / predictions > 0
 

@@ -8,7 +8,7 @@ from report.theory import heap, work
 from report.theory.roofline import load, sheet_roof
 
 
-def reordered(layers: Iterable[Layer]) -> int:
+def layout_copies(layers: Iterable[Layer]) -> int:
     """Return the bytes of copies into and out of blocks of channels (B), without channels last.
 
     The images are copied once with the tip, too.
@@ -20,12 +20,12 @@ def reordered(layers: Iterable[Layer]) -> int:
     return saved
 
 
-def of_batch_norms(layers: Iterable[Layer]) -> int:
+def batch_norm_traffic(layers: Iterable[Layer]) -> int:
     """Return the traffic of batch norms (B)."""
     return sum(work.compulsory_traffic(layer) for layer in layers if isinstance(layer, BatchNorm))
 
 
-def of_chains(layers: Iterable[Layer]) -> int:
+def chain_traffic(layers: Iterable[Layer]) -> int:
     """Return the traffic between batch norms, activations and additions in a row (B)."""
     saved, in_a_row = 0, 0
     for layer in layers:
@@ -47,10 +47,10 @@ def returned_pages(layers: tuple[Layer, ...]) -> int:
 
 #: Amounts that a tip saves or hides, and the ceiling that prices them; other tips save nothing.
 SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] = {
-    "channels_last": ("B", "copy", reordered),
+    "channels_last": ("B", "copy", layout_copies),
     "allocator": ("1", "page_mapping", returned_pages),
-    "fused": ("B", "copy", of_batch_norms),
-    "compiled": ("B", "copy", of_chains),
+    "fused": ("B", "copy", batch_norm_traffic),
+    "compiled": ("B", "copy", chain_traffic),
 }
 
 
