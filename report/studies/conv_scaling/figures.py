@@ -35,7 +35,7 @@ def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scal
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw the throughput of each run over the batch size, with a ring around the best one."""
+    """Draw the throughput of each run over the batch size, with a ring around the best case."""
     for run in runs:
         lines: dict[tuple[str, int], dict[int, Quantity]] = {}
         rings: tuple[Points, ...] = ()
@@ -46,7 +46,7 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
             if not isinstance(best, Missing):
                 highest = {int(best): measured.throughput(int(best))}
                 rings += points("", highest, "k1/s", series=line[1], hollow=True)
-        drawn = panel("Images a second (thousands)", "k1/s", lines, (1.0, 8.0, 64.0, 512.0))
+        drawn = panel("Thousand images a second", "k1/s", lines, (1.0, 8.0, 64.0, 512.0))
         yield replace(drawn, title=run.short, points=(*drawn.points, *rings))
 
 
@@ -77,13 +77,13 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw measured over predicted starts, and the layer's time before and after a freed tensor."""
     starts: dict[str, dict[int, int]] = {}
     lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-    for one in sorted(calls, key=attrgetter("batch")):
-        if one.kind == "cliff" or (one.freed and one.name == subject.LARGE_NETWORK):
-            if any(one.maps_pages):
-                starts.setdefault(one.name, {}).setdefault(one.start, one.batch)
-        elif one.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*one.factors}:
-            line = ("Tensor freed", 0) if one.freed else ("No tensor freed", 1)
-            lines.setdefault(line, {}).setdefault(one.batch, one.series("time") / one.batch)
+    for case in sorted(calls, key=attrgetter("batch")):
+        if case.kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
+            if any(case.maps_pages):
+                starts.setdefault(case.name, {}).setdefault(case.start, case.batch)
+        elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
+            line = ("Tensor freed", 0) if case.freed else ("No tensor freed", 1)
+            lines.setdefault(line, {}).setdefault(case.batch, case.series("time") / case.batch)
     marks = list[Points]()
     for series, (name, first) in enumerate(sorted(starts.items())):
         x, y = map(float, first), map(float, first.values())
@@ -115,13 +115,13 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
     ):
         # Place of the input's copy → shares of the threshold at the top, and values of an image.
         marks: dict[str, tuple[list[float], list[float]]] = {}
-        for one in calls:
-            with_copy = heap.freed_blocks(subject.IMAGE) * one.batch
-            for top, value in zip(one.medians("free_top"), one.medians(quantity), strict=False):
+        for case in calls:
+            with_copy = heap.freed_blocks(subject.IMAGE) * case.batch
+            for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
                 place = "at the top" if top > with_copy else "lower"
                 x, y = marks.setdefault(f"Input's copy {place}", ([], []))
-                x.append(top / one.threshold)
-                y.append(value / unit / one.batch)
+                x.append(top / case.threshold)
+                y.append(value / unit / case.batch)
         if marks:
             rings = list[Points]()
             for series, (name, (x, y)) in enumerate(sorted(marks.items())):

@@ -27,13 +27,13 @@ def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> 
 
 def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:
     """Return the smallest or largest predicted start."""
-    return count("predicted start", choose([one.start for one in calls]), calls)
+    return count("predicted start", choose([case.start for case in calls]), calls)
 
 
 def least_missing(calls: Sequence[Calls]) -> Quantity:
     """Return the fewest bytes that the image before a predicted start lacks to the threshold."""
     return count(
-        "missing bytes", min(one.missing_bytes(one.start - 1) for one in calls), calls, "B"
+        "missing bytes", min(case.missing_bytes(case.start - 1) for case in calls), calls, "B"
     )
 
 
@@ -69,9 +69,9 @@ def least_slowdown(calls: Sequence[Calls]) -> Quantity:
     Returns the smallest of these ratios over the batch sizes and thresholds with both kinds.
     """
     times: dict[tuple[int, int], dict[bool, list[float]]] = {}
-    for one in calls:
-        by_kind = times.setdefault((one.threshold, one.batch), {})
-        for maps, time in zip(one.maps_pages, one.medians("time"), strict=False):
+    for case in calls:
+        by_kind = times.setdefault((case.threshold, case.batch), {})
+        for maps, time in zip(case.maps_pages, case.medians("time"), strict=False):
             by_kind.setdefault(maps, []).append(time)
     ratios = [min(both[True]) / max(both[False]) for both in times.values() if len(both) == 2]
     if not ratios:

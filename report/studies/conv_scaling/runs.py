@@ -53,7 +53,7 @@ class Run(any_study.Run):
         return batch / self.time(batch)
 
     def throughput_ratio(self, batch: int, base: int) -> Quantity:
-        """Divide the throughput at one batch size by that at another one."""
+        """Divide the throughput at one batch size by that at another case."""
         return self.throughput(batch) / self.throughput(base)
 
     def best_batch(self) -> Quantity:
@@ -97,8 +97,7 @@ class Run(any_study.Run):
     def excess_pages(self, batch: int) -> Quantity:
         """Pages of the median call beyond those of its blocks.
 
-        In some processes the copy of the weights is one of the blocks at the top of the heap.  Its
-        pages are subtracted.
+        Where the copy of the weights lies at the top of the heap, too, its pages are subtracted.
         """
         pages = self.under("default").series("page_faults", self.factors(batch))
         size = float(point(pages - theory.pages(batch)))  # type: ignore[arg-type]  # pages of these batches were counted
@@ -119,7 +118,7 @@ class Run(any_study.Run):
         return named("trimming threshold", 2 * mapped)
 
     def maps_pages(self, factors: CaseFactors) -> list[bool]:
-        """Whether the calls of each process map pages by default; empty if not counted."""
+        """Tell for each process if its calls map pages by default; empty if not counted."""
         processes = self.under("default").processes("page_faults", factors)
         return [process.median > subject.FEW_PAGES for process in processes]
 
@@ -202,7 +201,7 @@ class Calls:
 
     @property
     def maps_pages(self) -> list[bool]:
-        """Whether the calls of each process map pages; empty if not counted."""
+        """Tell for each process if its calls map pages; empty if not counted."""
         return self.run.maps_pages(self.factors)
 
     @property
@@ -212,7 +211,7 @@ class Calls:
 
     def missing_bytes(self, batch: int) -> int:
         """Bytes that the blocks of ``batch`` images and the reserve lack to reach the threshold."""
-        return self.threshold - heap.RESERVE - batch * theory.freed_by_image(self.name)
+        return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
         """State that no process maps pages below the start, some from there, all from the end on.

@@ -49,7 +49,7 @@ class Paper:
         self.starts = [calls for calls in with_thresholds if calls.name in subject.LAYERS] or None
         self.processes = calls_of(self.runs, "top") or None
         self.sweep = calls_of(self.runs, "sweep") or None
-        self.moved = [*(self.starts or ()), *(self.sweep or ()), *(self.processes or ())] or None
+        self.settings = [*(self.starts or ()), *(self.sweep or ()), *(self.processes or ())] or None
         networks = calls_of(self.runs, "cure")
         self.networks = [calls for calls in networks if calls.freed] or None
         by_mode = {(calls.name, calls.factors["mode"]): calls for calls in self.networks or ()}
@@ -82,7 +82,7 @@ third: Part[Run] = study.part("third", "cpu")
 starts: Part[list[Calls]] = study.part("starts", "cpu")
 processes: Part[list[Calls]] = study.part("processes", "cpu")
 sweep: Part[list[Calls]] = study.part("sweep", "cpu")
-moved: Part[list[Calls]] = study.part("moved", "cpu")
+settings: Part[list[Calls]] = study.part("settings", "cpu")
 networks: Part[list[Calls]] = study.part("networks", "cpu")
 small: Part[Calls] = study.part("small", "cpu")
 large: Part[Calls] = study.part("large", "cpu")
@@ -129,7 +129,7 @@ study.constants(
     start_top=(theory.freed_bytes(_START) + theory.RESERVE) / theory.PAGE,
     start_mapped=theory.pages(_START),
 )
-_CHOSEN: Final[Mapping[str, int]] = {
+_NUMBERS: Final[Mapping[str, int]] = {
     "least_set": 2,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
     "last_without_pages": _START - 1,
@@ -144,7 +144,7 @@ _CHOSEN: Final[Mapping[str, int]] = {
     "shown": subject.SHOWN_BATCH,
     "large": LARGE_BATCH,
 }
-for _id, _number in _CHOSEN.items():
+for _id, _number in _NUMBERS.items():
     study.constants(**{_id: exact(_id.replace("_", " "), "1", _number)})
 source.values(
     adds=partial(Source.per_output, key="add"),
@@ -191,7 +191,7 @@ timed_gpu.values(
 
 @processes.value()
 def process_calls(processes: list[Calls]) -> Quantity:
-    return count("calls", sum(len(one.excess_pages()) for one in processes), processes)
+    return count("calls", sum(len(case.excess_pages()) for case in processes), processes)
 
 
 @processes.value()
@@ -240,8 +240,8 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     numbers=("process_calls", "process_settings"),
 )
 def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
-    for one in processes:
-        for pages in one.excess_pages():
+    for case in processes:
+        for pages in case.excess_pages():
             yield count("pages − predicted pages", pages, processes).near(0, within=1)
 
 
@@ -382,7 +382,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 timed.figure("cliff", height=1.8, wide=True)(figures.throughput)
-moved.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
+settings.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
 cpu.figure("heap", height=1.85)(figures.heap_states)
 starts.table("starts")(results.start_rows)
 processes.figure("processes", height=3.0, rows=2)(figures.top_and_time)

@@ -101,7 +101,7 @@ def trimming_threshold(factors: Mapping[str, Level]) -> int:
     return heap.raised_trimming(output // 4)
 
 
-def freed_by_image(name: str) -> int:
+def top_bytes_of_image(name: str) -> int:
     """Bytes of an image that are free at the top of the heap after a call of a layer or ResNet-18.
 
     For ResNet-18 these are three outputs of the first convolution: ``heap.network_mapping_start``.
