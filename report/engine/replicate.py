@@ -115,10 +115,9 @@ def choose_for_report(
 
     Without a ``folder`` of data, that of the study in ``data`` is read.
     """
-    folder, others = folder or read_folder(study, data), dict[str, str]()
-    for item in folder.measured if requested else ():
-        if item.file not in requested:
-            others[item.file] = "not asked for"
+    folder = folder or read_folder(study, data)
+    files = [item.file for item in folder.measured if requested and item.file not in requested]
+    others = dict.fromkeys(files, "not asked for")
     return choose(study, data, requested, others, editions={}, folder=folder)
 
 

@@ -162,12 +162,6 @@ def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
     return Row(common, {**claims, **compared}, cases, cases_of(paper))
 
 
-def part_names(claim: Claim) -> list[str]:
-    """Name the comparisons of a claim that a machine measured; of many, name none."""
-    known = [s.quantity.formula for s in claim.statements if not s.quantity.missing]
-    return comparison_names(known) if 0 < len(known) <= _FEW else []
-
-
 def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
     """Return a sentence per outcome on the machines ``labels``: it lists or counts the claims."""
     groups: dict[str, list[str]] = {}
@@ -177,12 +171,12 @@ def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
             own = replace(row, claims=claims)
             sentence = _ANSWERS[own.outcome].format(own.over_all.verdict)
             sentence = sentence.removesuffix(", undecided here")  # the machines disagree
-            where = f" ({own.over_all.because})" if len(claims) > 1 else ""
-            if len(claims) == 1 and own.outcome == "P":
-                (claim,) = claims.values()
-                names = "; ".join(part_names(claim))
-                count = f"{claim.known} of {row.paper.known}"
-                where = f" ({count}: {names})".replace(": )", ")")
+            first, *others = claims.values()
+            where = f" ({own.over_all.because})" if others else ""
+            if own.outcome == "P" and not others:
+                known = [s.quantity.formula for s in first.statements if not s.quantity.missing]
+                names = f": {'; '.join(comparison_names(known))}" if len(known) <= _FEW else ""
+                where = f" ({first.known} of {row.paper.known}{names})"
             groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
     if unmeasured := groups.pop(_ANSWERS["N"], []):
         groups[_ANSWERS["N"]] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
-from report.core.records.record import Case, Environment, Record
+from report.core.missing import Missing
+from report.core.records.record import Environment, Record
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
@@ -34,13 +35,12 @@ from report.paper.machines import (
     properties,
     setup,
 )
-from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, part_names, summary
-from report.paper.tables import Column, Content, Table, TableCell, table_of
+from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
+from report.paper.tables import Column, Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
-#: Most comparisons of one claim in a table, and most cases that a sentence names.
+#: Most comparisons of one claim in a table.
 _MOST: Final = 24
-_MOST_CASES: Final = 8
 #: Most comparisons of a claim whose formula is printed, and most characters of this formula.
 _FEW: Final = 3
 _LONGEST: Final = 300
@@ -49,8 +49,6 @@ _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
-#: Labels of machines whose records are not in the paper, and labels of the other machines.
-_Labels: TypeAlias = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,12 @@ def report(
     """Compute the findings of the report; ``copies`` maps labels of copied records to reasons."""
     rows = compare(replicas, original.findings)
     of_paper = [r.label for r in replicas if r.files & original.records.keys()]
-    independent = [r for r in replicas if r.label not in of_paper]
+    independent = [replica for replica in replicas if replica.label not in of_paper]
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
     else:
-        by_origin = ([replica.label for replica in independent], of_paper)
-        tables, figures, facts = _of_many(original.compared, replicas, rows, by_origin)
+        known = {id: row for id, row in rows.items() if row.outcome != "N"}
+        tables, figures, facts = _of_many(original.compared, replicas, known, of_paper)
     own = [replica.stored.record for replica in replicas]  # a new study's paper has no record
     newest = max(original.records.values() or own, key=attrgetter("started"))
     days = sorted(record.started[:10] for record in own)
@@ -90,7 +88,8 @@ def report(
         "single": len(replicas) == 1,
         "records": str(len(replicas) or ""),
         "of_paper": str(len(of_paper) or ""),
-        "independent": first_few([_independent(r, original) for r in independent]),
+        "independent": first_few([f"{r.label}{_notes(r, original)}" for r in independent]),
+        "notes": "; ".join(_notes(replica, original) for replica in replicas[:1]),
         "shared": [f"“{r.paper.title}”" for r in rows.values() if _sharing(r, replicas)],
         "answers": answers(rows.values(), [r.label for r in independent] or of_paper),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
@@ -100,7 +99,6 @@ def report(
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "commit": (newest.code.commit or "unknown")[:12],
         "claims": claims,
-        "contrary": any(claim["outcome"] == "C" for claim in claims),
         "copies": [f"{label}: {why}" for label, why in copies.items()],
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
@@ -145,24 +143,15 @@ def _sharing(row: Row, replicas: Iterable[Replica]) -> list[str]:
     return [replica.label for replica in replicas if replica.files & {*row.paper.files}]
 
 
-def _like_paper(replica: Replica, original: Original) -> bool:
-    """Tell whether the paper has a record of the same hardware and threads."""
-    key = machine_id(replica.stored.record.environment)
-    return key in (machine_id(record.environment) for record in original.records.values())
-
-
-def _independent(replica: Replica, original: Original) -> str:
-    """Label a record that is not in the paper; add likeness to the paper's, and disturbances."""
-    notes = ["hardware and threads as in a record of the paper"]
-    notes = notes if _like_paper(replica, original) else []
-    if counts := _disturbed(replica):
-        notes.append(f"{counts} timed measurements disturbed")
-    return f"{replica.label} ({', '.join(notes)})" if notes else replica.label
-
-
-def _disturbed(replica: Replica) -> str:
-    counts = gates.disturbed(run.record for run in replica.stored.runs)
-    return "{} of {}".format(*counts) if counts else ""
+def _notes(replica: Replica, original: Original) -> str:
+    """Note in brackets that a record resembles one of the paper, and how much was disturbed."""
+    notes, key = list[str](), machine_id(replica.stored.record.environment)
+    of_paper = {machine_id(record.environment) for record in original.records.values()}
+    if key in of_paper and not replica.files & original.records.keys():
+        notes.append("hardware and threads as in a record of the paper")
+    if counts := gates.disturbed(run.record for run in replica.stored.runs):
+        notes.append("{} of {} timed measurements disturbed".format(*counts))
+    return f" ({', '.join(notes)})" if notes else ""
 
 
 def _reason(replicas: Sequence[Replica], row: Row) -> str:
@@ -201,13 +190,11 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         of_paper.append(_with_claims(renamed, measured))
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
-    record, conditions = one.stored.record, original.compared.run(one.stored, one.label).conditions
+    record = one.stored.record
     bimodal = [case for case in record.cases if any(gates.bimodal_times(case))]
     facts = {
         "where": one.label,
-        "conditions": conditions,
-        "disturbed": _disturbed(one),
-        "like_paper": _like_paper(one, original),
+        "conditions": original.compared.run(one.stored, one.label).conditions,
         "bimodal": f"{len(bimodal)} of {len(record.cases)}" if bimodal else "",
         "bimodal_series": _bimodal_series(measured),
         "fewer": _fewer_processes(record),
@@ -218,34 +205,25 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         **figure_facts,
         "own_commit": (record.code.commit or "unknown")[:12],
     }
-    tables = [
-        _claims_of_one(one, measured, cited),
-        _open_claims(measured),
-        _setup(runs, conditions),
-    ]
-    return [*tables, _records([one]), *of_paper], figures, facts
+    tables = [_claims_of_one(one, measured, cited), _open_claims(measured)]
+    return [*tables, setup(runs), _records([one]), *of_paper], figures, facts
 
 
 def _bimodal_series(rows: Iterable[Row]) -> list[str]:
     """List the series of claims whose processes fall into two groups."""
-    names = dict[str, None]()
-    for row in rows:
-        statements = chain.from_iterable(claim.statements for claim in row.claims.values())
-        for leaf in chain.from_iterable(statement.sampled for statement in statements):
-            if gates.is_bimodal(leaf.medians.values()):
-                names[leaf.name] = None
-    return [*names]
+    claims = chain.from_iterable(row.claims.values() for row in rows)
+    statements = chain.from_iterable(claim.statements for claim in claims)
+    series = chain.from_iterable(statement.sampled for statement in statements)
+    return [*dict.fromkeys(s.name for s in series if gates.is_bimodal(s.medians.values()))]
 
 
 def _fewer_processes(record: Record) -> str:
     """Count the cases that fewer processes measured than planned; "" if there are none."""
-    counts = list[int]()
+    planned, count = record.protocol.processes.items(), 0
     for case in record.cases:
-        processes = Counter(round_.policy for round_ in case.rounds if round_.status == "ok")
-        planned = record.protocol.processes.items()
-        few = [processes[policy] for policy, count in planned if 0 < processes[policy] < count]
-        counts += few[:1]
-    return f"{len(counts)} of {len(record.cases)}" if counts else ""
+        ran = Counter(round_.policy for round_ in case.rounds if round_.status == "ok")
+        count += any(0 < ran[policy] < processes for policy, processes in planned)
+    return f"{count} of {len(record.cases)}" if count else ""
 
 
 def _cited(original: Original, one: Replica, rows: Iterable[Row]) -> dict[str, Replica]:
@@ -265,23 +243,20 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
     cells, notes = list[_Cells](), [f"Machines of the paper: {legend}."] if legend else []
     for row in rows:
         (claim,), paper, expected = row.claims.values(), row.paper, row.paper.expected
-        names = [name for name, machine in cited.items() if machine.files & {*paper.files}]
-        if one.files & {*paper.files}:
-            names.append("this machine")
-        formula = claim.formulas[0]
-        count = len(claim.formulas)
-        if " / " in formula and len(formula) <= _LONGEST and count <= _FEW and not row.cases:
-            first = f"the first of {count} comparisons is of" if count > 1 else "compared is"
-            notes.append(f"“{claim.title}”: {first} {formula}.")
+        machines = {**cited, "this machine": one}.items()
+        names = [name for name, machine in machines if machine.files & {*paper.files}]
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": AGREEMENTS[row.letters[one.label]] + _difference(row, claim),
             "This machine": _verdict(claim),
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
-        lacking = _only_in(paper, claim)
-        if len(part_names(claim)) < claim.known < paper.known and lacking:
-            notes.append(f"“{claim.title}”: only the paper compares {lacking}.")
+        formula, count = claim.formulas[0], len(claim.formulas)
+        texts = {"only here": _only_in(claim, paper), "only in the paper": _only_in(paper, claim)}
+        if " / " in formula and len(formula) <= _LONGEST and count <= _FEW and not row.cases:
+            texts[f"first of {count} ratios" if count > 1 else "ratio"] = formula
+        texts = {what: text for what, text in texts.items() if text and not row.cases}
+        notes += [f"“{claim.title}”, {what}: {text}." for what, text in texts.items()]
     return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(notes))
 
 
@@ -291,26 +266,18 @@ def _verdict(claim: Claim) -> str:
 
 
 def _difference(row: Row, claim: Claim) -> str:
-    """Describe how the compared cases differ from the paper's cases, or name the cases of means."""
-    paper = row.paper
-    if claim.known < paper.known:
-        return f": {claim.known} of the paper's {paper.known} comparisons"
-    if claim.known > paper.known:
-        return f", by {claim.known} comparisons (paper: {paper.known})"
-    if row.cases:
-        printed = "" if row.cases == row.cases_of_paper else f"; the paper: {row.cases_of_paper}"
-        return f" (means of both over {row.cases}{printed})"
-    cases, of_paper = _only_in(claim, paper), _only_in(paper, claim)
-    if not cases and not of_paper:
-        return ""
-    return f", by partly other cases ({cases or 'none'} here, {of_paper or 'none'} in the paper)"
+    """Compare the number of comparisons with the paper's, or name the cases of means."""
+    if claim.known != row.paper.known:
+        return f": {claim.known} comparisons, {row.paper.known} in the paper"
+    printed = "" if row.cases == row.cases_of_paper else f"; the paper: {row.cases_of_paper}"
+    return f" (means of both over {row.cases}{printed})" if row.cases else ""
 
 
 def _only_in(claim: Claim, other: Claim) -> str:
     """Name the compared cases of a claim that the same claim on other data lacks."""
     names = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
     others = {*chain.from_iterable(map(formula_parts, other.formulas))}
-    return ", ".join(first_few([name for name in names if name not in others], _MOST_CASES))
+    return ", ".join(first_few([name for name in names if name not in others]))
 
 
 def _open_claims(rows: Iterable[Row]) -> Table:
@@ -329,15 +296,14 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     figure = one.findings.shown_figure
     if figure is None:
         return {}, {}
-    titled = [[replace(panel, title=one.label) for panel in figure.drawing.panels]]  # type: ignore[type-var]
-    name, label = figure.name.replace("-", " "), ""
     paper = next((machine for machine in original.machines if machine.about == one.about), one)
-    published = paper.findings.figures.get(figure.id)
-    if published and paper.stored.file != one.stored.file:
-        other = published.drawing.panels
-        if len(other) == len(figure.drawing.panels):
-            label = f"{paper.label}, paper"
-            titled.append([replace(panel, title=label) for panel in other])  # type: ignore[type-var]
+    published, columns = paper.findings.figures.get(figure.id), {one.label: figure.drawing.panels}
+    other = published.drawing.panels if published else ()
+    if paper.stored.file != one.stored.file and len(other) == len(figure.drawing.panels):
+        columns[f"{paper.label}, paper"] = other
+    titled = []
+    for label, own in columns.items():
+        titled.append([replace(panel, title=label) for panel in own])  # type: ignore[type-var]
     panels = [*chain.from_iterable(zip(*titled, strict=True))]
     drawing = replace(
         figure.drawing,
@@ -348,7 +314,8 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
     intervals = any(row[6] is not None for panel in panels for row in panel.rows())
-    facts = {"name": name, "paper": label, "intervals": intervals}
+    label = ", ".join([*columns][1:])
+    facts = {"name": figure.name.replace("-", " "), "paper": label, "intervals": intervals}
     return {"fig-beside": drawing}, {"beside": facts}
 
 
@@ -361,17 +328,6 @@ def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
         return table
     cells = tuple((*row, mark) for row, mark in zip(table.rows, marks, strict=True))
     return replace(table, columns=(*table.columns, Column("Claim")), rows=cells)
-
-
-def _setup(runs: Sequence[Run], conditions: str) -> Table:
-    """Tabulate the machines; the arithmetic, and fewer threads, may be in the ``conditions``."""
-    table, rows = setup(runs), list[tuple[TableCell, ...]]()
-    for row in table.rows:
-        if conditions and row[0] == "Cores and threads":
-            rows.append(tuple(str(cell).replace(" used", " used at most") for cell in row))
-        elif not conditions or row[0] != "Arithmetic":
-            rows.append(row)
-    return replace(table, rows=tuple(rows))
 
 
 def _commands(
@@ -412,18 +368,18 @@ def _of_many(
     compared: MachineComparison[Any],
     replicas: Sequence[Replica],
     rows: Mapping[str, Row],
-    by_origin: _Labels,
+    of_paper: Sequence[str],
 ) -> _Contents:
     """Compare the claims, the measure and the records of many machines, or of none."""
     machines, names = [], dict[str, str]()
     for replica in replicas:
-        names[replica.label] = f"{replica.label}{' *' if replica.label in by_origin[1] else ''}"
+        names[replica.label] = f"{replica.label}{' *' if replica.label in of_paper else ''}"
         machine = measure(replica.stored, replica.label, compared)
         environment = replica.stored.record.environment
         conditions = compared.run(replica.stored, replica.label).conditions
         machine.cells["Processor or GPU"] = _hardware(environment)
         machine.cells["Threads"] = conditions or str(environment.threads)
-        machine.cells["C library"] = _library(replica) or "not recorded"
+        machine.cells["C library"] = properties(environment)["C library"]
         machines.append(machine)
     known = [machine for machine in machines if not machine.measured.missing]
     means = over_common_terms([machine.measured for machine in known])
@@ -443,7 +399,7 @@ def _of_many(
     if compared.heading and len(known) > 1:
         drawn = [m._replace(name=names[m.name]) for m in machines if not m.measured.missing]
         figures["fig-effects"] = replace(drawing_of(drawn, (), compared), wide=True)
-    claims, no_interval = _claims_of_many(replicas, rows, by_origin)
+    claims, no_interval = _claims_of_many(replicas, rows, of_paper)
     outcomes = Counter(row.outcome for row in rows.values())
     facts = {
         "where": _count(replicas),
@@ -480,10 +436,13 @@ def _hardware(environment: Environment) -> str:
 
 
 def _claims_of_many(
-    replicas: Sequence[Replica], rows: Mapping[str, Row], by_origin: _Labels
+    replicas: Sequence[Replica], rows: Mapping[str, Row], of_paper: Sequence[str]
 ) -> tuple[Table, str]:
     """Count machines by agreement, and predict the next effect or return a reason against it."""
-    headings = ("Other records", "Paper's records") if all(by_origin) else ("Machines",) * 2
+    columns = {"Machines": [replica.label for replica in replicas]}
+    if 0 < len(of_paper) < len(replicas):
+        others = [label for label in columns["Machines"] if label not in of_paper]
+        columns = {"Other records": others, "Paper's records": [*of_paper]}
     effects = [row.effects for row in rows.values()]
     no_interval = _machines_differ(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
@@ -494,11 +453,10 @@ def _claims_of_many(
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
         for label in _sharing(row, replicas):
             shared.setdefault(label, []).append(f"No. {n}")
-        for heading, labels in zip(headings, by_origin, strict=True):
-            if labels:
-                counts = Counter(filter(None, map(row.letters.get, labels)))
-                texts = [f"{counts[letter]} {letter}" for letter in "APCUND" if counts[letter]]
-                cells[heading] = ", ".join(texts)
+        for heading, labels in columns.items():
+            counts = Counter(map(row.letters.get, labels))
+            texts = [f"{counts[letter]} {letter}" for letter in "APCUND" if counts[letter]]
+            cells[heading] = ", ".join(texts)
         if any(effects):
             ends = [quantity_text(float(f"{end:.3g}"), unit) for end in sorted(row.effects)]
             cells["Range"] = " to ".join(dict.fromkeys((*ends[:1], *ends[-1:])))
@@ -518,21 +476,17 @@ def _machines_differ(replicas: Sequence[Replica]) -> str:
     """Return the reason why machines are not a sample of one population, or ""."""
     if _count(replicas).startswith(f"{len(replicas)} records"):
         return "several records are of one machine"
-    libraries = {_library(replica): replica.label for replica in replicas}
-    allocators = set[object]()
+    libraries, allocators = set[object](), set[object]()
     for replica in replicas:
-        variables = sorted(replica.stored.record.environment.variables.items())
+        environment = replica.stored.record.environment
+        libraries.add(properties(environment)["C library"])
+        variables = sorted(environment.variables.items())
         allocators.add(tuple(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
-    if "" in libraries:
-        return f"the C library of {libraries['']} is not recorded"
+        if isinstance(properties(environment)["C library"], Missing):
+            return f"the C library of {replica.label} is not recorded"
     differing = {"C library": libraries, "allocator": allocators}
     names = [name for name, values in differing.items() if len(values) > 1]
     return f"the machines differ in their {' and '.join(names)}" if names else ""
-
-
-def _library(replica: Replica) -> str:
-    host = replica.stored.record.environment.host
-    return (host and host.c_library) or ""
 
 
 # ---------------------------------------------------------------------------------------- records
@@ -559,10 +513,6 @@ def _records(replicas: Sequence[Replica]) -> Table:
     return table_of("tbl-records", rows, wide=True)
 
 
-def _levels(case: Case, separator: str = " ") -> str:
-    return separator.join(f"{name} {level}" for name, level in case.factors.items())
-
-
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     """List the missing parts of records, grouped by reason, with the machines."""
     labels: dict[str, list[str]] = {}
@@ -574,7 +524,8 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
                 reasons.setdefault(why, []).append(name)
         for case in record.cases:
             if case.status != "ok":
-                reasons.setdefault(case.reason or case.status, []).append(_levels(case))
+                levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
+                reasons.setdefault(case.reason or case.status, []).append(levels)
         for why, names in reasons.items():
             text = f"{', '.join(first_few(names))}: {why.rstrip('.')}"
             labels.setdefault(text, []).append(replica.label)
