@@ -447,12 +447,13 @@ def _claims_of_many(
     no_interval = _machines_differ(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
         no_interval = f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
-    table, notes, shared = list[_Cells](), list[str](), dict[str, list[str]]()
+    table, numbers = list[_Cells](), dict[str, list[str]]()
     for n, row in enumerate(rows.values(), start=1):
         unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
-        for label in _sharing(row, replicas):
-            shared.setdefault(label, []).append(f"No. {n}")
+        notes = [f"decided in the paper from {label}" for label in _sharing(row, replicas)]
+        for note in (*notes, f"means over {row.cases}" if row.cases else ""):
+            numbers.setdefault(note, []).append(str(n))
         for heading, labels in columns.items():
             counts = Counter(map(row.letters.get, labels))
             texts = [f"{counts[letter]} {letter}" for letter in "APCUND" if counts[letter]]
@@ -464,12 +465,9 @@ def _claims_of_many(
             interval = next_effect(row.effects) if row.effects else None
             bounds = ", ".join(plain(end, 3) for end in interval or ())
             cells["Next machine"] = f"[{bounds}] {unit}".removesuffix(" 1") if bounds else ""
-        if row.cases:
-            notes.append(f"No. {n}: means over {row.cases}.")
         table.append(cells)
-    for label, claims in shared.items():
-        notes.append(f"The paper decides {', '.join(claims)} from {label}.")
-    return replace(table_of("tbl-claims", table, wide=True), notes=tuple(notes)), no_interval
+    texts = [f"No. {', '.join(group)}: {note}." for note, group in numbers.items() if note]
+    return replace(table_of("tbl-claims", table, wide=True), notes=tuple(texts)), no_interval
 
 
 def _machines_differ(replicas: Sequence[Replica]) -> str:
