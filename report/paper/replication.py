@@ -253,10 +253,11 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
         })  # fmt: skip
         formula, count = claim.formulas[0], len(claim.formulas)
         texts = {"only here": _only_in(claim, paper), "only in the paper": _only_in(paper, claim)}
-        if " / " in formula and len(formula) <= _LONGEST and count <= _FEW and not row.cases:
+        if " / " in formula and len(formula) <= _LONGEST and count <= _FEW:
             texts[f"first of {count} ratios" if count > 1 else "ratio"] = formula
-        texts = {what: text for what, text in texts.items() if text and not row.cases}
-        notes += [f"“{claim.title}”, {what}: {text}." for what, text in texts.items()]
+        for what, text in texts.items():
+            if text and not row.cases:
+                notes.append(f"“{claim.title}”, {what}: {text}.")
     return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(notes))
 
 
@@ -439,10 +440,10 @@ def _claims_of_many(
     replicas: Sequence[Replica], rows: Mapping[str, Row], of_paper: Sequence[str]
 ) -> tuple[Table, str]:
     """Count machines by agreement, and predict the next effect or return a reason against it."""
-    columns = {"Machines": [replica.label for replica in replicas]}
+    columns = {"Machines": {replica.label for replica in replicas}}
     if 0 < len(of_paper) < len(replicas):
-        others = [label for label in columns["Machines"] if label not in of_paper]
-        columns = {"Other records": others, "Paper's records": [*of_paper]}
+        others = columns["Machines"].difference(of_paper)
+        columns = {"Other records": others, "Paper's records": {*of_paper}}
     effects = [row.effects for row in rows.values()]
     no_interval = _machines_differ(replicas)
     if max(map(len, effects), default=0) < FEWEST_MACHINES:
