@@ -34,40 +34,41 @@ def committed(study: str) -> Inputs:
 def one_of_each_kind(inputs: Inputs) -> Inputs:
     """Keep the records in the roles ``gpu`` and ``cpu``, with about thirty cases per record.
 
-    Long imported tables keep a sixth of their networks, the same networks in every table.
+    Long imported tables keep the same sixth of all networks.
     """
-    kinds = [
-        inputs.record_by_role[role] for role in ("gpu", "cpu") if role in inputs.record_by_role
-    ]
+    by_role = inputs.record_by_role
+    records = [by_role[role] for role in ("gpu", "cpu") if role in by_role]
     imported, networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
     if imported != inputs.imported:
         networks = partial(_thinned_networks, inputs.networks)
-    return replace(inputs, records=tuple(map(thinned, kinds)), imported=imported, networks=networks)
+    return replace(
+        inputs, records=tuple(map(thinned, records)), imported=imported, networks=networks
+    )
 
 
-def _is_kept(network: object) -> bool:
+def _in_sample(network: object) -> bool:
     return crc32(str(network).encode()) % 6 == 0
 
 
 @cache
 def _thinned_networks(read: Callable[[], tuple[NetworkOperators, ...]]) -> Any:
-    return tuple(captured for captured in read() if _is_kept(captured.network))
+    return tuple(captured for captured in read() if _in_sample(captured.network))
 
 
 def _thinned_table(stored: StoredImport) -> StoredImport:
     cases = stored.record.cases
     if len(cases) > 500:
-        cases = tuple(case for case in cases if _is_kept(case.factors["network"]))
+        cases = tuple(case for case in cases if _in_sample(case.factors["network"]))
     return replace(stored, record=_changed(stored.record, cases=cases))
 
 
 def thinned(stored: Stored, number: int = 30) -> Stored:
     """Keep about ``number`` cases of a record, and at least one case of each subject."""
     cases = stored.record.cases
-    first = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
+    firsts = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
     step = max(1, len(cases) // number)
-    kept_cases = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
-    return replace(stored, record=_changed(stored.record, cases=kept_cases))
+    selected = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in firsts.values())
+    return replace(stored, record=_changed(stored.record, cases=selected))
 
 
 @cache
@@ -75,13 +76,13 @@ def small(study: str) -> Record:
     """Return a CPU record with a few cases of each subject and eight samples per case."""
     inputs = committed(study)
     on_cpu = next(item for item in inputs.records if item.record.environment.gpu is None)
-    thin = replace(inputs, records=(thinned(on_cpu, 12),))
-    (stored,) = of_series(lambda _, samples: samples[:8])(thin).records
+    reduced = replace(inputs, records=(thinned(on_cpu, 12),))
+    (stored,) = of_series(lambda _, samples: samples[:8])(reduced).records
     return _changed(stored.record, attachments=())
 
 
 def of_records(change: Callable[[Record], Record]) -> Change:
-    """Change every record of the inputs, pooled ones included."""
+    """Return a change of every record, also of pooled records."""
 
     def changed(stored: Stored) -> Stored:
         others = tuple(map(changed, stored.others))
@@ -91,7 +92,7 @@ def of_records(change: Callable[[Record], Record]) -> Change:
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """Change every case, also of imported records; remove a case if ``change`` returns None."""
+    """Return a change of every case, also of imported records; None removes the case."""
 
     def changed(record: Any) -> Any:
         cases = (change(place, case) for place, case in enumerate(record.cases))
@@ -104,11 +105,12 @@ def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
     return change_inputs
 
 
-#: Changes the samples of a quantity; None removes the series.
+#: Function of a quantity's name and samples that returns new samples; None removes the series.
 SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...] | None]
 
 
 def of_series(change: SeriesChange) -> Change:
+    """Return a change of every series of every case."""
     return of_cases(lambda _, case: change_series(case, change))
 
 
@@ -133,9 +135,9 @@ def altered(
     roles: Collection[Any] = (),
     **factors: Any,
 ) -> Inputs:
-    """Change the series ``name`` of committed cases with ``factors``, in ``roles`` or in all roles.
+    """Return committed inputs with a changed series ``name`` in cases that have ``factors``.
 
-    ``change`` changes each sample, ``whole`` the whole series.
+    ``change`` maps each sample, then ``whole`` the series.  ``roles`` selects records.
     """
     inputs = committed(study)
     files = {inputs.record_by_role[role].file for role in roles}
@@ -156,7 +158,7 @@ def altered(
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
-    """Remove the series in these units and the series with these names."""
+    """Return a change that removes the series with these units or names."""
     removed = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
     return of_series(lambda name, samples: None if name in removed else samples)
 
@@ -166,9 +168,9 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 
 
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
-    """Multiply half of all durations by 10 to 100,000 and divide the others, in random order.
+    """Multiply or divide all durations by 10 to 100,000, half of each series each way, at random.
 
-    Both factors are drawn per series.  With fixed factors, half of all ratios of two series would
+    Both factors are drawn per series.  With equal factors, half of all ratios of two series would
     not change, and a true claim could still be supported.
     """
     random = Random(seed)
@@ -222,7 +224,7 @@ def _hostile(part: Any) -> Any:
 
 
 def _failed(place: int, case: Case) -> Case:
-    """Give unsuccessful cases, and every tenth case as a failure, a reason with markup."""
+    """Let every tenth case fail, and replace the reasons of all failures by markup."""
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status

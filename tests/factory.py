@@ -106,7 +106,7 @@ def case(
 
 
 def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]:
-    """Return three equal readings of the allocator around a call."""
+    """Return three equal readings, in B: ``held`` and ``peak`` are differences to ``before``."""
     return {
         "allocated_before": [before] * 3,
         "allocated_after": [before + held] * 3,
@@ -147,7 +147,7 @@ def layer_cases(
 def rounds(
     times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
 ) -> tuple[Round, ...]:
-    """Return one round per process with its times; quantities ``more`` are equal in all rounds."""
+    """Return one round per process with these times; all rounds have the samples ``more``."""
     numbered = enumerate(times, start=1)
     return tuple(round_(n, {"time": time, **more}, policy=policy) for n, time in numbered)
 
@@ -159,9 +159,9 @@ def measurement(
     batch: int = 4,
     **change: Any,
 ) -> Record:
-    """Return a record of one case that was measured in separate processes, as current runs do.
+    """Return a record of one case that was measured in separate processes.
 
-    ``held`` are the bytes allocated after a call; ``change`` are fields of the record.
+    ``held`` is the size in B that is allocated after a call; ``change`` are fields of the record.
     """
     timed_case = msgspec.structs.replace(
         case(batch, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
@@ -196,11 +196,11 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
-    """Return the environment of a machine, with ``gpu`` of a machine with a GPU."""
+    """Return the environment of a CPU, or of ``gpu``; ``change`` are other fields."""
     change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
-    found = msgspec.structs.replace(PLAIN.environment, **change)
-    missing = dict.fromkeys(null_fields(found), "not set by this test")
-    return msgspec.structs.replace(found, missing={**missing, **found.missing})
+    machine = msgspec.structs.replace(PLAIN.environment, **change)
+    missing = dict.fromkeys(null_fields(machine), "not set by this test")
+    return msgspec.structs.replace(machine, missing={**missing, **machine.missing})
 
 
 def host(**change: Any) -> Host:
@@ -217,6 +217,7 @@ def record(
     plan: Any = "full",
     study: str = "conv_scaling",
 ) -> Record:
+    """Return a record of the layer's cases with both ceilings, unless other parts are given."""
     return msgspec.structs.replace(
         PLAIN,
         study=study,
@@ -234,7 +235,7 @@ def stored(content: Record) -> store.Stored:
 
 
 def data_folder(parent: Path, *records: Record) -> Path:
-    """Write a folder ``data`` with the files that all studies read and with only these records."""
+    """Write a folder ``data`` with the sources, devices and references, and with these records."""
     data = parent / "data"
     shutil.copytree(DATA / "reported", data / "reported")
     for name in ("references.bib", "devices.yaml"):
@@ -251,7 +252,7 @@ CACHES = (
     Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
     Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
 )
-#: A server, without the fields that differ between machines of one kind.
+#: A virtual server, without the fields that differ between servers of one type.
 SERVER = host(
     vendor="AuthenticAMD",
     family=25,
@@ -294,7 +295,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
-    """Return the hashes of all files below ``folder``, except files named in ``but``."""
+    """Return the digests of all files below ``folder``, except files named in ``but``."""
     return {
         path.relative_to(folder).as_posix(): store.digest(path.read_bytes())
         for path in sorted(folder.rglob("*"))

@@ -1,6 +1,6 @@
 """Choice of records and roles for a paper, pooling of runs, and merging of shards.
 
-Also the gates that detect bimodal, disturbed, contradicting or impossible measurements.
+Gates detect bimodal, disturbed, contradicting or impossible measurements.
 """
 
 from pathlib import Path
@@ -61,7 +61,7 @@ def named(*items: Stored, **roles: Any) -> Edition:
 
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
 SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
-CHOICES: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
+USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
     # The newest full run represents a machine; machines outside an edition are not used.
     ((run(2), run(3), run(1)), None, ["a 03 full"]),
     ((run(1), run(2, plan="quick")), None, ["a 01 full"]),
@@ -75,7 +75,7 @@ CHOICES: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("runs", "edition", "expected"), CHOICES)
+@pytest.mark.parametrize(("runs", "edition", "expected"), USED_RECORDS)
 def test_used_records_by_machine_day_and_plan(
     runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
@@ -87,11 +87,11 @@ def test_used_records_by_machine_day_and_plan(
 
 
 def test_two_roles_may_have_unpooled_records_of_one_machine() -> None:
-    """The two records are used alone; the machine's third record is not used."""
+    """Each role uses only the record that the edition names; the third record is not used."""
     items = (run(1), run(2), run(3))
     edition = Edition({"cpu": (items[0].file,), "second": (items[2].file,)})
-    found = {choice.roles: choice.used for choice in choices_of(items, edition)}
-    assert found == {("cpu",): (items[0],), ("second",): (items[2],)}
+    used_by_roles = {choice.roles: choice.used for choice in choices_of(items, edition)}
+    assert used_by_roles == {("cpu",): (items[0],), ("second",): (items[2],)}
 
 
 def test_invalid_editions_are_refused() -> None:
@@ -114,12 +114,13 @@ def test_invalid_editions_are_refused() -> None:
 
 
 def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
-    found = choices_of(items, edition, [item.file for item in use])
-    return {role: c.primary.record.environment.key for c in found for role in c.roles}
+    """Return the key of the machine in each role."""
+    choices = choices_of(items, edition, [item.file for item in use])
+    return {role: c.primary.record.environment.key for c in choices for role in c.roles}
 
 
 A, B, C = run(1, "a"), run(2, "b"), run(3, "c")
-G, H = run(1, "g", gpu=factory.GPU), run(2, "h", gpu=factory.GPU)
+GPU_G, GPU_H = run(1, "g", gpu=factory.GPU), run(2, "h", gpu=factory.GPU)
 
 
 def test_default_roles_follow_the_available_records() -> None:
@@ -127,23 +128,23 @@ def test_default_roles_follow_the_available_records() -> None:
     assert key_by_role(*five) == {"cpu": "a", "second": "b", "third": "c", "fourth": "d"}
     assert key_by_role(A, run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
     quick = run(3, "h", "quick", gpu=factory.GPU)
-    assert key_by_role(A, G, quick) == {"cpu": "a", "gpu": "g", "third": "h"}
-    assert key_by_role(G) == {"cpu": "g", "gpu": "g"}
+    assert key_by_role(A, GPU_G, quick) == {"cpu": "a", "gpu": "g", "third": "h"}
+    assert key_by_role(GPU_G) == {"cpu": "g", "gpu": "g"}
     assert key_by_role() == {}
 
 
-def test_requested_records_replace_the_role_of_their_machine() -> None:
+def test_requested_records_replace_records_in_roles() -> None:
     edition = Edition({"cpu": "a", "second": "b", "gpu": "g"})
     for use, expected in (
         ((C,), {"cpu": "c", "second": "b", "gpu": "g"}),
         ((B,), {"cpu": "a", "second": "b", "gpu": "g"}),
-        ((H,), {"cpu": "a", "second": "b", "gpu": "h"}),
+        ((GPU_H,), {"cpu": "a", "second": "b", "gpu": "h"}),
         ((C, A), {"cpu": "a", "second": "c", "gpu": "g"}),
     ):
-        assert key_by_role(A, B, C, G, H, edition=edition, use=use) == expected
-    found = choices_of((A, B, C, G), edition, [C.file])
-    assert [choice.roles for choice in found if choice.primary is A] == [()], "it is compared"
-    assert use_in_build(found, H.file) == (
+        assert key_by_role(A, B, C, GPU_G, GPU_H, edition=edition, use=use) == expected
+    choices = choices_of((A, B, C, GPU_G), edition, [C.file])
+    assert [choice.roles for choice in choices if choice.primary is A] == [()], "it is compared"
+    assert use_in_build(choices, GPU_H.file) == (
         False,
         "not used, data/editions.yaml names other machines",
     )
@@ -170,6 +171,7 @@ def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
 COUNTED = measured(2, attachments=(COUNTS,))
 NEW = measured(3)
+#: Runs, days of the pooled runs, and the reason for a run's use by its day.
 POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
     (
         (measured(1), NEW, measured(2)),
@@ -202,18 +204,21 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("runs", "used", "fates"), POOLED)
-def test_runs_are_pooled(runs: tuple[Stored, ...], used: list[str], fates: dict[str, str]) -> None:
+@pytest.mark.parametrize(("runs", "used", "reasons"), POOLED)
+def test_runs_are_pooled(
+    runs: tuple[Stored, ...], used: list[str], reasons: dict[str, str]
+) -> None:
     files = {item.record.started[8:10]: item.file for item in runs}
     (choice,) = choices_of(runs)
     assert [item.record.started[8:10] for item in choice.used] == used
-    for day, words in fates.items():
-        assert use_in_build([choice], files[day]) == (day in used, words)
+    for day, reason in reasons.items():
+        assert use_in_build([choice], files[day]) == (day in used, reason)
 
 
 HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
 BASE = replaced(measured(2), "environment", host=HOST)
-UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
+#: Part of the record, changed fields, and the reason against pooling.
+POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
     # Different machines of one processor type are pooled, at any load.
     ("environment", {"host": TWIN, "load_before": 9.0}, None),
     ("protocol", {"processes": {}}, "of a format that is not pooled"),
@@ -225,25 +230,25 @@ UNLIKE: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 )
 
 
-@pytest.mark.parametrize(("part", "change", "why"), UNLIKE)
-def test_reasons_against_pooling(part: str, change: dict[str, Any], why: str | None) -> None:
-    assert pooling.why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == why
+@pytest.mark.parametrize(("part", "change", "reason"), POOLING)
+def test_reasons_against_pooling(part: str, change: dict[str, Any], reason: str | None) -> None:
+    assert pooling.why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == reason
 
 
 def test_values_that_vary_within_a_run_do_not_contradict() -> None:
-    def held(*samples: int, **change: Any) -> Record:
+    def record(*samples: int, **change: Any) -> Record:
         return factory.record([factory.case(4, memory={"allocated_after": samples}, **change)])
 
-    def compared(one: Record, other: Record) -> str | None:
+    def contradiction(first: Record, second: Record) -> str | None:
         return pooling.first_contradiction(
-            pooling.deterministic_values(one), pooling.deterministic_values(other)
+            pooling.deterministic_values(first), pooling.deterministic_values(second)
         )
 
-    assert compared(held(1, 1), held(2, 2)) is not None
-    assert compared(held(1, 1), held(1, 2)) is None
-    assert compared(held(1), held(2, status="failed", reason="It broke.")) is None
-    other = compared(held(1), held(1, layers=()))
-    assert other is not None and other.startswith("other layers ran for batch 4, ")
+    assert contradiction(record(1, 1), record(2, 2)) is not None
+    assert contradiction(record(1, 1), record(1, 2)) is None
+    assert contradiction(record(1), record(2, status="failed", reason="It broke.")) is None
+    second = contradiction(record(1), record(1, layers=()))
+    assert second is not None and second.startswith("other layers ran for batch 4, ")
 
 
 def runs_used(chosen: Chosen) -> list[list[str]]:
@@ -278,15 +283,15 @@ def shard_of(record: Record, number: int, of: int) -> Record:
         reason = "This was left to another shard."
         return changed(case, rounds=rounds, series={}, status="unavailable", reason=reason)
 
-    def ceiling(each: Ceiling) -> Ceiling:
+    def part_of_ceiling(ceiling: Ceiling) -> Ceiling:
         """Return the shard's contiguous share of the samples."""
-        n = len(each.samples)
-        return changed(each, samples=each.samples[(number - 1) * n // of : number * n // of])
+        n = len(ceiling.samples)
+        return changed(ceiling, samples=ceiling.samples[(number - 1) * n // of : number * n // of])
 
     return changed(
         record,
         cases=tuple(part_of_case(index, case) for index, case in enumerate(record.cases)),
-        ceilings=tuple(map(ceiling, record.ceilings)),
+        ceilings=tuple(map(part_of_ceiling, record.ceilings)),
         command=(*record.command, "--shard", f"{number}/{of}"),
         shard=shard,
     )
@@ -314,20 +319,19 @@ def timed(**change: Any) -> Record:
 @given(st.integers(1, 8), st.randoms())
 def test_shards_merge_to_the_whole_record_in_any_order(of: int, random: Any) -> None:
     record = timed()
-    items = [factory.stored(one) for one in split(record, of)]
+    items = [factory.stored(shard) for shard in split(record, of)]
     random.shuffle(items)
     (run,) = pooling.runs_of(items)
     assert pooling.missing_shards(run) == ()
     assert run.record == record
     if of > 2:
-        (run,) = pooling.runs_of(
-            [each for each in items if each.record.shard.number not in (2, of)]
-        )
+        present = [item for item in items if item.record.shard.number not in (2, of)]
+        (run,) = pooling.runs_of(present)
         assert pooling.missing_shards(run) == (2, of)
 
 
 def test_a_single_shard_is_described_as_a_shard(tmp_path: Path) -> None:
-    """In the table of machines, in the list of records, and in the reason of the build."""
+    """The table of machines, the list of records, and the reason of the build mention the shard."""
     chosen = choose(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
     (stored,) = chosen.inputs.records
     cells = {row[0]: row[1] for row in setup([Run(stored, "x")]).rows}
@@ -338,20 +342,20 @@ def test_a_single_shard_is_described_as_a_shard(tmp_path: Path) -> None:
 
 
 def test_the_newest_measurement_of_a_shard_counts() -> None:
-    parts = [factory.stored(one) for one in split(timed(), 4)]
-    again = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
-    run, left = pooling.runs_of([*parts, again])
-    assert (run.parts[1], left.parts) == (again, (parts[1],))
+    parts = [factory.stored(shard) for shard in split(timed(), 4)]
+    newest = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
+    run, older = pooling.runs_of([*parts, newest])
+    assert (run.parts[1], older.parts) == (newest, (parts[1],))
     assert (run.record.cases, run.record.started) == (timed().cases, timed().started)
 
 
 @pytest.mark.parametrize(("shards", "expected"), [
-    # Eight processes are planned; processes from 9 on repeat disturbed ones.
+    # Numbers of the processes of each shard; 8 are planned, and numbers from 9 on are repeats.
     ([(1, 9), (2, 9)], [1, 2, 9, 10]),
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
 ])  # fmt: skip
-def test_repeats_are_numbered(shards: list[tuple[int, ...]], expected: list[int]) -> None:
+def test_repeats_are_renumbered(shards: list[tuple[int, ...]], expected: list[int]) -> None:
     parts = []
     for part, numbers in zip(split(timed(), len(shards)), shards, strict=True):
         rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
@@ -360,16 +364,16 @@ def test_repeats_are_numbered(shards: list[tuple[int, ...]], expected: list[int]
 
 
 def test_shards_of_different_runs_are_not_merged() -> None:
-    one, other = split(timed(), 2)
+    first, second = split(timed(), 2)
     for change in (
         {"shard": Shard(number=2, of=2, sweep="b" * 64)},
         {"shard": Shard(number=2, of=3, sweep=SWEEP)},
         {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
-        {"cases": other.cases[:2]},
-        {"environment": changed(other.environment, threads=1)},
+        {"cases": second.cases[:2]},
+        {"environment": changed(second.environment, threads=1)},
     ):
-        items = [factory.stored(one), factory.stored(changed(other, **change))]
-        assert [run.files for run in pooling.runs_of(items)] == [(found.file,) for found in items]
+        items = [factory.stored(first), factory.stored(changed(second, **change))]
+        assert [run.files for run in pooling.runs_of(items)] == [(item.file,) for item in items]
 
 
 def test_logs_of_shards_are_joined() -> None:
@@ -379,20 +383,20 @@ def test_logs_of_shards_are_joined() -> None:
 
 
 def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
-    one, other = split(timed(started="2026-11-05T10:00:00Z"), 2)
-    data = factory.data_folder(tmp_path, timed(), one)
-    run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), one, other))
+    first_shard, second_shard = split(timed(started="2026-11-05T10:00:00Z"), 2)
+    data = factory.data_folder(tmp_path, timed(), first_shard)
+    run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), first_shard, second_shard))
     assert runs_used(choose(STUDY, data)) == [[run]]
-    lacking = "not used, a sweep that lacks 1 of 2 shards beside a full one"
-    assert judge(STUDY, first, data) == Judgement(usable=True, used=False, words=lacking)
-    named = choose(STUDY, data, [first]).listing
-    assert [each["why"] for each in named if each["file"] == first] == [
+    reason = "not used, a sweep that lacks 1 of 2 shards beside a full one"
+    assert judge(STUDY, first, data) == Judgement(usable=True, used=False, words=reason)
+    listing = choose(STUDY, data, [first]).listing
+    assert [row["why"] for row in listing if row["file"] == first] == [
         "used as cpu, as --use names it, a sweep that lacks 1 of 2 shards"
     ]
-    write_record(other, data)
-    found = choose(STUDY, data)
-    assert runs_used(found) == [[first, second, run]]
-    assert found.origin["records"] == [first, second, run] == [item.file for item in found.files]
+    write_record(second_shard, data)
+    chosen = choose(STUDY, data)
+    assert runs_used(chosen) == [[first, second, run]]
+    assert chosen.origin["records"] == [first, second, run] == [item.file for item in chosen.files]
     assert judge(STUDY, first, data).words == (
         "used as cpu, the newest full run of its machine, pooled with 1 other run"
     )
@@ -401,12 +405,12 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
-    one, other = split(timed(), 2)
-    odd = changed(other, cases=(changed(other.cases[0], layers=()), *other.cases[1:]))
-    data = factory.data_folder(tmp_path, one, odd)
-    first, second = (f"{STUDY}/{record_name(r)}" for r in (one, odd))
-    assert runs_used(choose(STUDY, data)) == [[first]]
-    judgement = judge(STUDY, second, data)
+    a, b = split(timed(), 2)
+    changed_b = changed(b, cases=(changed(b.cases[0], layers=()), *b.cases[1:]))
+    data = factory.data_folder(tmp_path, a, changed_b)
+    file_a, file_b = (f"{STUDY}/{record_name(r)}" for r in (a, changed_b))
+    assert runs_used(choose(STUDY, data)) == [[file_a]]
+    judgement = judge(STUDY, file_b, data)
     assert not judgement.used
     assert judgement.words.startswith(
         "not used, not the same measurement: other layers ran for batch 1, "
@@ -420,7 +424,7 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     ((1.35, 1.36, 1.4, 2.16, 2.2, 2.31), True),
     ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
     ((0.0, 0.0, 5000.0, 5100.0), True),
-    ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults count as none
+    ((0.0, 0.0, 3.0, 4.0), False),  # fewer page faults than one group needs
     ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # scattered without a gap
     ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # a single slow process
     ((*(1.0,) * 46, 1.3, 1.3), False),
@@ -442,29 +446,29 @@ def timed_in(*rounds: Round, **change: object) -> Record:
 
 def test_only_watched_rounds_count_as_undisturbed() -> None:
     failed = round_of(1.0, status="failed", reason="It broke.", series={})
-    loud, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
-    assert gates.disturbed([timed_in(round_of(1.0), loud, failed, unwatched)]) == (1, 2)
+    disturbed, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
+    assert gates.disturbed([timed_in(round_of(1.0), disturbed, failed, unwatched)]) == (1, 2)
     assert gates.disturbed([timed_in(unwatched, failed)]) is None
-    blind = factory.environment(missing={"disturbance": "there is no /proc"})
-    assert gates.disturbed([timed_in(round_of(1.0), environment=blind)]) is None
+    without_proc = factory.environment(missing={"disturbance": "there is no /proc"})
+    assert gates.disturbed([timed_in(round_of(1.0), environment=without_proc)]) is None
 
 
-def test_series_that_differ_by_a_fifth_are_counted() -> None:
-    one, near, far = (timed_in(*(round_of(t, n) for n in (1, 2))) for t in (1.0, 1.2, 1.21))
-    assert gates.disagreeing(one, one) == gates.disagreeing(one, near) == 0
-    assert gates.disagreeing(one, far) == gates.disagreeing(far, one) == 1
+def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
+    reference, near, far = (timed_in(*(round_of(t, n) for n in (1, 2))) for t in (1.0, 1.2, 1.21))
+    assert gates.disagreeing(reference, reference) == gates.disagreeing(reference, near) == 0
+    assert gates.disagreeing(reference, far) == gates.disagreeing(far, reference) == 1
 
 
-@pytest.mark.parametrize(("rates", "why"), [
+@pytest.mark.parametrize(("rates", "expected"), [
     ((100e9,), None),
     ((), None),
     ((250e9,), "peak of 250 GFLOP/s is more than the cores can compute, 198 GFLOP/s"),
     ((1.0,), "peak of 0 GFLOP/s; the machine was probably busy while the peak was measured"),
 ])  # fmt: skip
-def test_impossible_rates_are_a_problem(rates: tuple[float, ...], why: str | None) -> None:
+def test_impossible_rates_are_a_problem(rates: tuple[float, ...], expected: str | None) -> None:
     machine = factory.environment(host=factory.SERVER, threads=1)
     assert gates.most_possible(machine) == pytest.approx(198.4e9)
     plain = factory.ceiling("matrix_product", "before", 1.0)
     ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / r,)) for r in rates)
-    found = gates.problem(factory.measurement(environment=machine, ceilings=ceilings))
-    assert found == why or (why and found and found.endswith(why))
+    problem = gates.problem(factory.measurement(environment=machine, ceilings=ceilings))
+    assert problem == expected or (expected and problem and problem.endswith(expected))

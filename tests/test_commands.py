@@ -36,24 +36,25 @@ STUDY, OTHER = "conv_scaling", "conv_profiling"
 CASES = factory.layer_cases((1, 4))
 FULL = factory.record(CASES)
 QUICK = factory.record(CASES, started="2026-11-02T10:00:00Z", plan="quick")
-ELSEWHERE = factory.record([], started="2026-11-03T10:00:00Z", study=OTHER)
+OTHER_STUDY = factory.record([], started="2026-11-03T10:00:00Z", study=OTHER)
 
 
 def file_of(record: Record) -> str:
     return f"{record.study}/{record_name(record)}"
 
 
-def words(folder: Path, *more: str) -> list[str]:
-    places = ["--out", str(folder / "out"), "--data", str(folder / "data")]
-    return [STUDY, "--html", "--jobs", "1", *places, *more]
+def arguments(folder: Path, *more: str) -> list[str]:
+    """Return the command line of a build from ``folder/data`` to ``folder/out``."""
+    folders = ["--out", str(folder / "out"), "--data", str(folder / "data")]
+    return [STUDY, "--html", "--jobs", "1", *folders, *more]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a full and a quick record of one machine, and build the page of the full record."""
     folder = tmp_path_factory.mktemp("built")
-    factory.data_folder(folder, FULL, QUICK, ELSEWHERE)
-    assert build.main(words(folder)) == 0
+    factory.data_folder(folder, FULL, QUICK, OTHER_STUDY)
+    assert build.main(arguments(folder)) == 0
     return folder
 
 
@@ -64,7 +65,7 @@ def folder(built: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return factory.data_folder(tmp_path, FULL, QUICK, ELSEWHERE)
+    return factory.data_folder(tmp_path, FULL, QUICK, OTHER_STUDY)
 
 
 @pytest.mark.parametrize(("line", "code", "text"), [
@@ -75,11 +76,11 @@ def data(tmp_path: Path) -> Path:
     ("--check --verify", 2, "--check and --verify cannot be combined"),
     ("--watch --diff HEAD", 2, "--diff and --watch cannot be combined"),
     *(
-        (f"--use x {other}", 2, f"leave it out with {other.split()[0]}.")
-        for other in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
+        (f"--use x {option}", 2, f"leave it out with {option.split()[0]}.")
+        for option in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
     ),
 ])  # fmt: skip
-def test_the_command_line_answers_in_one_line(
+def test_faulty_command_lines_are_refused_in_one_line(
     line: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build.main(line.split()) == code
@@ -90,19 +91,19 @@ def test_the_command_line_answers_in_one_line(
 def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ring").symlink_to("ring")
     (folder / "file").touch()
-    refused: list[tuple[str, Path | str, str]] = [
+    cases: list[tuple[str, Path | str, str]] = [
         *(("--data", folder / name, "is no folder") for name in ("nosuch", "file")),
         *(("--data", folder / name, f"no record of {STUDY};") for name in ("out", f"data/{STUDY}")),
         *(("--out", folder / name, f"{folder}/data") for name in ("", "data", "data/new")),
-        *(("--out", place, "no outputs") for place in ("/", ROOT, ROOT / "templates/papers/new")),
+        *(("--out", path, "no outputs") for path in ("/", ROOT, ROOT / "templates/papers/new")),
         *((option, "", "the name is empty") for option in ("--out", "--data")),
         ("--data", folder / "ring", "is no folder"),
     ]
     before = factory.digests(folder)
-    for option, place, text in refused:
-        # Folders outside of the test are tried only with --dry-run.
-        dry = [] if str(place).startswith(str(folder)) else ["--dry-run"]
-        assert build.main(words(folder, option, str(place), *dry)) in (1, 2), place
+    for option, path, text in cases:
+        # Folders outside of the test's folder are tested only with --dry-run.
+        dry_run = [] if str(path).startswith(str(folder)) else ["--dry-run"]
+        assert build.main(arguments(folder, option, str(path), *dry_run)) in (1, 2), path
         (line,) = capsys.readouterr().err.splitlines()
         assert text in line
     assert factory.digests(folder) == before
@@ -112,21 +113,21 @@ def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixtur
 
 
 def test_records_are_named_by_path_or_part_of_the_name(data: Path, tmp_path: Path) -> None:
-    quick, elsewhere, root = file_of(QUICK), file_of(ELSEWHERE), Path("/")
+    quick, other_study, root = file_of(QUICK), file_of(OTHER_STUDY), Path("/")
     link = tmp_path / "link"
     link.symlink_to(data)
     of_quick = {STUDY: (quick,)}
-    for texts, studies, here, expected in (
+    for texts, studies, working_folder, expected in (
         ([f"data/{quick}"], [STUDY], tmp_path, of_quick),
         ([str(data / quick)], [STUDY], root, of_quick),
         ([str(link / quick)], [STUDY], root, of_quick),
         ([quick.removesuffix(".json")], [STUDY], root, of_quick),
         (["20261102"], [STUDY], root, of_quick),
         ([quick, "20261102", "20261101"], [STUDY], root, {STUDY: (quick, file_of(FULL))}),
-        (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (elsewhere,)}),
-        (["20261103"], STUDIES, root, {OTHER: (elsewhere,)}),
+        (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (other_study,)}),
+        (["20261103"], STUDIES, root, {OTHER: (other_study,)}),
     ):
-        assert named_records(texts, studies, data, here) == expected
+        assert named_records(texts, studies, data, working_folder) == expected
 
 
 def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
         *((name, STUDY, "no such record in") for name in ("nothing", "devices.yaml", "other.json")),
         ("latest", "gpu_survey", "no record of these studies in"),
         ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} both contain this"),
-        (file_of(ELSEWHERE), STUDY, f"a record of {OTHER}, which this build does not make"),
+        (file_of(OTHER_STUDY), STUDY, f"a record of {OTHER}, which this build does not make"),
     ):
         with pytest.raises(RecordError) as caught:
             named_records([name], [study], data, tmp_path)
@@ -145,31 +146,31 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
 
 def test_use_applies_to_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
-    use, plain = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
-    assert build.main(words(folder, *use, "--dry-run")) == 0
+    option, before = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
+    assert build.main(arguments(folder, *option, "--dry-run")) == 0
     change = f"{STUDY}/study: the records of --use changed from none to {file_of(QUICK)}"
     assert change in capsys.readouterr().out
-    assert build.main(words(folder, *use)) == 0
+    assert build.main(arguments(folder, *option)) == 0
     text = capsys.readouterr().out
     values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
     assert values["records"] == values["asked"] == [file_of(QUICK)]
-    assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in plain[0]
+    assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in before[0]
     assert b"records that are not those of the paper" in page.read_bytes()
     assert f"{STUDY}: 1 of 2 records used" in text and file_of(QUICK) not in text
-    assert build.main(words(folder, *use, "--explain")) == 0
+    assert build.main(arguments(folder, *option, "--explain")) == 0
     text = capsys.readouterr().out
     assert "Nothing to do" in text
     assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in text
     assert f"data/{file_of(FULL)}: not used, --use names another" in text
-    assert build.main(words(folder, "--check")) == 1
+    assert build.main(arguments(folder, "--check")) == 1
     change = f"{STUDY}/study is stale: the records of --use changed from {file_of(QUICK)} to none."
     assert change in capsys.readouterr().out
-    assert build.main(words(folder)) == 0
-    assert (page.read_bytes(), manifest.read_bytes()) == plain
+    assert build.main(arguments(folder)) == 0
+    assert (page.read_bytes(), manifest.read_bytes()) == before
 
 
 def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Accept a new machine; a later full run replaces the first, a quick run does not."""
+    """After a new machine is accepted, its later full run is used, and its quick run is not."""
     machine = factory.environment("other-1t")
     first, later, quick = (
         factory.record(CASES, machine, started=f"2026-11-0{day}T10:00:00Z", plan=plan)
@@ -178,12 +179,12 @@ def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str
     editions = data / "editions.yaml"
     editions.write_text(f"{STUDY}: {{roles: {{cpu: example-2t}}}}\n")
 
-    def used(*asked: str) -> dict[str, str]:
-        return dict(choose(STUDY, data, asked).inputs.roles)
+    def used(*requested: str) -> dict[str, str]:
+        return dict(choose(STUDY, data, requested).inputs.roles)
 
     write_record(first, data)
     assert used() == {"cpu": file_of(FULL)}, "the edition does not name the new machine"
-    command = words(data.parent, "--use", "latest", "--accept")
+    command = arguments(data.parent, "--use", "latest", "--accept")
     assert build.main(command) == 0
     edition = Edition({"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05")
     assert read_editions(data)[STUDY] == edition
@@ -200,7 +201,7 @@ def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
-    """Also a run that contradicts an older run with more attachments is used."""
+    """An accepted run is used even if it contradicts an older run with more attachments."""
     notes = Attachment(name="notes.txt", sha256=digest(b"x"), meaning="notes")
     older = factory.measurement("2026-11-01T10:00:00Z", attachments=(notes,))
     newest = factory.measurement("2026-11-02T10:00:00Z", held=9000)
@@ -211,13 +212,12 @@ def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
 
 
 def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
+    """Return pins of verdicts, by claim."""
     claims = {id: {"verdict": verdict} for id, verdict in verdicts.items()}
     return Pins(records=records, audits=audits, claims=claims)
 
 
-def test_the_summary_of_a_replication_needs_no_build(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_summary_of_a_replication_needs_no_build(capsys: pytest.CaptureFixture[str]) -> None:
     data = ROOT / "data"
     (record,) = (data / "conv_scaling").glob("*-amd-epyc-1t-cff32c-02a9bf49.json")
     assert build.main(["conv_scaling", "--list", "--replicate", str(record)]) == 0
@@ -237,26 +237,26 @@ def test_changed_verdicts_and_new_failures_are_reported() -> None:
 
 
 def numbers(*records: str, **content: tuple[float, list[float] | None]) -> Pins:
-    """Return pins of values, given as number and interval."""
+    """Return pins of values, each given as number and interval."""
     items = {id: {"number": n, "interval": interval} for id, (n, interval) in content.items()}
     return Pins(records=records, values=items)
 
 
 def test_numbers_outside_their_interval_are_reported_first() -> None:
-    ends = [1.0, 2.0]
-    old = numbers("r", a=(1.5, ends), b=(1.5, ends), c=(7, None), d=(7, None), e=(1.5, None))
-    new = numbers("s", a=(1.8, ends), b=(2.1, ends), c=(7, None), d=(8, None), f=(1.5, None))
+    ci = [1.0, 2.0]
+    old = numbers("r", a=(1.5, ci), b=(1.5, ci), c=(7, None), d=(7, None), e=(1.5, None))
+    new = numbers("s", a=(1.8, ci), b=(2.1, ci), c=(7, None), d=(8, None), f=(1.5, None))
     assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
-    first, *named = moved_numbers(STUDY, old, new)
+    first, *others = moved_numbers(STUDY, old, new)
     assert "5 pinned numbers differ with other records, 4 outside" in first
-    assert named[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
-    assert named[3].startswith(f"{STUDY}: value e is gone: ")
-    rounded = numbers("r", a=(1.50000001, ends), c=(7, None))
-    assert moves(numbers("r", a=(1.5, ends), c=(7, None)), rounded) == []
-    code = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
+    assert others[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
+    assert others[3].startswith(f"{STUDY}: value e is gone: ")
+    rounded = numbers("r", a=(1.50000001, ci), c=(7, None))
+    assert moves(numbers("r", a=(1.5, ci), c=(7, None)), rounded) == []
+    changed = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
     old = numbers("r", **{f"v{n}": (n, None) for n in range(12)})
-    first, *named = moved_numbers(STUDY, old, code)
-    assert "12 pinned numbers differ with the same records" in first and len(named) == 10
+    first, *others = moved_numbers(STUDY, old, changed)
+    assert "12 pinned numbers differ with the same records" in first and len(others) == 10
 
 
 def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
@@ -265,12 +265,12 @@ def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
     faults, notes = review(request)
     assert faults == (), "without pinned numbers only what is stale counts"
     assert f"build.py {STUDY} --accept" in notes[0]
-    assert build.main(words(folder, "--accept")) == 0
+    assert build.main(arguments(folder, "--accept")) == 0
     assert review(request) == ((), ())
     pinned = read_pins(STUDY, data)
     assert pinned and pinned.records == (Path(file_of(FULL)).stem,)
-    (claim, item), *_ = pinned.claims.items()
-    verdict = item["verdict"]
+    (claim, pin), *_ = pinned.claims.items()
+    verdict = pin["verdict"]
     expected = data / "expected" / f"{STUDY}.json"
     old, new = (f'"{claim}": {{"verdict": "{word}"' for word in (verdict, "x"))
     expected.write_text(expected.read_text("utf-8").replace(old, new))
@@ -282,16 +282,16 @@ def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
     first, second, third, fourth, *_ = review(request).faults
     assert first == text and "1 pinned number differs with the same" in second and claim in third
     assert " is stale: " in fourth and fourth.endswith(missing)
-    assert build.main(words(folder, "--check")) == 1
+    assert build.main(arguments(folder, "--check")) == 1
     assert factory.digests(folder) == before
     shutil.rmtree(out)
-    assert text in review(request).faults, "also of what is not built yet"
+    assert text in review(request).faults, "also before the first build"
     template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")
-    typed = review(request._replace(papers=papers)).faults
-    assert any("the number 93.1 is typed into the prose" in fault for fault in typed)
+    faults_of_template = review(request._replace(papers=papers)).faults
+    assert any("the number 93.1 is typed into the prose" in fault for fault in faults_of_template)
 
 
-#: Titles that no format prints unchanged; some would stop the build.
+#: Titles that some output format would change or could not contain.
 UNPRINTABLE = (
     "42", "@foo", "> x", "- x", "As @foo", "<b>x</b>", "O($n^2$)", "In 3 steps", "a\u2028b"
 )  # fmt: skip
@@ -299,23 +299,23 @@ SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
 
 def test_new_studies_pass_the_lint(tmp_path: Path) -> None:
-    """``test_walkthrough`` measures, builds and tests a new study."""
-    for room in ("experiments", "report/studies", "templates/papers", "tests"):
-        (tmp_path / room).mkdir(parents=True)
+    """Measuring, building and testing a new study is checked in ``test_walkthrough``."""
+    for folder in ("experiments", "report/studies", "templates/papers", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
     shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for slug, title in (("a", "A"), ("a" * 40, "w" * 72), ("b", "It's"), (SLUG, TITLE)):
         new_study(slug, title, root=tmp_path)
-    # The folder lacks our packages, so their names are given to isort.
+    # The folder lacks the project's packages, so isort has to be given the packages' names.
     option = "lint.isort.known-first-party = ['experiments', 'figures', 'report', 'tests']"
-    for lint in (("format", "--check"), ("check", "--config", option)):
-        command = [sys.executable, "-m", "ruff", *lint, "."]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout
+    for check in (("format", "--check"), ("check", "--config", option)):
+        command = [sys.executable, "-m", "ruff", *check, "."]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout
 
 
 def test_invalid_names_and_titles_of_studies_are_refused() -> None:
-    for slug, title, complaint in (
+    for slug, title, message in (
         *((slug, TITLE, "cannot be the name") for slug in ("Layer", "../x", "a__b", "a" * 41)),
         *((slug, TITLE, "another meaning") for slug in ("harness", "site", "class", "reported")),
         *(("layer", title, "begins with a letter") for title in UNPRINTABLE),
@@ -325,7 +325,7 @@ def test_invalid_names_and_titles_of_studies_are_refused() -> None:
         ("layer", " ", "one line"),
         ("conv_scaling", TITLE, "exists already"),
     ):
-        with pytest.raises(StudyError, match=complaint):
+        with pytest.raises(StudyError, match=message):
             new_study(slug, title)
 
 
@@ -345,7 +345,7 @@ def rows(found: list[int]) -> list[int]:
 # ------------------------------------------------------------------------------------------ serving
 
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
-#: The files of a site with their addresses and types.
+#: File of the site → address and content type.
 SITE = {
     "index.html": ("/", "text/html; charset=utf-8"),
     "study/index.html": ("/study/", "text/html; charset=utf-8"),
@@ -353,8 +353,9 @@ SITE = {
     "study/trace.json.gz": ("/study/trace.json.gz", "application/gzip"),
     "study/t.csv": ("/study/t.csv?x=/../..#y", "text/csv; charset=utf-8"),
 }
-OTHERS = ("html/empty/note", "html/.hidden/note", "pdf/study.pdf", "values/study.json")
-NOWHERE = (
+OTHER_FILES = ("html/empty/note", "html/.hidden/note", "pdf/study.pdf", "values/study.json")
+#: Addresses that must not be answered with a file.
+NOT_SERVED = (
     "/pdf/study.pdf", "/empty/", "/nothing", "/../values/study.json", "/%2e%2e/values/study.json",
     "/..%2fvalues%2fstudy.json", "/-/events", "/%3Cb%3E", "/" + "x" * 5000,
     "/.hidden/note", "/%2ehidden/note", "/link/study.json", "/ring", "/linked/", "/a%00b",
@@ -365,7 +366,7 @@ NOWHERE = (
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {f"html/{name}": PAGE if name.endswith("html") else b"x" for name in SITE}
     folder = tmp_path_factory.mktemp("site") / "out"
-    factory.write_files(folder, {**files, **dict.fromkeys(OTHERS, b"{}")})
+    factory.write_files(folder, {**files, **dict.fromkeys(OTHER_FILES, b"{}")})
     (folder / "html" / "linked").mkdir()
     links = {"link": "../values", "ring": "ring", "linked/index.html": "../../pdf/study.pdf"}
     for name, target in links.items():
@@ -381,38 +382,38 @@ def server(out: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
         opened.shutdown()
 
 
-def ask(port: int, address: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as line:
-        line.request("GET", address, headers=headers)
-        response = line.getresponse()
+def request(port: int, address: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", address, headers=headers)
+        response = connection.getresponse()
         return response, response.read()
 
 
 def test_only_files_of_the_site_are_served(server: Server) -> None:
-    """Pages are sent unchanged, with ``--watch`` plus a script that asks for changes."""
+    """Pages are sent unchanged; with ``--watch``, a script that asks for changes is added."""
     port = server.server_address[1]
     for address, kind in SITE.values():
-        response, body = ask(port, address)
+        response, body = request(port, address)
         assert (response.status, response.headers["Content-Type"]) == (200, kind)
         assert response.headers["Cache-Control"] == "no-store"
         assert body.startswith(PAGE if "html" in kind else b"x")
-    for address in NOWHERE:
-        response, body = ask(port, address)
+    for address in NOT_SERVED:
+        response, body = request(port, address)
         assert response.status == 404 and b"<b>" not in body, address
     for address in (SCRIPT, NEWS):
-        assert (ask(port, address)[0].status == 200) is server.live
+        assert (request(port, address)[0].status == 200) is server.live
     script = f'<script src="{SCRIPT}" data-build="{server.build()}"></script>\n'.encode()
-    assert ask(port, "/study/")[1] == (PAGE + script if server.live else PAGE)
+    assert request(port, "/study/")[1] == (PAGE + script if server.live else PAGE)
 
 
-def test_only_requests_of_this_machine_are_answered(server: Server) -> None:
+def test_only_requests_to_local_host_names_are_answered(server: Server) -> None:
     host, port = server.server_address[:2]
     assert host == "127.0.0.1"
     for host_name, status in (
         *((name, 200) for name in ("127.0.0.1:8000", "LOCALHOST:1", "[::1]:80", "")),
         *((name, 403) for name in ("127.0.0.1.evil.example", "localhost@evil.example", "[")),
     ):
-        response, body = ask(port, "/", Host=host_name)
+        response, body = request(port, "/", Host=host_name)
         assert response.status == status and ("Grüße".encode() in body) is (status == 200)
 
 
@@ -434,25 +435,25 @@ def options(out: Path) -> Namespace:
 def test_watch_builds_after_each_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A failed build is reported and watching continues; without a change nothing is built."""
-    built, heard = iter(("data/x.json: no good; correct it.", None)), list[dict[str, Any]]()
+    """Watching continues after a failed build; without a change nothing is built."""
+    errors, answers = iter(("data/x.json: no good; correct it.", None)), list[dict[str, Any]]()
 
     def rebuild(*_: object) -> str | None:
-        factory.write_files(tmp_path, {"manifest.json": f"build {len(heard)}".encode()})
-        return next(built)
+        factory.write_files(tmp_path, {"manifest.json": f"build {len(answers)}".encode()})
+        return next(errors)
 
     def changed(*_: object) -> Iterator[object]:
         port = int(capsys.readouterr().out.partition("127.0.0.1:")[2].partition("/")[0])
         for files in (set(), set(), {"a.py"}, set()):
             yield files
-            heard.append(json.loads(ask(port, NEWS)[1]))
+            answers.append(json.loads(request(port, NEWS)[1]))
 
     monkeypatch.setattr(serve, "run_build", rebuild)
     monkeypatch.setattr(serve, "file_changes", changed)
     assert serve.watch(options(tmp_path)) == 0
-    failures = [news["failure"] for news in heard]
+    failures = [news["failure"] for news in answers]
     assert failures == ["data/x.json: no good; correct it."] * 2 + [None] * 2
-    first, second, third, fourth = (news["build"] for news in heard)
+    first, second, third, fourth = (news["build"] for news in answers)
     assert first == second != third == fourth
     failed, last = capsys.readouterr().out.splitlines()
     assert failed.endswith("error: data/x.json: no good; correct it.") and last.endswith("Built")

@@ -1,5 +1,4 @@
-"""Printed numbers, tables and texts: no digit beyond the known precision, and no character read as
-markup."""
+"""Printed numbers, tables and texts: digits within the known precision, and escaped markup."""
 
 import csv
 import html
@@ -46,12 +45,12 @@ from tests.papers import reported
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 NUMBERS = st.floats(1e-12, 1e15)
-SIGNED = st.builds(lambda size, sign: size * sign, NUMBERS, st.sampled_from([-1, 1]))
+SIGNED_NUMBERS = st.builds(lambda size, sign: size * sign, NUMBERS, st.sampled_from([-1, 1]))
 
 
 @st.composite
 def estimates(draw: st.DrawFn) -> Estimate:
-    value = draw(SIGNED | st.just(0.0))
+    value = draw(SIGNED_NUMBERS | st.just(0.0))
     below, above = (draw(st.floats(1e-6, 10)) * (abs(value) or 1.0) for _ in range(2))
     level = draw(st.sampled_from((0.25, 0.5, 0.75, 0.95)))
     return Estimate(value, value - below, value + above, 30, level)
@@ -62,12 +61,12 @@ def read(text: str) -> Fraction:
     return Fraction(text.replace(",", "").replace(MINUS, "-"))
 
 
-@given(SIGNED, st.integers(-3, 8))
+@given(SIGNED_NUMBERS, st.integers(-3, 8))
 @example(-1234.5, 1)
 @example(1250, -2)
 @example(-0.001, 2)
 @example(999.96, 1)
-def test_a_printed_number_lies_within_half_a_place(number: float, decimals: int) -> None:
+def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals: int) -> None:
     place, text = Fraction(10) ** -decimals, digits(number, decimals)
     assert abs(read(text) - Fraction(number)) <= place / 2 * (1 + Fraction(1, 10**9))
     assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
@@ -88,16 +87,16 @@ def test_nan_and_infinity_are_never_printed(number: float) -> None:
 
 
 @given(estimates())
-def test_a_number_and_its_interval_agree_in_digits_that_are_known(found: Estimate) -> None:
-    number, bounds, _, level = printed(found, scale_for(found, "s"))
+def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) -> None:
+    number, bounds, _, level = printed(estimate, scale_for(estimate, "s"))
     low, high = bounds.removeprefix("[").removesuffix("]").split(", ")
-    assert bool(level) == (found.confidence < 0.95)
+    assert bool(level) == (estimate.confidence < 0.95)
     assert read(low) <= read(number) <= read(high)
     assert len({len(text.partition(".")[2]) for text in (number, low, high)}) == 1
-    place = 10.0 ** -decimals_of(found)
-    assert place >= (found.high - found.low) / 2 / 35.51
-    if found.value:
-        assert place >= 10.0 ** math.floor(math.log10(abs(found.value))) / 10**SIGNIFICANT_DIGITS
+    place = 10.0 ** -decimals_of(estimate)
+    assert place >= (estimate.high - estimate.low) / 2 / 35.51
+    if estimate.value:
+        assert place >= 10.0 ** math.floor(math.log10(abs(estimate.value))) / 10**SIGNIFICANT_DIGITS
 
 
 @given(NUMBERS, st.sampled_from(["s", "B", "FLOP", "MAC", "FLOP/s", "B/s"]))
@@ -106,7 +105,7 @@ def test_a_number_and_its_interval_agree_in_digits_that_are_known(found: Estimat
 @example(1000.0, "B")
 @example(0.00099996, "s")
 @example(1e-6, "s")
-def test_a_prefix_leaves_one_to_three_digits(number: float, unit: str) -> None:
+def test_prefixes_make_numbers_between_1_and_1000(number: float, unit: str) -> None:
     shown, _, with_unit = quantity_text(number, unit).partition(NO_BREAK)
     prefix = with_unit.removesuffix(unit)
     size = read(shown) * Fraction(10) ** PREFIXES[prefix]
@@ -132,7 +131,7 @@ def around(value: float, half: float) -> Estimate:
     (2_949_120, "1", "measured", "2,949,120"),
     (0.95, "1", "percent", "95 %"),
     (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
-    # An interval decides the digits, and one that is wider than its number the prefix.
+    # The interval determines the digits; an interval wider than the number determines the prefix.
     (around(0.8271, 0.1191), "s", "measured", "830 ms"),
     (around(12.3456, 0.2), "s", "measured", "12.35 s"),
     (around(12.3456, 0.4), "s", "measured", "12.3 s"),
@@ -141,7 +140,7 @@ def around(value: float, half: float) -> Estimate:
     (around(0.0, 2e-6), "s", "measured", "0.0 µs"),
     (around(1e-9, 1e-3), "s", "measured", "0.0 ms"),
     (around(1.0, 1e300), "s", "measured", "0 Ps"),
-    # Without a width it is exact.
+    # Without a width, the number is exact.
     (around(5_308_416.0, 0.0), "1", "measured", "5,308,416"),
     (around(1.5, 0.0), "1", "measured", "1.500"),
 ])  # fmt: skip
@@ -152,95 +151,95 @@ def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) 
 # --------------------------------------------------------------------------------------- values
 
 FILE = "conv_scaling/a_b.json"
-HALF = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
-GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
+ESTIMATE = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
+MISSING_VALUE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
 
 
 @pytest.mark.parametrize(("number", "unit", "style", "texts"), [
-    (HALF, "s", "measured", "12.5 ms|13 ms|12.5|12.5 [12.0, 13.0] ms"),
+    (ESTIMATE, "s", "measured", "12.5 ms|13 ms|12.5|12.5 [12.0, 13.0] ms"),
     (21_233_664, "FLOP", "exact", "21,233,664 FLOP|21,233,664 FLOP|21,233,664|21,233,664 FLOP"),
     (0.01541, "1", "percent", "1.541 %|1.5 %|1.541|1.541 %"),
-    (GONE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
+    (MISSING_VALUE.number, "B", "measured", "|".join([NOT_MEASURED] * 4)),
     (1.06e7, "1/s", "measured", "10.6 million a second|11 million a second|10,600,000|"
      "10.6 million a second"),
-    # An interval decides the digits and says its level where that is lower than usual; one
-    # without a level is none.
+    # The interval determines the digits, and is printed with a level below 95 %, but not with
+    # the level 0.
     (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",
      "150,000 B|150,000 B|150,000|150,000 [100,000, 200,000] B"),
     (Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "percent", "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
     (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
      "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
     (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
-    # The ends of a range follow from assumptions, which no sample bounds.
+    # A range of assumptions (n = 0) is printed in parentheses.
     (Estimate(1.97, 1.44, 2.43, 0, 1.0), "1", "measured", "2.0|2|2.0|2.0 (1.4 to 2.4)"),
     (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
      "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
 ])  # fmt: skip
-def test_a_value_in_a_sentence(number: Any, unit: str, style: Any, texts: str) -> None:
-    """As it is, to two digits, without its unit, and with its interval; each is a link."""
+def test_values_in_sentences(number: Any, unit: str, style: Any, texts: str) -> None:
+    """All forms link to the value: plain, rounded to two digits, without unit, with interval."""
     value = Value("a_b", "Name", number, unit, "formula", style=style)
     link = "](#v-a-b){.value}"
     shown = map(value.form, ("", "about", "bare", "interval"))
-    assert [each.replace(NO_BREAK, " ").replace("\\", "") for each in shown] == [
+    assert [form.replace(NO_BREAK, " ").replace("\\", "") for form in shown] == [
         f"[{text}{link}" for text in texts.split("|")
     ]
 
 
-def test_a_range_of_assumptions_has_no_level() -> None:
+def test_ranges_of_assumptions_have_no_level() -> None:
     value = Value("a", "Name", Estimate(1.97, 1.44, 2.43, 0, 1.0), "B", "formula")
-    assert value.form("range").startswith("[1.4 to 2.4") and HALF.level == 0.95
+    assert value.form("range").startswith("[1.4 to 2.4") and ESTIMATE.level == 0.95
     assert value.as_json() | {"interval": [1.44, 2.43], "confidence": None} == value.as_json()
 
 
-def test_numbers_in_formulas_have_commas_that_separate_nothing() -> None:
+def test_thousands_separators_in_formulas_add_no_space() -> None:
     assert math_text(f"{MINUS}21,233,664{NO_BREAK}%") == r"-21{,}233{,}664\,\text{\%}"
-    assert GONE.form("math") == r"\text{not measured}"
+    assert MISSING_VALUE.form("math") == r"\text{not measured}"
 
 
-UNWRAPPED = ("--wrap=none",)
+NO_WRAPPING = ("--wrap=none",)
 
 
 def cells(text: str) -> list[list[str]]:
-    """The rows of the table in ``text``, as pandoc reads it; what is raised stands in ``^``."""
-    page = pypandoc.convert_text(text, "html", format="markdown+smart", extra_args=UNWRAPPED)
+    """Return pandoc's rows of the table in ``text``, with superscripts between ``^``."""
+    page = pypandoc.convert_text(text, "html", format="markdown+smart", extra_args=NO_WRAPPING)
     rows = re.findall(r"<tr.*?</tr>", re.sub("</?sup>", "^", page), re.DOTALL)
-    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
-    return [[html.unescape(re.sub("<[^>]+>", "", each)) for each in row] for row in found]
+    contents = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in contents]
 
 
-def test_every_number_leads_to_its_line() -> None:
-    time = Value("time_largest", "Time | largest", HALF, "s", "median", (FILE,))
+def test_the_list_of_values_has_a_row_per_value() -> None:
+    time = Value("time_largest", "Time | largest", ESTIMATE, "s", "median", (FILE,))
     work = Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact")
-    listed = provenance([time, work, GONE], asked=[FILE])
-    assert all(f"{{#{value.anchor}}}" in listed for value in (time, work, GONE))
-    assert [[each.replace(NO_BREAK, " ") for each in row] for row in cells(listed)[1:]] == [
+    listed = provenance([time, work, MISSING_VALUE], asked=[FILE])
+    assert all(f"{{#{value.anchor}}}" in listed for value in (time, work, MISSING_VALUE))
+    assert [[cell.replace(NO_BREAK, " ") for cell in row] for row in cells(listed)[1:]] == [
         ["Time | largest", "12.5 ms", "median", "30", f"{FILE} (chosen by --use)"],
         ["Work", "21,233,664 FLOP", "2 · MAC", "", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
     ]
 
 
-def test_a_number_opens_with_its_samples_and_its_formula_in_numbers() -> None:
+def test_details_of_a_value_contain_samples_and_formula() -> None:
     processes = [Process("a.json", str(n), (0.5 + n / 16, 0.5 + n / 8)) for n in range(3)]
     time = measured("time", "s", processes, "a.json")
     rate = declare("rate", exact("work", "FLOP", 4, "b.json") / time)
-    nothing = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
-    opened = details([rate, GONE], nothing)
-    assert opened["values"]["v-gone"]["reason"] == "no run is in the data directory"
-    shown = opened["values"]["v-rate"]
+    no_records = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
+    contents = details([rate, MISSING_VALUE], no_records)
+    assert contents["values"]["v-gone"]["reason"] == "no run is in the data directory"
+    shown = contents["values"]["v-rate"]
     numbers = f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms"
     assert (shown["formula"], shown["numbers"]) == ("work / time", numbers)
     assert (shown["sources"], shown["series"]) == (["b.json", "a.json"], [0])
-    (series,) = opened["series"]
-    ends = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
-    assert (series["low"], series["high"], series["n"]) == ends
+    (series,) = contents["series"]
+    bounds = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
+    assert (series["low"], series["high"], series["n"]) == bounds
     assert series["processes"] == [[0, 0, 0, 0], [0, 0, 250, 500], [0, 0, 500, 1000]]
 
 
 # --------------------------------------------------------------------------------------- tables
 
 NO_GPU = Missing("no GPU here")
-NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
+OUT_OF_MEMORY = Missing("out of memory on A|B: 5 GiB*")
 
 TABLE = Table(
     "tbl-sample",
@@ -252,16 +251,16 @@ TABLE = Table(
         Column("Memory", "B"),
     ),
     (
-        ("A|B, 2 threads", 1, HALF, 0.5, 147_456),
-        ("C_1 <x>", 1024, NO_ROOM, NO_GPU, 150_994_944),
-        (r"[D] \%&_−<", 16, around(0.25, 0.0), NO_GPU, NO_ROOM),
+        ("A|B, 2 threads", 1, ESTIMATE, 0.5, 147_456),
+        ("C_1 <x>", 1024, OUT_OF_MEMORY, NO_GPU, 150_994_944),
+        (r"[D] \%&_−<", 16, around(0.25, 0.0), NO_GPU, OUT_OF_MEMORY),
     ),
     notes=("Own: A|B.",),
     sources=("conv_scaling/x.json",),
 )
 
 
-def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
+def test_markdown_tables_have_cells_notes_and_caption() -> None:
     text = to_markdown(TABLE, r"Times of \*every\* case_1")
     assert cells(text) == [
         ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
@@ -269,14 +268,14 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
         ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
         [r"[D] \%&_−<", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
     ]
-    plain_text = pypandoc.convert_text(text, "plain", format="markdown", extra_args=UNWRAPPED)
+    plain_text = pypandoc.convert_text(text, "plain", format="markdown", extra_args=NO_WRAPPING)
     notes, caption = plain_text.strip().split("\n\n")[-2:]
     assert notes == "Own: A|B. ^(a) out of memory on A|B: 5 GiB* ^(b) no GPU here"
     assert caption == "Times of *every* case_1"
 
 
-def test_files_hold_raw_numbers() -> None:
-    """Each with its unit and its interval, and nothing where there is none."""
+def test_csv_and_json_have_raw_numbers() -> None:
+    """Headings have units, intervals have columns of bounds, and missing cells are empty."""
     assert to_csv(TABLE).splitlines() == [
         'Device,Batch [1],Time [s],"Time, low [s]","Time, high [s]",Share [1],Memory [B]',
         '"A|B, 2 threads",1,0.0125,0.012,0.013,0.5,147456',
@@ -285,7 +284,7 @@ def test_files_hold_raw_numbers() -> None:
     ]
     data = TABLE.as_json()
     assert data["rows"][1] == ["C_1 <x>", 1024, None, None, None, None, 150_994_944]
-    assert data["notes"] == ["Own: A|B.", NO_ROOM.reason, NO_GPU.reason]
+    assert data["notes"] == ["Own: A|B.", OUT_OF_MEMORY.reason, NO_GPU.reason]
     assert data["sources"] == ["conv_scaling/x.json"]
 
 
@@ -294,12 +293,12 @@ def test_files_hold_raw_numbers() -> None:
     ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
     ((0.75,), "Intervals hold at 75 %."),
 ])  # fmt: skip
-def test_intervals_of_a_low_level_say_so(levels: tuple[float, ...], note: str) -> None:
-    rows = tuple(("A", 1, replace(HALF, confidence=level), 0.5, 1) for level in levels)
+def test_tables_note_intervals_below_95_percent(levels: tuple[float, ...], note: str) -> None:
+    rows = tuple(("A", 1, replace(ESTIMATE, confidence=level), 0.5, 1) for level in levels)
     assert replace(TABLE, rows=rows).note_texts()[-1] == ("", note)
 
 
-def test_latex_holds_the_cells_with_units_marks_and_our_escapes() -> None:
+def test_latex_tables_have_escaped_cells_units_and_note_marks() -> None:
     heading, rule, _, _, last, *_ = to_latex(TABLE).split("%\n")[2:]
     assert heading.startswith(r"Device&Batch&\begin{tabular}[b]{@{}r@{}}Time\\(ms)\end{tabular}&")
     assert rule == r"\midrule"
@@ -311,36 +310,36 @@ P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
 
 @pytest.mark.parametrize(("lengths", "wide", "one_column", "types"), [
     ((22, 22), False, False, "llr"),
-    # 62 characters less gaps and the number leave 49, by the length of each text.
+    # Of 62 characters, gaps and the number use 13; the texts share 49 by length.
     ((30, 60), False, False, f"{P % '0.355'}{P % '0.527'}r"),
     ((30, 60), True, False, "llr"),
-    # A column of text is never narrower than one that is not broken.
+    # A column with line breaks is at least as wide as the widest column without.
     ((30, 900), True, False, f"{P % '0.172'}{P % '0.869'}r"),
     ((22, 60), False, False, f"l{P % '0.435'}r"),
-    # A page of one column has room for 99 characters, shared by the roots of the lengths.
+    # A page of one column has 99 characters, shared by the square roots of the lengths.
     ((30, 56), False, True, "llr"),
     ((30, 66), False, True, f"{P % '0.350'}{P % '0.519'}r"),
 ])  # fmt: skip
-def test_texts_share_what_numbers_leave(
+def test_columns_of_text_share_the_width_beside_numbers(
     lengths: tuple[int, int], wide: bool, one_column: bool, types: str
 ) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
     row = (*("x" * length for length in lengths), 123456)
-    made = to_latex(Table("tbl-x", columns, (row,), wide=wide), one_column=one_column)
-    assert made.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
+    tabular = to_latex(Table("tbl-x", columns, (row,), wide=wide), one_column=one_column)
+    assert tabular.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
-def test_names_break_before_a_table_is_made_smaller() -> None:
+def test_headings_of_wide_tables_are_broken_into_lines() -> None:
     columns = tuple(Column(f"Name of column {n}", "B", "MB") for n in range(5))
-    made = to_latex(Table("tbl-x", columns, ((1e6,) * 5,)))
-    assert made.count(r"Name of\\column") == 5 and made.count("(MB)") == 5
+    tabular = to_latex(Table("tbl-x", columns, ((1e6,) * 5,)))
+    assert tabular.count(r"Name of\\column") == 5 and tabular.count("(MB)") == 5
     assert "Name of column 0\\" in to_latex(Table("tbl-x", columns[:2], ((1e6,) * 2,)))
 
 
 BYTES, SECONDS = exact("size", "B", 5, "b.json"), exact("time", "s", 0.5, "a.json")
 
 
-def test_rows_of_cells_by_heading_make_a_table() -> None:
+def test_tables_are_made_from_rows_of_cells_by_heading() -> None:
     times = {1: SECONDS, 2: NO_GPU}
     rows = [{"Batch": n, "Time (ms)": time, "Size": BYTES} for n, time in times.items()]
     table = table_of("tbl-x", rows, digits={"Time (ms)": 1})
@@ -355,28 +354,29 @@ def test_rows_of_cells_by_heading_make_a_table() -> None:
     (({"Size": BYTES}, {"Size": SECONDS}), "B and s"),
     (({"Time (h)": SECONDS},), "h is not s with a decimal prefix"),
 ])  # fmt: skip
-def test_a_bad_table_is_refused(rows: Any, word: str) -> None:
+def test_rows_with_different_headings_or_units_are_refused(rows: Any, word: str) -> None:
     with pytest.raises((StudyError, ValueError), match=word):
         table_of("tbl-x", rows)
 
 
 @pytest.mark.parametrize("text", ["=cmd|", "+1", "-1", "@SUM", "\tx"])
-def test_a_spreadsheet_computes_no_cell(text: str) -> None:
+def test_csv_cells_are_no_formulas(text: str) -> None:
     assert next(csv.reader([csv_of([[text]]).rstrip("\n")])) == [f"'{text}"]
     assert csv_of([[-1, None, "a=1"]]) == "-1,,a=1\n", "numbers and other texts stay as they are"
 
 
 # ------------------------------------------------------------------------------------- any text
 
-#: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
-RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
+#: Special characters of pandoc and LaTeX, and a few other characters.
+SPECIAL = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
 TEXT = st.text(
-    st.sampled_from(RISKY) | st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40
+    st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40
 )
 SEPARATOR = "ENDOFONETEXT"
 
 
 def squeezed(text: str) -> str:
+    """Replace every run of white space by one space, and strip the ends."""
     return re.sub(r"[\t-\r \x85\u2028\u2029]+", " ", text).strip(" ")
 
 
@@ -386,11 +386,11 @@ def squeezed(text: str) -> str:
 @example(['it\'s "so"', "a...b--c---d", "&copy; &#65;", "x^2^ H~2~O", "~~no~~", "[a](b)", "<b>"])
 @example(["@key", "a@b.c", "https://x.y/z", "$x$ and $y$", "\\(z\\)", "{{< meta x >}}", "![a](b)"])
 @example(["===", "***", "- - -", "| a | b |", "    code", "= x", "\\", "[^1]: note", "[a]: b"])
-def test_pandoc_prints_escaped_text_as_it_stands(texts: list[str]) -> None:
-    # A separator first: the first line of a document may be its title.
+def test_pandoc_prints_escaped_text_unchanged(texts: list[str]) -> None:
+    # The document begins with a separator, since pandoc may read a first line as a title.
     document = f"\n\n{SEPARATOR}\n\n".join(["", *(markdown(squeezed(text)) for text in texts)])
     shown = pypandoc.convert_text(
-        document, "plain", format="markdown+smart", extra_args=UNWRAPPED
+        document, "plain", format="markdown+smart", extra_args=NO_WRAPPING
     ).split(SEPARATOR)[1:]
     assert [part.strip("\n") for part in shown] == [squeezed(text) for text in texts]
 
@@ -421,7 +421,7 @@ def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -
     (latex, "m" * 30, rf"{'m' * 12}\hspace{{0pt}}{'m' * 12}\hspace{{0pt}}{'m' * 6}"),
     (latex, "a_name/of/several/parts",
      r"a\_\hspace{0pt}name/\hspace{0pt}of/\hspace{0pt}several/\hspace{0pt}parts"),
-    # BibTeX can cut no letter in two, and would read an entry in a comment.
+    # BibTeX must not split a letter's bytes, and would read an entry in a comment.
     (bibtex, "Müller, Ł.", r"M{\relax ü}ller, {\relax Ł}."),
     (bibtex, "龙", r"{{\guilsinglleft U+9F99\guilsinglright}}"),
     (bibtex, "2 × – “B”", r"2 {\relax ×} {\relax –} {\relax “}B{\relax ”}"),
@@ -431,7 +431,7 @@ def test_escaped_texts(escape: Callable[[str], str], text: str, escaped: str) ->
     assert escape(text) == escaped
 
 
-def test_machines_that_only_keys_tell_apart_are_counted() -> None:
+def test_machines_with_equal_names_are_counted() -> None:
     names = ("Xeon, 1 thread", "NVIDIA H100 (nvidia-h100)", "NVIDIA H100 (nvidia-h100-2)")
     assert first_names(names) == "Xeon, 1 thread; NVIDIA H100 (2 machines)"
     one_machine = ("Zen 4 (amd-epyc-1t-193f1c)", "Zen 4 (amd-epyc-zen-4-1t-193f1c)")

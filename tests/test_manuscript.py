@@ -53,6 +53,7 @@ KNEE = "[8](#v-knee){.value}"
 
 
 def written(folder: Path, text: str) -> Manuscript:
+    """Render a template with ``FINDINGS``."""
     return written_paper(folder, text, FINDINGS)
 
 
@@ -60,12 +61,13 @@ def share_of(subject: float) -> dict[str, Quantity]:
     return {"share": exact("share", "1", subject / 4)}
 
 
-def study_of_three() -> Study[SimpleNamespace]:
+def study_with_source() -> Study[SimpleNamespace]:
+    """Return a study whose part ``source`` is 3 and whose part ``cpu`` is missing."""
     return Study(lambda inputs: SimpleNamespace(source=3, cpu=None))
 
 
-def test_a_mapping_declares_values_by_name_each_once_and_needs_a_subject() -> None:
-    study = study_of_three()
+def test_a_mapping_declares_distinct_values_and_needs_its_part() -> None:
+    study = study_with_source()
     study.part("source").mapping("percent")(share_of)
     share = study.findings(inputs_of("conv_scaling")).values["share"]
     assert (share.id, share.number, share.style) == ("share", 0.75, "percent")
@@ -74,7 +76,7 @@ def test_a_mapping_declares_values_by_name_each_once_and_needs_a_subject() -> No
         study.constants(share=exact("share", "1", 2))
     with pytest.raises(StudyError, match="declares share twice"):
         study.findings(inputs_of("conv_scaling"))
-    study = study_of_three()
+    study = study_with_source()
     study.part("cpu").mapping()(share_of)
     with pytest.raises(StudyError, match="a mapping on cpu, which these data lack"):
         study.findings(inputs_of("conv_scaling"))
@@ -104,7 +106,7 @@ def test_templates_print_values(text: str, expected: str, tmp_path: Path) -> Non
 
 
 def test_the_first_text_of_a_claim_has_an_id_for_links(tmp_path: Path) -> None:
-    """A front matter and the stored words of a caption have none; a block cannot begin with one."""
+    """Front matter and captions have no such id; lists cannot begin with an id."""
     paper = written(
         tmp_path,
         '---\ntitle: {% holds "linear" %}Work{% endholds %}\n---\n\n'
@@ -119,7 +121,7 @@ def test_the_first_text_of_a_claim_has_an_id_for_links(tmp_path: Path) -> None:
 
 
 def test_captions_and_claims_are_in_the_words_of_the_author(tmp_path: Path) -> None:
-    """Line breaks are kept; stored captions are plain text."""
+    """Rendered text has the template's line breaks; stored captions are plain text."""
     paper = written(
         tmp_path,
         'One.\n\n{% table "tbl-a" %}The *knee* is {{ v.knee }}.{% endtable %}\n\nTwo.\n\n'
@@ -129,11 +131,11 @@ def test_captions_and_claims_are_in_the_words_of_the_author(tmp_path: Path) -> N
     )
     assert f"The *knee* is {KNEE}.\n:::\n\nTwo.\n\n![Drawn.]" in paper.text
     assert 'fig-alt="At 8 it bends."}\n\nThree.\n' in paper.text
-    found = paper.findings
-    assert found.tables["tbl-a"].caption == "The *knee* is 8."
-    assert found.figures["fig-a"].alt == "At 8 it bends."
-    assert found.claims["grows"].sentence == "It grows."
-    assert found.tables["tbl-claims"].rows == (
+    findings = paper.findings
+    assert findings.tables["tbl-a"].caption == "The *knee* is 8."
+    assert findings.figures["fig-a"].alt == "At 8 it bends."
+    assert findings.claims["grows"].sentence == "It grows."
+    assert findings.tables["tbl-claims"].rows == (
         ("Work is linear.", "supported", "1; expected 1"),
         ("It grows.", "refuted", "0.9; expected above 1"),
     )
@@ -143,12 +145,12 @@ def test_a_sentence_that_no_longer_holds_is_marked_with_its_line(tmp_path: Path)
     paper = written(tmp_path, 'One.\n\n{% holds "grows" %}It grows.{% endholds %}\n')
     mark = "[**[No longer supported by these data (refuted: 0.9; expected above 1):]**]"
     assert mark in paper.text.replace("\\", "") and paper.text.endswith(" It grows.\n")
-    (found,) = paper.unsupported
-    assert found.startswith(f"{PLACE}:3: ") and "grows, which is refuted" in found
+    (fault,) = paper.unsupported
+    assert fault.startswith(f"{PLACE}:3: ") and "grows, which is refuted" in fault
 
 
 def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None:
-    """Without a record nothing of a run holds, so that a sentence without «else» is marked."""
+    """Without records no claim about a run holds, so a sentence without «else» is reported."""
     papers = shutil.copytree(ROOT / "templates" / "papers", tmp_path / "papers")
     template = papers / "conv_scaling.qmd.j2"
     head, tail = template.read_text("utf-8").split("# Method {#sec-method}")
@@ -156,13 +158,13 @@ def test_the_check_names_a_sentence_that_no_longer_holds(tmp_path: Path) -> None
     template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
     data, out = data_folder(tmp_path), tmp_path / "out"
     request = BuildRequest(("conv_scaling",), ("html",), out, data=data, papers=papers)
-    first, *_ = review(request).faults
+    fault, *_ = review(request).faults
     place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}: "
-    assert first.startswith(place) and "both-slower, which is not measured; " in first
+    assert fault.startswith(place) and "both-slower, which is not measured; " in fault
 
 
 GPU_MACHINE = factory.environment("example-gpu", factory.GPU)
-TOO_FAST = factory.record(factory.layer_cases(time=lambda batch: 1e-7 * batch))
+IMPOSSIBLY_FAST = factory.record(factory.layer_cases(time=lambda batch: 1e-7 * batch))
 FAILED = factory.record([factory.case(4, status="failed", reason="stopped")])
 
 
@@ -176,18 +178,18 @@ FAILED = factory.record([factory.case(4, status="failed", reason="stopped")])
     ([factory.record()], '"page_faults"', False),
     ([factory.measurement()], '"page_faults", "time"', True),
     ([factory.measurement(), factory.record(machine=GPU_MACHINE)], '"page_faults", "gpu"', False),
-    # A quick run, a case that failed, and a record that no paper can use hold nothing.
+    # Quick runs, failed cases and impossible records do not count as measurements.
     ([factory.record(plan="custom")], "batch=4", True),
     ([factory.record(plan="quick")], "batch=4", None),
     ([FAILED], "batch=4", None),
-    ([TOO_FAST], "batch=4", None),
-    ([TOO_FAST, factory.record(started="2026-10-01T10:00:00Z")], "batch=4", True),
+    ([IMPOSSIBLY_FAST], "batch=4", None),
+    ([IMPOSSIBLY_FAST, factory.record(started="2026-10-01T10:00:00Z")], "batch=4", True),
 ])  # fmt: skip
 def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
     records: list[Record], selectors: str, measured: bool | None, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Whichever records the paper reads; with other data than the project's it prints nothing."""
+    """All usable records count; with data of another project the sentence is not printed."""
     data = factory.data_folder(tmp_path, *records)
     coverage = covered_cases(usable_records("conv_scaling", data)[0])
     sentence = f"One.\n{{% unmeasured {selectors} %}}\nNobody knows.\n{{% endunmeasured %}}\nTwo.\n"
@@ -212,14 +214,15 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
         assert f"data/conv_scaling/{store.record_name(records[-1])} has it" in fault
 
 
-#: Sentences that deny a measurement, and the blocks in which they may stand, innermost first.
+#: Sentences that deny a measurement.
 DENIAL = re.compile(
     r"\bwe (?:did|do|could|have) not (?:know|test|measure|trace|count|find|determine|force|make)\b"
     r"|\b(?:not|never) (?:been )?(?:tested|measured|traced)\b|\b(?:untested|out of reach)\b"
     r"|\b(?:we have no|traced no|none was|nothing was (?!fitted)|(?:is|are) unknown)\b",
     re.IGNORECASE,
 )
-DENYING = re.compile(r"\{% unmeasured (?:(?!% unmeasured ).)*?\{% endunmeasured %\}", re.DOTALL)
+#: Innermost blocks in which such sentences are allowed.
+BLOCK = re.compile(r"\{% unmeasured (?:(?!% unmeasured ).)*?\{% endunmeasured %\}", re.DOTALL)
 
 
 def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
@@ -227,7 +230,7 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     for path in sorted((ROOT / "templates" / "papers").glob("*.qmd.j2")):
         text, count = path.read_text("utf-8"), 1
         while count:
-            text, count = DENYING.subn("", text)
+            text, count = BLOCK.subn("", text)
         outside += [f"{path.name}: {denial[0]}" for denial in DENIAL.finditer(text)]
     assert outside == []
 
@@ -237,7 +240,7 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
     ("a\n{{ v. }}\n", 2, "expected"),
     ("a\n{% include 'nope.j2' %}\n", 2, "nope.j2"),
-    # A misspelt name is answered by those that are near.
+    # Messages for misspelt names list similar names.
     ("a\n{{ v.kne }}\n", 2, "knee"),
     ("a\n{{ v.knee.mth }}\n", 2, "math"),
     ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
@@ -282,7 +285,7 @@ def test_template_faults_name_lines(text: str, line: int, word: str, tmp_path: P
     assert word in message
 
 
-@pytest.mark.parametrize(("headline", "abstract", "refused"), [
+@pytest.mark.parametrize(("headline", "abstract", "message"), [
     ("[linear]", "From {{ v.knee }} on.", ""),
     ("[grows, linear]", "From {{ v.knee.about }} on.", ""),
     ("[grows]", "It grows.", ""),
@@ -290,11 +293,11 @@ def test_template_faults_name_lines(text: str, line: int, word: str, tmp_path: P
     ("[grows]", "From {{ v.knee }} on.", "4: the abstract prints knee, which no claim of headline"),
 ])  # fmt: skip
 def test_an_abstract_prints_the_numbers_of_its_headline(
-    headline: str, abstract: str, refused: str, tmp_path: Path
+    headline: str, abstract: str, message: str, tmp_path: Path
 ) -> None:
     claims = {**FINDINGS.claims, "linear": Claim("linear", "supported", "", numbers=("knee",))}
     front = f"---\nheadline: {headline}\nabstract: |\n  {abstract}\n---\n\nIt is {{{{ v.copy }}}}."
-    with pytest.raises(TemplateError, match=refused) if refused else nullcontext():
+    with pytest.raises(TemplateError, match=message) if message else nullcontext():
         written_paper(tmp_path, front, replace(FINDINGS, claims=claims))
 
 
@@ -307,7 +310,7 @@ def test_a_binary_template_is_named(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------ numbers typed by hand
 
-FRONT = """---
+FRONT_MATTER = """---
 title: "Twice 2 as fast"
 abstract: |
   It takes 12 ms
@@ -317,10 +320,10 @@ names: [float32, ResNet-50, RTX 3090, 3 × 3]
 headline: [slower]
 ---
 """
-NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
+WITH_NAMES = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
 
 
-@pytest.mark.parametrize(("template", "found"), [
+@pytest.mark.parametrize(("template", "numbers"), [
     ("a\n\nIt takes 12 ms.", ["3: 12"]),
     ("It is 5 % slower, or 10% or 7\N{NO-BREAK SPACE}%.", ["1: 5 %", "10%", "7 %"]),
     ("It is (3) or -4 or +5 or ×6 or 7×.", ["1: 3", *"4567"]),
@@ -330,7 +333,7 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     ("| a | 7 |\n|---|---|\n| b | 8 |", ["1: 7", "8"]),
     (r"$t = 12\,\mathrm{ms}$ and $5 \cdot 64$", ["1: 12", "5", "64"]),
     ("~~~\n5\n~~~\n\n6", ["5: 6"]),
-    (FRONT, ["2: 2", "12"]),
+    (FRONT_MATTER, ["2: 2", "12"]),
     # Digits of every script, in any notation of markdown, TeX and YAML.
     ("It is ½ or Ⅷ or ²³ or ٧ or \uff17 or ⑦.", ["1: ½", *"Ⅷ²٧\uff17⑦"]),
     ("It is &#55; or &#x37; or &frac12; or x&half;.", ["1: 7", "7", "½", "½"]),
@@ -351,9 +354,9 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     ('{% holds "grows" %}7{% else %}no{% endholds %}', ["1: 7"]),
     # Only declared, whole names match.
     ("float32 and conv_2", ["1: in float32", "2"]),
-    (f"{NAMED}float32, 3 × 3, RTX 3090", []),
-    (f"{NAMED}float32.5, xfloat32, -3 × 3", ["4: in float32.5", *"123"]),
-    (f"{NAMED}RTX 3090 ms", ["4: 3090"]),
+    (f"{WITH_NAMES}float32, 3 × 3, RTX 3090", []),
+    (f"{WITH_NAMES}float32.5, xfloat32, -3 × 3", ["4: in float32.5", *"123"]),
+    (f"{WITH_NAMES}RTX 3090 ms", ["4: 3090"]),
     # Digits that are not numbers.
     ("Run `Conv2d(32, 64, 3, 1)` on `26x26`.\n\n```python\nx = 42\n```", []),
     ("A study [@goyal2024conv; @hahn1991intervals, @10.1145/1234] says.", []),
@@ -364,19 +367,19 @@ NAMED = "---\nnames: [float32, RTX 3090, 3 × 3]\n---\n"
     (r"$F(B) = 2 M(B) = B_1 + 0$ and $2n^3$ and $x_{12} = 3 \cdot B$", []),
     ("$$ V = s (N + B A) $$ {#eq-law}", []),
 ])  # fmt: skip
-def test_typed_numbers_are_found(template: str, found: list[str], tmp_path: Path) -> None:
-    """The message names the first typed number and counts the others."""
-    said = ""
+def test_typed_numbers_are_found(template: str, numbers: list[str], tmp_path: Path) -> None:
+    """The message contains the line of the first typed number, and the count of further ones."""
+    text = ""
     try:
         written(tmp_path, template)
     except TemplateError as error:
-        said = str(error).replace("\N{NO-BREAK SPACE}", " ")
+        text = str(error).replace("\N{NO-BREAK SPACE}", " ")
     pattern = rf"{PLACE}:(\d+): the number (.+) is typed into the prose(?: \(and (\d+) more\))?; .*"
-    match = re.fullmatch(pattern, said)
+    match = re.fullmatch(pattern, text)
     shown = (
-        [f"{match[1]}: {match[2]}", *"x" * int(match[3] or 0)] if match else [said][: bool(said)]
+        [f"{match[1]}: {match[2]}", *"x" * int(match[3] or 0)] if match else [text][: bool(text)]
     )
-    assert (shown[:1], len(shown)) == (found[:1], len(found))
+    assert (shown[:1], len(shown)) == (numbers[:1], len(numbers))
 
 
 @pytest.mark.parametrize("text", [
@@ -428,7 +431,7 @@ def test_numbers_stand_between_words_and_in_formulas(tmp_path: Path) -> None:
 def test_bounds_round_outward(
     number: Evaluated, unit: str, style: Style, up: str, down: str, tmp_path: Path
 ) -> None:
-    """Words that call a number a bound accept no other rounding of it."""
+    """After words such as "up to" and "at least", only the number rounded outward is accepted."""
     findings = Findings({"x": Value("x", "X", number, unit, "x", style=style)}, {}, {})
 
     def printed(text: str) -> str:
@@ -437,52 +440,54 @@ def test_bounds_round_outward(
 
     text = "Up to {{ v.x.up_to }}, as much as {{ v.x.up_to }}, at least about {{ v.x.from }}."
     assert printed(text) == f"Up to {up}, as much as {up}, at least about {down}."
-    rounded = not isinstance(number, int | Missing)
-    for wrong, right in (
+    is_rounded = not isinstance(number, int | Missing)
+    for sentence, message in (
         ("Up to {{ v.x.about }}.", "up; write .up_to"),
         ("*At most* {{ v.x }}.", "up; write .up_to"),
         ("It is at\nmost {{ v.x.from }}.", "up; write .up_to"),
         ("As few as {{ v.x.interval }}.", "down; write .from"),
         ("At least {{ v.x.up_to }}.", "down; write .from"),
     ):
-        if rounded:
-            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* is rounded {right}"):
-                printed(wrong)
+        if is_rounded:
+            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* is rounded {message}"):
+                printed(sentence)
         else:
-            printed(wrong)
+            printed(sentence)
 
 
-def spread(*medians: float, disturbed: bool = False) -> Quantity:
+def gain(*medians: float, disturbed: bool = False) -> Quantity:
+    """Return a measured ratio with one call per process."""
     processes = [Process("r", str(n), (m,), disturbed) for n, m in enumerate(medians)]
     return measured("gain", "1", processes, "f")
 
 
-CLEAR, AROUND = (spread(*(low + n / 20 for n in range(8))) for low in (2, 0.9))
-FEW, ALONE = spread(2, 2.1, 2.2), measured("gain", "1", [Process("r", "0", (2.0, 2.1, 2.2))], "f")
-DISTURBED = spread(*(2 + n / 100 for n in range(8)), disturbed=True)
+ABOVE_ONE, AROUND_ONE = (gain(*(low + n / 20 for n in range(8))) for low in (2, 0.9))
+THREE_PROCESSES = gain(2, 2.1, 2.2)
+ONE_PROCESS = measured("gain", "1", [Process("r", "0", (2.0, 2.1, 2.2))], "f")
+DISTURBED = gain(*(2 + n / 100 for n in range(8)), disturbed=True)
 
 
 @pytest.mark.parametrize(("parts", "reasons"), [
-    ((CLEAR,), ""),
-    ((AROUND,), "interval spans 1"),
-    ((FEW,), "level below 95\N{NO-BREAK SPACE}%"),
-    ((ALONE,), "one process"),
+    ((ABOVE_ONE,), ""),
+    ((AROUND_ONE,), "interval spans 1"),
+    ((THREE_PROCESSES,), "level below 95\N{NO-BREAK SPACE}%"),
+    ((ONE_PROCESS,), "one process"),
     ((DISTURBED,), "disturbed"),
-    ((CLEAR, ALONE), "one process"),
-    ((AROUND, ALONE, CLEAR, DISTURBED), "interval spans 1; one process; disturbed"),
-    ((CLEAR, absent("gain", "1", "no GPU")), "not measured"),
+    ((ABOVE_ONE, ONE_PROCESS), "one process"),
+    ((AROUND_ONE, ONE_PROCESS, ABOVE_ONE, DISTURBED), "interval spans 1; one process; disturbed"),
+    ((ABOVE_ONE, absent("gain", "1", "no GPU")), "not measured"),
 ])  # fmt: skip
 def test_undecided_claims_have_a_reason(parts: tuple[Quantity, ...], reasons: str) -> None:
     claim = judge("x", [part > 1 for part in parts])
-    _, _, why = claim.because.partition("; expected ")
+    _, _, conditions = claim.because.partition("; expected ")
     assert (claim.verdict == "undecided") == bool(reasons)
-    assert why.rpartition("expected ")[2].partition("; ")[2] == reasons
-    assert judge("x", [CLEAR > -1]).because.endswith("expected above \N{MINUS SIGN}1")
+    assert conditions.rpartition("expected ")[2].partition("; ")[2] == reasons
+    assert judge("x", [ABOVE_ONE > -1]).because.endswith("expected above \N{MINUS SIGN}1")
 
 
 # ---------------------------------------------------------------------------- bibliography
 
-GOOD = rb"""% a comment
+VALID = rb"""% a comment
 
 @article{first,
   author = {Ren{\'e} M{\"u}ller and \O{}. {\AA}s},
@@ -497,13 +502,13 @@ GOOD = rb"""% a comment
 % }
 @stringent{third,}
 """
-PARENT = b"\n@misc{child, crossref = {book}}\n@book{book, title = {B}}\n"
+CROSS_REFERENCE = b"\n@misc{child, crossref = {book}}\n@book{book, title = {B}}\n"
 
 
 @pytest.mark.parametrize("content", [
-    GOOD + PARENT,
-    GOOD.replace(b"\n", b"\r\n"),
-    b"\xef\xbb\xbf" + GOOD,
+    VALID + CROSS_REFERENCE,
+    VALID.replace(b"\n", b"\r\n"),
+    b"\xef\xbb\xbf" + VALID,
     rb"@misc{a, author={P. Erd{\H{o}}s and \'\i\c c, Z}, title={$n^2\mathrm{x}_2$}, file={a_b%}}",
     b"@misc{long, title = {" + b"x" * 500_000 + b"}}\n",
 ])  # fmt: skip
@@ -515,7 +520,7 @@ def test_valid_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     assert copied == content.removeprefix(b"\xef\xbb\xbf")
 
 
-@pytest.mark.parametrize(("old", "new", "found"), [
+@pytest.mark.parametrize(("old", "new", "fault"), [
     (b"year   = 2001", b"note = {x", "line 3, entry first: expected name = {text} for"),
     (b"2001\n}", b"2001\n}}", "line 3, entry first: expected name = {text}"),
     (b"{second, ", b"{", "line 9, entry @misc{title = {Other},}: expected @type{key,"),
@@ -540,11 +545,11 @@ def test_valid_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"% a comment", b"no comment", "line 1, between entries: found text"),
     (b"@misc{second", b"@string{s", "entry @string{s, title = {Other},}: expected"),
 ])  # fmt: skip
-def test_damaged_entries_are_named(old: bytes, new: bytes, found: str, tmp_path: Path) -> None:
-    assert old in GOOD + PARENT
-    (tmp_path / "references.bib").write_bytes((GOOD + PARENT).replace(old, new, 1))
+def test_damaged_entries_are_named(old: bytes, new: bytes, fault: str, tmp_path: Path) -> None:
+    assert old in VALID + CROSS_REFERENCE
+    (tmp_path / "references.bib").write_bytes((VALID + CROSS_REFERENCE).replace(old, new, 1))
     remedy = "; fix the entry, or restore the file with git."
-    expected = rf"^data/references\.bib: .*{re.escape(found)}.*{re.escape(remedy)}$"
+    expected = rf"^data/references\.bib: .*{re.escape(fault)}.*{re.escape(remedy)}$"
     with pytest.raises(RecordError, match=expected):
         copy_bibliography(tmp_path, tmp_path / "paper")
     assert not (tmp_path / "paper").exists()

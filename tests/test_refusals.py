@@ -38,12 +38,12 @@ from tests.degraded import small
 
 HUGE, LONG = 10**309, "x" * 10**5
 DATA = factory.ROOT / "data"
-#: Changes other than a new value: remove the part, or repeat its first member.
+#: For ``change``: ``GONE`` removes the value; ``TWICE`` repeats the first item of a list.
 GONE, TWICE = object(), object()
 
 
 def change(document: Any, path: str, to: Any) -> None:
-    """Set the value at a path such as ``cases.0.factors``."""
+    """Set, remove or repeat the value at a path such as ``cases.0.factors``."""
     *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
     for step in steps:
         document = document[step]
@@ -64,13 +64,13 @@ CASE = msgspec.structs.replace(
 )
 RECORD = factory.record([*factory.layer_cases(), CASE])
 TEXT = encode(RECORD)
-#: A record of two cases in the form of a table, as files of published tables have it.
+#: An imported record: a published table with one row per case.
 IMPORTED = Path(__file__).with_name("imported.json").read_bytes()
 REPORTED = (DATA / "reported" / "conv_scaling.json").read_bytes()
 
 
-#: A kind of file: where it lies, a good one, and how it is read.  JSON is YAML too, so that all are
-#: written as JSON.
+#: Kind of file → path below ``data``, function that returns valid content, function that reads the
+#: file.  The tests write YAML files as JSON, which is valid YAML.
 KINDS: dict[str, tuple[str, Callable[[], Any], Callable[[Path], Any]]] = {
     "imported": (
         "x", lambda: json.loads(IMPORTED), lambda p: parse(p.read_bytes(), "data/x", ImportedRecord)
@@ -88,9 +88,9 @@ KINDS: dict[str, tuple[str, Callable[[], Any], Callable[[Path], Any]]] = {
 }  # fmt: skip
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
 LOGS = {"name": "lackey.json.gz", "sha256": "0" * 64, "meaning": "logs"}
-#: For each kind of file: what is changed to what, a word of what is said, and, where it is not the
-#: changed one, the place that is named.  Limits of the types of a record stand in its schema, which
-#: ``test_documents`` compares; here each kind of limit is met once.
+#: Kind of file → changes: path, new value, part of the message, and the place that the message
+#: names, if it differs from the path.  Each kind of limit is tested once; ``test_documents``
+#: compares the schema, which contains all limits.
 REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "record": (
         ("remark", 1, "unknown field"),
@@ -192,7 +192,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
 
 
 def assert_sentence(error: Exception, begin: str = "") -> str:
-    """Return the message, which must be one line that begins with the file and ends with advice."""
+    """Check that the message is one line with file, fault and advice; return the message."""
     message = str(error)
     assert message.startswith(begin)
     assert "data/" in message.partition(": ")[0]
@@ -203,43 +203,43 @@ def assert_sentence(error: Exception, begin: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_fault_is_named_with_its_place(name: str, tmp_path: Path) -> None:
+def test_messages_name_the_place_of_a_fault(name: str, tmp_path: Path) -> None:
     file, good, read = KINDS[name]
     path = tmp_path / "data" / file
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(good()))
     read(path)
-    for where, to, word, *elsewhere in REFUSALS[name]:
+    for where, to, expected, *expected_place in REFUSALS[name]:
         document = good()
         change(document, where, to)
         path.write_text(json.dumps(document))
         with pytest.raises(RecordError) as caught:
             read(path)
         message = assert_sentence(caught.value)
-        place = elsewhere[0] if elsewhere else re.sub(r"\.(\d+)", r"[\1]", where)
-        assert place in message and word in message, (where, message)
+        place = expected_place[0] if expected_place else re.sub(r"\.(\d+)", r"[\1]", where)
+        assert place in message and expected in message, (where, message)
 
 
-# ---------------------------------------------------------------------------------------- attacks
+# ---------------------------------------------------------------------------------- random damage
 
-ODD: tuple[Any, ...] = (
+UNUSUAL_VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
     "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
 )  # fmt: skip
 
 
 def damaged(document: Any, random: Random) -> Any:
-    """Draw a document with another value at one place of any depth."""
-    holder, key = document, random.choice(tuple(document))
-    while isinstance(inner := holder[key], dict | list) and inner and random.random() < 0.85:
-        keys = tuple(inner) if isinstance(inner, dict) else range(len(inner))
-        holder, key = inner, random.choice(keys)
-    holder[key] = random.choice((*ODD, [holder[key]], str(holder[key])))
+    """Replace one randomly chosen value, at any depth, by an unusual one; return the document."""
+    parent, key = document, random.choice(tuple(document))
+    while isinstance(child := parent[key], dict | list) and child and random.random() < 0.85:
+        keys = tuple(child) if isinstance(child, dict) else range(len(child))
+        parent, key = child, random.choice(keys)
+    parent[key] = random.choice((*UNUSUAL_VALUES, [parent[key]], str(parent[key])))
     return document
 
 
 @pytest.mark.parametrize("study", [study for study in STUDIES if study != "gpu_survey"])
-def test_records_with_a_damaged_value_are_refused_or_right(study: str, tmp_path: Path) -> None:
+def test_damaged_records_are_refused_or_build_a_paper(study: str, tmp_path: Path) -> None:
     text, name = encode(small(study)), record_name(small(study))
     for seed in range(8):
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
@@ -247,15 +247,15 @@ def test_records_with_a_damaged_value_are_refused_or_right(study: str, tmp_path:
         (data / study).mkdir()
         (data / study / name).write_text(json.dumps(document), "utf-8")
         try:
-            _, found = compute_usable(study, data)
-            json.dumps(found.as_json(study, ()), allow_nan=False)
-            render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+            _, findings = compute_usable(study, data)
+            json.dumps(findings.as_json(study, ()), allow_nan=False)
+            render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", findings)
         except RidgepointError as error:
             assert len(str(error)) <= LONGEST and name in str(error)
             assert "\n" not in str(error)
 
 
-# ------------------------------------------------------------------------ what is no JSON, no YAML
+# ---------------------------------------------------------------------- invalid JSON, unsafe YAML
 
 SEED = b'"seed": 0'
 
@@ -278,7 +278,8 @@ def test_invalid_json_is_named(old: bytes, new: bytes, word: str) -> None:
     assert word in assert_sentence(caught.value, "data/x.json: ")
 
 
-YAML: tuple[tuple[str, int, str], ...] = (
+#: YAML text, line of the fault, and part of the message.
+UNSAFE_YAML: tuple[tuple[str, int, str], ...] = (
     ("a: 1\nb:\n  c: 2\n  c: 3", 4, "the key c twice"),
     ("a: 1\nb: &a [x, x]\nc: [*a, *a]", 3, "the alias *a"),
     ("a: !!binary aGk=", 1, "the tag tag:yaml.org,2002:binary"),
@@ -293,8 +294,8 @@ YAML: tuple[tuple[str, int, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "line", "word"), YAML, ids=lambda value: str(value)[:30])
-def test_yaml_that_can_harm_is_refused(text: str, line: int, word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "line", "word"), UNSAFE_YAML, ids=lambda value: str(value)[:30])
+def test_unsafe_yaml_is_refused(text: str, line: int, word: str, tmp_path: Path) -> None:
     with pytest.raises(SyntaxFaultError) as caught:
         parse_yaml(text)
     assert caught.value.line == line
@@ -307,7 +308,8 @@ def test_yaml_that_can_harm_is_refused(text: str, line: int, word: str, tmp_path
         read_source(tmp_path, "paper")
 
 
-TEXTS = (
+#: Strings that YAML 1.1 would read as dates, numbers, truth values, nulls or merge keys.
+CONVERTED_BY_YAML = (
     "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "yes", "No", "OFF", "~",
     "Null", "TRUE", "False", ".inf", ".nan", "1_000", "+1", ".5", "1.", "1e", "1e400", "9" * 5000,
     "<<",
@@ -315,7 +317,7 @@ TEXTS = (
 
 
 def test_strings_that_yaml_would_convert_stay_text() -> None:
-    for text in TEXTS:
+    for text in CONVERTED_BY_YAML:
         assert parse_yaml(f"a: {text}")[0] == {"a": text}
     assert parse_yaml("12: a\ntrue: b\n<<: c")[0] == {"12": "a", "true": "b", "<<": "c"}
     numbers = {"0": 0, "-12": -12, "1.50": 1.5, "1e5": 1e5, "-2.5E-3": -0.0025}
@@ -325,7 +327,8 @@ def test_strings_that_yaml_would_convert_stay_text() -> None:
     assert content == {"a": [{"b": None, "c d": [True]}, "two\nlines\n"]}
 
 
-FAULTS_IN_LINES = {
+#: Text of ``editions.yaml`` → beginning of the message.
+EDITION_FAULTS = {
     b"conv_scaling:\n  roles:\n    cpu: a\n    gpu: 5\n": "line 4: conv_scaling.roles.gpu: ",
     b"conv_scaling:\n  compared: [a,\n    b, 5]\n": "line 3: conv_scaling.compared[2]: ",
     b"a:\n  roles: {cpu: a}\nb:\n  compared: []\n  colour: x\n": "line 5: b.colour: ",
@@ -333,10 +336,10 @@ FAULTS_IN_LINES = {
 }
 
 
-def test_a_fault_in_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+def test_messages_name_the_line_of_a_fault_in_yaml(tmp_path: Path) -> None:
     path = tmp_path / "data" / "editions.yaml"
     path.parent.mkdir()
-    for text, expected_message in FAULTS_IN_LINES.items():
+    for text, expected_message in EDITION_FAULTS.items():
         path.write_bytes(text)
         with pytest.raises(RecordError) as caught:
             read_editions(path.parent)
@@ -349,7 +352,7 @@ def test_a_fault_in_yaml_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def write_changed_record(record: Record, data: Path, where: str, to: Any) -> str:
-    """Set the value at ``where``, write the record under its new name, and return the file."""
+    """Write the record with another value at ``where``; return the file's path below ``data``."""
     document = json.loads(encode(record))
     change(document, where, to)
     text = json.dumps(document).encode()
@@ -359,6 +362,7 @@ def write_changed_record(record: Record, data: Path, where: str, to: Any) -> str
     return path.relative_to(data).as_posix()
 
 
+#: Study, path of the changed value, new value, and part of the message.
 IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
     ("conv_scaling", "layers.0.output_shape", [1, 64], "layer conv2"),
     ("conv_scaling", "layers.0.padding", [2**40] * 2, "layer conv2"),
@@ -384,7 +388,7 @@ def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_
     "fault",
     [None, StudyError("data/{}: a.json: cut off."), StudyError("Found no value."), KeyError("x")],
 )
-def test_a_record_that_a_study_fails_with_is_left_out(
+def test_records_on_which_a_study_fails_are_left_out(
     fault: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, whole = "conv_scaling", small("conv_scaling")
@@ -392,40 +396,40 @@ def test_a_record_that_a_study_fails_with_is_left_out(
     good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
     batch = whole.cases[0].factors["batch"] if fault else "64"
-    bad = write_changed_record(whole, data, "cases.0.factors.batch", batch)
+    bad_file = write_changed_record(whole, data, "cases.0.factors.batch", batch)
 
     def fails(inputs: Inputs) -> Any:
-        if fault and bad in inputs.files:
-            raise type(fault)(str(fault).format(bad))
+        if fault and bad_file in inputs.files:
+            raise type(fault)(str(fault).format(bad_file))
 
     if fault:
         monkeypatch.setattr("report.engine.gather.find_study", lambda study: fails)
-    with pytest.raises(RidgepointError, match=bad):
+    with pytest.raises(RidgepointError, match=bad_file):
         compute_usable(study, data)
     write_record(good, data)
     chosen, _ = compute_usable(study, data)
-    (notice,) = (each for each in chosen.notices if each.startswith("left out: "))
-    assert notice.startswith(f"left out: data/{bad}: {'' if fault else 'cases[0]'}")
-    assert [row["file"] for row in chosen.listing if row.get("left_out")] == [bad]
+    (notice,) = (notice for notice in chosen.notices if notice.startswith("left out: "))
+    assert notice.startswith(f"left out: data/{bad_file}: {'' if fault else 'cases[0]'}")
+    assert [row["file"] for row in chosen.listing if row.get("left_out")] == [bad_file]
     assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
 
 
-def test_slips_in_code_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
     file = str(factory.ROOT / "report" / "theory" / "work.py")
-    for slip, said in (
+    for error, message in (
         (SyntaxError("bad", (file, 7, 1, "")), "report/theory/work.py:7: bad"),
         (NameError("no x"), "report/engine/gather.py:[0-9]+: no x; correct that line"),
     ):
-        monkeypatch.setattr("report.engine.gather.find_study", Mock(side_effect=slip))
-        with pytest.raises(StudyError, match=f"^{said}"):
+        monkeypatch.setattr("report.engine.gather.find_study", Mock(side_effect=error))
+        with pytest.raises(StudyError, match=f"^{message}"):
             compute_usable("conv_scaling", data)
 
 
-def test_misspelt_quantities_are_slips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_quantities_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = factory.data_folder(tmp_path, small("conv_scaling"))
     misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
-    asked: tuple[tuple[Callable[[Run], Any], str], ...] = (
+    queries: tuple[tuple[Callable[[Run], Any], str], ...] = (
         (lambda run: run.series("tiem", {}), misspelt),
         (lambda run: run.samples("tiem", {}), misspelt),
         (
@@ -433,24 +437,24 @@ def test_misspelt_quantities_are_slips(tmp_path: Path, monkeypatch: pytest.Monke
             r"the heading 'Time \(parsec\)': parsec is not s with a decimal prefix",
         ),
     )
-    for ask, said in asked:
-        study = partial(lambda ask, inputs: ask(Run(inputs.records[0], "x")), ask)
+    for query, message in queries:
+        study = partial(lambda query, inputs: query(Run(inputs.records[0], "x")), query)
         monkeypatch.setattr("report.engine.gather.find_study", lambda name, study=study: study)
         with pytest.raises(
-            StudyError, match=f"^report/studies/conv_scaling: {said}; correct the study"
+            StudyError, match=f"^report/studies/conv_scaling: {message}; correct the study"
         ):
             compute_usable("conv_scaling", data)
 
 
 def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the file once, for any name of the data folder."""
+    """The message contains the file's path once, whatever the name of the data folder."""
     data = factory.data_folder(tmp_path, small("conv_scaling")).rename(tmp_path / "class")
-    odd = factory.record(machine=factory.environment("odd-1t"))
-    for bad, said in (
-        (msgspec.structs.replace(odd, cases=()), "cases: found none; measure again."),
-        (odd, "cannot be used (ValueError: odd); restore it with git, or measure"),
+    plain = factory.record(machine=factory.environment("odd-1t"))
+    for record, reason in (
+        (msgspec.structs.replace(plain, cases=()), "cases: found none; measure again."),
+        (plain, "cannot be used (ValueError: odd); restore it with git, or measure"),
     ):
-        path = write_record(bad, data)
+        path = write_record(record, data)
 
         def fails(stored: Stored, name: str = path.name) -> Stored:
             if name in stored.file and checked(stored):
@@ -460,7 +464,7 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr("report.instruments.judgement.checked", fails)
         chosen = choose("conv_scaling", data)
         (notice,) = (notice for notice in chosen.notices if path.name in notice)
-        assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {said}")
+        assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {reason}")
         assert notice.count("conv_scaling") == 1
         path.unlink()
 
@@ -485,11 +489,11 @@ def test_only_damaged_imports_are_left_out(tmp_path: Path) -> None:
     assert [stored.file for stored in chosen.inputs.imported] == [first.file]
 
 
-# ------------------------------------------------------------------------------ what is looked up
+# ------------------------------------------------------------------------ devices and source tables
 
 DEVICES = read_devices(DATA / "devices.yaml")
 SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
-NONE = read_reported(DATA / "reported" / "none.json")
+NO_SOURCE = read_reported(DATA / "reported" / "none.json")
 
 
 @pytest.mark.parametrize(("model", "key"), [
@@ -503,12 +507,12 @@ NONE = read_reported(DATA / "reported" / "none.json")
     ("NVIDIA H200 NVL", None),
     ("", None),
 ])  # fmt: skip
-def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> None:
-    found = DEVICES.find(model)
-    assert (found and found.key) == key
+def test_devices_are_looked_up_by_model(model: str, key: str | None) -> None:
+    device = DEVICES.find(model)
+    assert (device and device.key) == key
 
 
-def test_text_and_missing_cells_are_kept_in_the_file(tmp_path: Path) -> None:
+def test_source_tables_may_have_text_and_missing_cells(tmp_path: Path) -> None:
     document = json.loads(REPORTED)
     assert json.loads(msgspec.json.encode(SOURCE)) == document
     document["tables"][6]["rows"][0] = ["Conv2d-1", {"missing": "cut off in the print"}, 320]
@@ -519,25 +523,25 @@ def test_text_and_missing_cells_are_kept_in_the_file(tmp_path: Path) -> None:
     assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
 
 
-@pytest.mark.parametrize(("ask", "said"), [
-    (lambda: NONE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
+@pytest.mark.parametrize(("query", "message"), [
+    (lambda: NO_SOURCE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
     (lambda: SOURCE.table("VII"), "no table 'VII': it has I, II, III, IV, V, VI, summary"),
     (lambda: SOURCE.table("I", rows=9), "Table I: expected 9 rows, found 5"),
     (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
     (lambda: SOURCE.table("I").column("time"), "Table I .* has no column 'time'"),
 ])  # fmt: skip
-def test_unknown_names_are_answered_with_known_names(ask: Callable[[], object], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        ask()
+def test_messages_list_the_known_names(query: Callable[[], object], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        query()
 
 
-# ---------------------------------------------------------------------------------- what is shown
+# ------------------------------------------------------------------------------ printed characters
 
-HIDDEN = "a\u202eb\x1b[31m\x07"
+INVISIBLE = "a\u202eb\x1b[31m\x07"
 
 
 def test_invisible_characters_of_data_are_shown(tmp_path: Path) -> None:
-    content = {HIDDEN: [HIDDEN, (HIDDEN, 1, None)]}
+    content = {INVISIBLE: [INVISIBLE, (INVISIBLE, 1, None)]}
     write_json(content, tmp_path / "x.json")
     for text in (script_of("x", content), (tmp_path / "x.json").read_text("utf-8")):
         assert visible(text) == text
@@ -545,7 +549,7 @@ def test_invisible_characters_of_data_are_shown(tmp_path: Path) -> None:
         assert text.count("‹U+202E›") == 3
 
 
-@pytest.mark.parametrize("text", [LONG * 100, HIDDEN, "a\ud800b", "a\nb\r\tc", "\u202e" * 10**6])
+@pytest.mark.parametrize("text", [LONG * 100, INVISIBLE, "a\ud800b", "a\nb\r\tc", "\u202e" * 10**6])
 def test_a_message_is_one_short_printable_line(text: str) -> None:
     message = assert_sentence(RecordError(f"data/x.json: found {text}; restore it."), "data/x.json")
     assert message.endswith("; restore it.")

@@ -1,7 +1,6 @@
 """Times and bytes: the timed part of a call, numbers of samples, and the order of processes.
 
-Bytes by PyTorch's profiler are compared with theory in ``test_predicted_peaks``, and with a trace
-in ``test_measuring``.
+``test_predicted_peaks`` and ``test_measuring`` test sizes that PyTorch's profiler reports.
 """
 
 import mmap
@@ -41,21 +40,22 @@ from tests.experiments.conftest import Notes, make_header
 
 
 def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
+    """Return a protocol with these numbers of samples, and a budget per case in s."""
     samples = {"minimum_samples": minimum, "maximum_samples": maximum, "warmup_calls": 2}
     return msgspec.structs.replace(FULL, **samples, case_budget_s=budget)
 
 
 @given(minimum=st.integers(1, 40), extra=st.integers(0, 40), calls=st.integers(1, 200))
 def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, calls: int) -> None:
-    """With a fake clock, a call lasts 1 s and the budget suffices for ``calls`` calls."""
-    taken: list[Workload] = []
+    """By a fake clock, a call lasts 1 s; the budget suffices for ``calls`` calls."""
+    timed: list[Workload] = []
 
     def clock(workload: Workload) -> CallTime:
-        taken.append(workload)
+        timed.append(workload)
         return CallTime(1.0, None)
 
     plan = protocol(minimum, minimum + extra, float(calls))
-    series = timing.repeat_calls(Workload(lambda: None), plan, clock, lambda: float(len(taken)))
+    series = timing.repeat_calls(Workload(lambda: None), plan, clock, lambda: float(len(timed)))
     assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
 
 
@@ -79,7 +79,7 @@ def test_calls_are_reset_before_and_freed_after_timing(monkeypatch: pytest.Monke
 
 
 def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a fake torch, check the order of events and synchronisations, and the unit."""
+    """A fake torch records the order of events and synchronisations, and returns ms."""
     order: list[str] = []
     names = iter(("start", "end"))
 
@@ -98,18 +98,18 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_step_is_stochastic_gradient_descent() -> None:
-    """Momentum 0.9, weight decay 1e-4, rate 0.1, twice, by hand."""
+    """Two steps by hand: momentum 0.9, weight decay 1e-4, learning rate 0.1."""
     torch.manual_seed(0)
-    parts = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
+    layers = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
     images = torch.randn(4, 3, 8, 8)
-    module, step = training_step(Subject(torch.nn.Sequential(*parts), images, "step"), "cpu")
+    module, step = training_step(Subject(torch.nn.Sequential(*layers), images, "step"), "cpu")
     weight = module.get_parameter("2.weight")
-    before, speed = weight.detach().clone(), torch.zeros_like(weight)
+    before, momentum = weight.detach().clone(), torch.zeros_like(weight)
     for _ in range(2):
         step.once()
         assert weight.grad is not None
-        speed = 0.9 * speed + weight.grad + 1e-4 * before
-        before = before - 0.1 * speed
+        momentum = 0.9 * momentum + weight.grad + 1e-4 * before
+        before = before - 0.1 * momentum
         assert torch.allclose(weight, before, atol=1e-6)
 
 
@@ -130,20 +130,20 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
     seed=st.integers(0, 5),
 )
 def test_policies_alternate(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
-    turns = plan_rounds(planned)
+    order = plan_rounds(planned)
     for policy, n in planned.items():
-        assert [t.process for t in turns if t.policy == policy] == list(range(1, n + 1))
-    assert [t.process for t in turns] == sorted(t.process for t in turns)
-    for turn in turns:
+        assert [t.process for t in order if t.policy == policy] == list(range(1, n + 1))
+    assert [t.process for t in order] == sorted(t.process for t in order)
+    for turn in order:
         order = shuffle_cases(cases, seed, turn)
         assert sorted(order) == sorted(cases)
         assert shuffle_cases(sorted(cases, reverse=True), seed, turn) == order
 
 
-def ended(case: int, seconds: float, process: int = 1, **how: Any) -> RoundResult:
-    """A process that measured a case; ``how`` it was disturbed or failed."""
-    series = {} if "reason" in how else {"time": (seconds,)}
-    round_ = Round(process=process, policy="retained", series=series, **how)
+def ended(case: int, seconds: float, process: int = 1, **fault: Any) -> RoundResult:
+    """Return the result of a process; ``fault``: fields of a disturbance or failure."""
+    series = {} if "reason" in fault else {"time": (seconds,)}
+    round_ = Round(process=process, policy="retained", series=series, **fault)
     return RoundResult(case=case, round=round_, seconds=seconds)
 
 
@@ -157,7 +157,7 @@ def test_processes_stay_in_budget(durations: list[float], processes: int, budget
 
 
 def budgeted(durations: list[float], processes: int, budget: float) -> tuple[float, Counter[int]]:
-    """The time that is spent, and by how many processes each case is measured."""
+    """Simulate a run within ``budget`` (s); return the time spent and the processes per case."""
     log, spent = list[RoundResult](), 0.0
     for process in range(1, processes + 1):
         left = processes + 1 - process
@@ -169,26 +169,26 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
 
 def test_long_cases_have_fewer_processes_and_disturbed_cases_more() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
-    # Of two measured cases, the one with less total time comes first and uses up the budget.
+    # The case with less total time comes first; its process uses up the budget.
     log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
     assert affordable_cases((0, 1), log, "retained", 1, 3.5) == {0}
-    # A disturbed case is repeated until a quiet process has made up for it.
+    # A disturbed case is repeated until a process was not disturbed.
     log = [ended(0, 1.0), ended(0, 1.0, 2, disturbance="somebody"), ended(1, 1.0)]
-    again = [*log, ended(0, 1.0, 3, disturbance="still")]
-    made_up = [*again, ended(0, 1.0, 4)]
-    for results, repeated in ((log, (0,)), (again, (0,)), (made_up, ())):
-        assert disturbed_cases((0, 1), results, "retained", planned=2) == repeated
+    repeated_once = [*log, ended(0, 1.0, 3, disturbance="still")]
+    repeated_twice = [*repeated_once, ended(0, 1.0, 4)]
+    for results, expected in ((log, (0,)), (repeated_once, (0,)), (repeated_twice, ())):
+        assert disturbed_cases((0, 1), results, "retained", planned=2) == expected
     assert disturbed_cases((0, 1), log, "default", planned=2) == ()
     # A case fails if every process failed, with the first reason.
-    lost = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
-    assert outcome(lost) == ("failed", "It broke 1.")
-    assert outcome([*lost, ended(0, 1.0, 3).round]) == ("ok", None)
+    failed = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
+    assert outcome(failed) == ("failed", "It broke 1.")
+    assert outcome([*failed, ended(0, 1.0, 3).round]) == ("ok", None)
 
 
 def test_ceilings_are_remeasured_when_a_case_exceeds_them(
     tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A layer of 2 GFLOP in 1 s beats 1 GFLOP/s and 1.5 GFLOP/s, but not 3 GFLOP/s."""
+    """The case runs at 2 GFLOP/s, above the ceilings of 1 and 1.5 GFLOP/s, and below 3 GFLOP/s."""
     side = 10**4
     layer = Linear(
         name="fc", input_shape=(10, side), output_shape=(10, side), dtype="float32", bias=False
@@ -224,39 +224,39 @@ def test_a_crashing_case_does_not_affect_other_cases(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # also for worker processes
     sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
     study = registry.load("tiny")
-    # Two pairs of policies, although the full plan has only one process with returned memory.
+    # Two pairs of policies, although the full plan has only one process with the default policy.
     header = make_header(study, cases=tuple({"size": size} for size in sizes), pairs=2)
     with Journal(tmp_path / ".j.journal.jsonl", header) as journal:
         for index, factors in enumerate(header.factors):
             journal.append(CaseResult(case=index, outcome=Case(factors=factors)))
         rounds.measure(study, Session("cpu", study.plan.full), journal, notes)
-    plain, crashed, loud = (assemble_case(study, journal, index) for index in range(3))
+    plain, crashed, disturbed = (assemble_case(study, journal, index) for index in range(3))
 
     assert (crashed.status, {r.status for r in crashed.rounds}) == ("failed", {"failed"})
     assert "killed, most likely for lack of memory" in str(crashed.reason)
-    assert (plain.status, loud.status) == ("ok", "ok")
+    assert (plain.status, disturbed.status) == ("ok", "ok")
     assert [(r.policy, r.process) for r in plain.rounds] == [
         ("retained", 1), ("default", 1), ("default", 2), ("retained", 2),
     ]  # fmt: skip
     assert plain.samples("time") == (0.001,) * 2
     losses = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
     assert losses == {("default", 0), ("retained", 1)}
-    # Every case of every round ran in another process.
-    well = [r.samples("step_loss")[0] for case in (plain, loud) for r in case.rounds]
-    assert len(set(well)) == len(well)
+    # Each case of each round ran in a process of its own.
+    process_ids = [r.samples("step_loss")[0] for case in (plain, disturbed) for r in case.rounds]
+    assert len(set(process_ids)) == len(process_ids)
 
-    # Disturbed rounds are recorded with a mark and repeated as often as allowed.
+    # Disturbed rounds are recorded with the disturbance and repeated as often as allowed.
     assert {r.disturbance for r in plain.rounds} == {None}
-    assert {r.disturbance for r in loud.rounds} == {"a test"}
-    assert len(loud.rounds) == 4 + 2 * min(4, rounds.REPEATS)
-    assert set(loud.samples("time")) == {tiny_study.LOUD / 1000}
+    assert {r.disturbance for r in disturbed.rounds} == {"a test"}
+    assert len(disturbed.rounds) == 4 + 2 * min(4, rounds.REPEATS)
+    assert set(disturbed.samples("time")) == {tiny_study.LOUD / 1000}
     assert any("again" in note for note in notes.notes)
 
 
 MIB = 2**20
 
-#: Allocation history of a layer of 1000 B, with a workspace of 700 B and a result of 600 B, that is
-#: called twice; freed addresses are reused.
+#: Allocation history of two calls of a layer: parameters of 1000 B; per call, a workspace of 700 B
+#: and a result of 600 B; the second call reuses the addresses of the first.
 HISTORY = (
     ("alloc", 1, 1000), ("segment_alloc", 9, 2 * MIB),
     ("alloc", 2, 700), ("alloc", 3, 600), ("free_requested", 2, 700), ("free_completed", 2, 700),
@@ -275,7 +275,7 @@ REQUESTS = CALL | {
     ("missed", "emptied", "expected"),
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
-def test_requests_by_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
+def test_allocations_by_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
     assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == expected
 
 
@@ -327,13 +327,13 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
 def test_throttling_is_read_from_nvml(
     monkeypatch: pytest.MonkeyPatch, reasons: tuple[int, ...], cause: str | None
 ) -> None:
-    masks, order, energies = iter(reasons), list[str](), iter((1_000_000, 1_501_000))
+    reasons_in_turn, order, energies = iter(reasons), list[str](), iter((1_000_000, 1_501_000))
     nvml = SimpleNamespace(
         NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, nvmlInit=lambda: order.append("read"),
         nvmlDeviceGetHandleByUUID={"GPU-0-1": "gpu"}.__getitem__,
         nvmlDeviceGetClockInfo=lambda gpu, kind: 1980, nvmlDeviceGetPowerUsage=lambda gpu: 700_500,
         nvmlDeviceGetTemperature=lambda gpu, kind: 61,
-        nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: next(masks),
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: next(reasons_in_turn),
         nvmlDeviceGetTotalEnergyConsumption=lambda gpu: next(energies),
     )  # fmt: skip
     properties = {2: SimpleNamespace(uuid="0-1")}
@@ -382,17 +382,17 @@ def test_the_energy_of_a_call_adds_all_packages(
         readings.append(sensors.read_energy("cpu"))
     before, after = readings
     (tmp_path / "intel-rapl:1/energy_uj").unlink()
-    refused = Missing("the energy counter cannot be read (No such file or directory)")
-    assert sensors.read_energy("cpu") == refused
+    denied = Missing("the energy counter cannot be read (No such file or directory)")
+    assert sensors.read_energy("cpu") == denied
     series = sensors.energy_series(before, after, 4)
     assert series == {"energy": (pytest.approx(125e-6),), "energy_calls": (4,)}
     assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
     assert (
-        sensors.energy_series(before, before, 4) == sensors.energy_series(before, refused, 4) == {}
+        sensors.energy_series(before, before, 4) == sensors.energy_series(before, denied, 4) == {}
     )
 
 
-#: Trace one call with 1 block of 8 MiB and one with 3 blocks; the last block is the result.
+#: Program that traces a call with 1 block of 8 MiB and a call with 3; the last block is the result.
 _PROGRAM = """
 import sys, msgspec, numpy
 from experiments.harness import policies
@@ -408,10 +408,10 @@ sys.stdout.buffer.write(msgspec.json.encode(traces))
 
 
 def test_policies_set_variables_of_the_allocator() -> None:
-    """glibc returns the heap when its free end exceeds twice the largest block."""
+    """glibc returns free memory at the end of the heap if it exceeds twice the largest block."""
     assert policies.variables("jemalloc")["MALLOC_CONF"].startswith("dirty_decay_ms:-1")
-    large = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
-    assert large == f"glibc.malloc.mmap_threshold={2**32}"
+    environment_variable = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
+    assert environment_variable == f"glibc.malloc.mmap_threshold={2**32}"
     if reason := policies.unavailable("traced", "cpu"):
         pytest.skip(reason)
     environment = {**os.environ, **policies.variables("traced")}
