@@ -37,7 +37,7 @@ def reported(study: str) -> Reported:
 
 
 def printing(study: str, **numbers: float) -> Reported:
-    """Return a study's source with other numbers: the argument ``_34`` replaces every 34."""
+    """Return a study's source with other numbers; ``_34=35`` replaces every 34 by 35."""
     text = msgspec.json.encode(reported(study)).decode()
     for old, new in numbers.items():
         number = re.escape(old.strip("_"))
@@ -94,7 +94,7 @@ def assert_values(
 
 
 def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
-    """Return the verdicts of some claims without computing the rest of the paper."""
+    """Return the verdicts of some claims; compute no other claims."""
     declared = copy(import_module(module_of(study)).study)
     declarations = declared._declarations["claims"]
     declared._declarations = {"claims": {id: declarations[id] for id in claims}}
@@ -112,7 +112,7 @@ def assert_both_sides(
     other: Mapping[str, Mapping[str, Inputs]],
     beside: Collection[str] = (),
 ) -> None:
-    """Assert that ``other`` (verdict → claim → inputs) reverses all claims except ``beside``."""
+    """Assert that inputs of ``other`` (verdict → claim) reverse all claims except ``beside``."""
     expected = {id: verdict for verdict, claims in other.items() for id in claims}
     assert expected.keys() == full.claims.keys() - {*beside}
     assert {id: full.claims[id].verdict for id in expected} == {
@@ -138,7 +138,7 @@ def written_paper(folder: Path, template: str, paper: Findings) -> Manuscript:
 
 
 def assert_whole(study: str, content: Findings | Manuscript) -> str:
-    """Write every output and check that none has gaps or nan; return the manuscript's text."""
+    """Check that no output has missing values or nan; return the manuscript's text."""
     paper = content if isinstance(content, Manuscript) else rendered(study, content)
     text, findings = paper.text, paper.findings
     tables = [write(table) for table in findings.tables.values() for write in (to_csv, to_latex)]

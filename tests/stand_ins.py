@@ -1,6 +1,6 @@
-"""Replacements for the programs of the documentation, for ``test_walkthrough``.
+"""Replacements for the commands of the documentation, for ``test_walkthrough``.
 
-``python -m tests.stand_ins FUNCTION WORDS`` calls a function with the words of a command.
+``python -m tests.stand_ins FUNCTION WORDS`` calls a function with the words of a command line.
 """
 
 import sys

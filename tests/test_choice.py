@@ -57,8 +57,6 @@ def named(*items: Stored, **roles: Any) -> Edition:
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
 
 
-# --------------------------------------------------------------------------- records in use
-
 OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
 SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
 USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
@@ -108,9 +106,6 @@ def test_invalid_editions_are_refused() -> None:
         assert str(caught.value).startswith("data/editions.yaml: ")
     with pytest.raises(RecordError, match=r"--use: no record x\.json; correct the name"):
         choices_of(items, requested=["x.json"])
-
-
-# ------------------------------------------------------------------------------------------ roles
 
 
 def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:

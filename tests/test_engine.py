@@ -32,18 +32,18 @@ def all_steps() -> list[BuildStep]:
     return [*plan.study_steps(STUDY), *shared]
 
 
-def test_changed_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New files are not stored, since they may change again within one clock tick."""
+def test_changed_files_are_hashed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests of new files are not stored, since files may change again within one clock tick."""
     file = tmp_path / "a"
     file.write_text("one")
     status = file.stat()
     stored = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    for part in (None, *range(4)):
+    for place in (None, *range(4)):
         index = Index(str(tmp_path))
-        index.files[str(file)] = [*(v + (n == part) for n, v in enumerate(stored)), "as known"]
-        known = part is None
-        assert index.digest(str(file)) == ("as known" if known else file_digest(str(file)))
-        assert index.changed is not known
+        index.files[str(file)] = [*(v + (n == place) for n, v in enumerate(stored)), "as known"]
+        is_known = place is None
+        assert index.digest(str(file)) == ("as known" if is_known else file_digest(str(file)))
+        assert index.changed is not is_known
     for age_s, is_stored in ((0, False), (1.9, False), (2.1, True)):
         now = status.st_ctime_ns + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
@@ -80,7 +80,7 @@ def test_folders_and_hidden_files_are_not_inputs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    """Return the imports of all modules, without ``actions``, whose functions import separately."""
+    """Return the imports of all modules except ``actions``, where each function has its own."""
     graph = grimp.build_graph(
         "report", "figures", exclude_type_checking_imports=True, cache_dir=None
     )
@@ -89,7 +89,7 @@ def imports() -> grimp.ImportGraph:
 
 
 def imported_by(function: str) -> set[str]:
-    """Return the imports of a function of ``actions`` and of the functions that it calls."""
+    """Return the modules that a function of ``actions`` and its callees import."""
     nodes = [*ast.walk(ast.parse(inspect.getsource(getattr(actions, function))))]
     names = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[0] == "_"}
     called = [name for name in names if inspect.isfunction(getattr(actions, name, None))]
@@ -99,7 +99,7 @@ def imported_by(function: str) -> set[str]:
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
 def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.ImportGraph) -> None:
-    """A step depends on the package of only one study."""
+    """No step depends on the code of two studies."""
     action = step.id.partition("/")[2]
     modules = {"figures.characters", "report.engine.steps", "report.core.records.files"}
     modules |= imported_by(action)
@@ -115,6 +115,7 @@ def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.Imp
 
 
 def imported(code: str) -> set[str]:
+    """Return the modules that a new interpreter has imported after ``import code``."""
     return {*printed([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
 
 
@@ -122,9 +123,9 @@ def test_slow_packages_are_imported_only_where_needed() -> None:
     """Parsing arguments needs no slow package, and only gpu_survey needs pandas."""
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
     assert not slow & imported("build; build.parse([])")
-    others = [module_of(study) for study in STUDIES if study != "gpu_survey"]
+    studies = [module_of(study) for study in STUDIES if study != "gpu_survey"]
     steps = [module for modules in run._IMPORTED.values() for module in modules]
-    assert "pandas" not in imported(", ".join(others + steps))
+    assert "pandas" not in imported(", ".join(studies + steps))
 
 
 @pytest.fixture
@@ -137,15 +138,15 @@ def plan(tmp_path: Path) -> BuildPlan:
     return BuildPlan(request, root=str(tmp_path))
 
 
-def test_reasons_name_what_changed(plan: BuildPlan) -> None:
+def test_reasons_describe_changes(plan: BuildPlan) -> None:
     step = plan.study_steps(STUDY)[0]
     now = plan.inputs(step, {})
     assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= now.keys()
     assert plan.reasons(step, now) == "not built yet"
     digest = str(file_digest(plan.output("html/a")))
-    for files, why in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
+    for files, reason in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
         plan.built[step.id] = StepEntry(now, {"html/a": digest, **files})
-        assert plan.reasons(step, now).endswith(why)
+        assert plan.reasons(step, now).endswith(reason)
     old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "formats": "page", "use": ""}
     new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "formats": "page print", "use": "x"}
     assert list(changes(old, new)) == [
@@ -159,7 +160,7 @@ def test_reasons_name_what_changed(plan: BuildPlan) -> None:
 
 
 def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LaTeX was installed after Typst had built the PDF."""
+    """A check keeps Typst if LaTeX was installed after the build."""
     monkeypatch.setattr(Index, "find_tex", lambda index: index.tex.update(version="1", lacking=""))
     cache.write_manifest({f"{STUDY}/pdf": StepEntry({"engine": "typst"}, {})}, str(tmp_path))
     request = BuildRequest((STUDY,), ("pdf",), tmp_path)
@@ -197,7 +198,7 @@ def test_only_panels_with_changed_code_are_drawn_again(
     inputs = dict.fromkeys(names, "1")
     task = actions.StepTask(f"{STUDY}/figures", tmp_path / "new", tmp_path, tmp_path, inputs)
 
-    def drawn() -> dict[str, bytes]:
+    def draw_again() -> dict[str, bytes]:
         shutil.copytree(task.stage, tmp_path / steps.BEFORE)
         (tmp_path / steps.BEFORE).rename(task.stage / steps.BEFORE)
         actions.figures(task)
@@ -206,20 +207,20 @@ def test_only_panels_with_changed_code_are_drawn_again(
     task.artifacts().mkdir(parents=True)
     actions.save({"x": drawing}, task.artifacts() / steps.DRAWINGS)
     actions.figures(task)
-    first = drawn()
-    assert {*first} == {f"x.{ending}" for ending in ("pdf", "svg", "csv")}
+    files = draw_again()
+    assert {*files} == {f"x.{ending}" for ending in ("pdf", "svg", "csv")}
     monkeypatch.setattr("figures.render.render", Mock(side_effect=KeyError))
     for name, is_redrawn in zip(names, (True, False, True, True), strict=True):
         inputs[name] = "2"
         with pytest.raises(KeyError) if is_redrawn else nullcontext():
-            assert drawn() == first
+            assert draw_again() == files
         inputs[name] = "1"
         shutil.rmtree(task.stage / steps.BEFORE, ignore_errors=True)
     monkeypatch.undo()
     (task.artifacts() / steps.DRAWN).unlink()
-    assert drawn() == first, "the earlier build had another version"
+    assert draw_again() == files, "the list of drawn panels is missing"
     inputs["formats"] = "word"  # Word documents need PNG files
-    assert drawn() == {**first, "x.png": ANY}
+    assert draw_again() == {**files, "x.png": ANY}
 
 
 def test_files_missing_in_a_data_folder_come_from_the_project(plan: BuildPlan) -> None:
@@ -229,10 +230,10 @@ def test_files_missing_in_a_data_folder_come_from_the_project(plan: BuildPlan) -
 
 
 def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for turn in ("exchanged", "moved"):
+    for method in ("exchanged", "moved"):
         for name in ("old", "new"):
-            (tmp_path / turn / name).mkdir(parents=True)
-            (tmp_path / turn / name / "file").write_text(name)
-        install(tmp_path / turn / "new", tmp_path / turn / "old")
-        assert (tmp_path / turn / "old" / "file").read_text() == "new"
-        monkeypatch.setattr("report.engine.place._exchange", lambda one, other: False)
+            (tmp_path / method / name).mkdir(parents=True)
+            (tmp_path / method / name / "file").write_text(name)
+        install(tmp_path / method / "new", tmp_path / method / "old")
+        assert (tmp_path / method / "old" / "file").read_text() == "new"
+        monkeypatch.setattr("report.engine.place._exchange", lambda new, old: False)

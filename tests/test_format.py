@@ -148,8 +148,6 @@ def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) 
     assert quantity_text(number, unit, style) == text.replace(" ", NO_BREAK)
 
 
-# --------------------------------------------------------------------------------------- values
-
 FILE = "conv_scaling/a_b.json"
 ESTIMATE = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
 MISSING_VALUE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
@@ -364,8 +362,6 @@ def test_csv_cells_are_no_formulas(text: str) -> None:
     assert next(csv.reader([csv_of([[text]]).rstrip("\n")])) == [f"'{text}"]
     assert csv_of([[-1, None, "a=1"]]) == "-1,,a=1\n", "numbers and other texts stay as they are"
 
-
-# ------------------------------------------------------------------------------------- any text
 
 #: Special characters of pandoc and LaTeX, and a few other characters.
 SPECIAL = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"

@@ -308,8 +308,6 @@ def test_a_binary_template_is_named(tmp_path: Path) -> None:
         render_manuscript(path, FINDINGS)
 
 
-# ------------------------------------------------------------------------ numbers typed by hand
-
 FRONT_MATTER = """---
 title: "Twice 2 as fast"
 abstract: |
@@ -410,9 +408,6 @@ def test_numbers_stand_between_words_and_in_formulas(tmp_path: Path) -> None:
         "$n - {{ v.knee.math }} = {{ v.knee.math }}\\,\\text{B}$"
     )
     assert written(tmp_path, text).text.count("8") == 14
-
-
-# ---------------------------------------------------------------------------------- claims
 
 
 @pytest.mark.parametrize(("number", "unit", "style", "up", "down"), [

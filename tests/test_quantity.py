@@ -65,9 +65,6 @@ def estimated(quantity: Quantity, confidence: float = 0.95) -> Estimate:
     return result
 
 
-# --------------------------------------------------------------------------- units and formulas
-
-
 def test_units_are_read_written_and_combined() -> None:
     texts = {"1": "1", "B/(image·s)": "B/(image·s)", "s·s": "s2", "s2/s": "s", "B2/s3": "B2/s3"}
     assert {text: str(unit(text)) for text in texts} == texts
@@ -119,9 +116,6 @@ def test_meaningless_quantities_are_refused(build: Callable[[], object], message
 ])  # fmt: skip
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
     assert quantity.formula == formula
-
-
-# ------------------------------------------------------------------------------------- intervals
 
 
 def printed(name: str, value: float, decimals: int = 0) -> Quantity:
@@ -191,9 +185,6 @@ def test_numbers_are_exact_if_no_sample_enters() -> None:
     assert (WORK / TIME + absent("rate", "FLOP/s", "out of memory")).sources == ("a.json",)
 
 
-# ------------------------------------------------------------------- medians and proportions
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
 def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
     binomial = pytest.importorskip("scipy.stats").binom
@@ -228,8 +219,6 @@ def test_bonferroni_levels_and_identical_samples() -> None:
     assert [bonferroni(0.95, 2), bonferroni(0.9, 1)] == pytest.approx([0.975, 0.9])
     assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
 
-
-# -------------------------------------------------------------------------- calls of one process
 
 ORDERED = [float(n) for n in range(1, 41)]
 

@@ -198,8 +198,6 @@ def test_samples_of_a_case_come_from_rounds_of_the_policy() -> None:
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
 
 
-# ------------------------------------------------------------------------------------- quantities
-
 #: Number → quantities that admit the number, among a duration, a loss, a count and a difference.
 ADMITTED: dict[float, str] = {
     0: "time step_loss page_faults memory_events",
@@ -434,8 +432,6 @@ def test_a_repeated_field_is_refused() -> None:
         with pytest.raises(RecordError, match=f"found the field {message}"):
             parse(repeated, PLACE)
 
-
-# --------------------------------------------------------------------------- frames of all samples
 
 DEFAULT = factory.round_(2, {"time": (0.75,)}, policy="default")
 TIMED = factory.round_(1, {"time": (0.5, 0.25)}), DEFAULT

@@ -220,8 +220,6 @@ def test_messages_name_the_place_of_a_fault(name: str, tmp_path: Path) -> None:
         assert place in message and expected in message, (where, message)
 
 
-# ---------------------------------------------------------------------------------- random damage
-
 UNUSUAL_VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
     "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
@@ -489,8 +487,6 @@ def test_only_damaged_imports_are_left_out(tmp_path: Path) -> None:
     assert [stored.file for stored in chosen.inputs.imported] == [first.file]
 
 
-# ------------------------------------------------------------------------ devices and source tables
-
 DEVICES = read_devices(DATA / "devices.yaml")
 SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
 NO_SOURCE = read_reported(DATA / "reported" / "none.json")
@@ -534,8 +530,6 @@ def test_messages_list_the_known_names(query: Callable[[], object], message: str
     with pytest.raises(StudyError, match=message):
         query()
 
-
-# ------------------------------------------------------------------------------ printed characters
 
 INVISIBLE = "a\u202eb\x1b[31m\x07"
 

@@ -29,7 +29,7 @@ def test_levels_keep_their_type() -> None:
     assert run.levels("colour") == run.levels("batch", colour="blue") == ()
 
 
-def test_a_series_names_its_subject_where_another_has_the_same_levels() -> None:
+def test_series_of_two_subjects_with_the_same_levels_have_distinct_names() -> None:
     cases = [
         factory.case(batch, subject=name) for batch, name in ((4, "layer"), (4, "net"), (8, "x"))
     ]
@@ -53,31 +53,32 @@ def test_a_series_has_samples_by_process() -> None:
         factory.round_(1, {"time": [0.75]}),
         factory.round_(3, {}, status="failed", reason="It broke."),
     )
-    found = run.by_process("time", CASE)
-    assert not isinstance(found, Missing)
-    assert [(p.name, p.samples) for p in found] == [("2", (0.5, 0.25)), ("1", (0.75,))]
+    processes = run.by_process("time", CASE)
+    assert not isinstance(processes, Missing)
+    assert [(p.name, p.samples) for p in processes] == [("2", (0.5, 0.25)), ("1", (0.75,))]
     assert run.samples("time", CASE) == (0.5, 0.25, 0.75)
-    assert run.fixed("allocated_peak", CASE) == 7, "which only one process measured"
+    assert run.fixed("allocated_peak", CASE) == 7, "only one process measured it"
     assert isinstance(run.by_process("cpu_time", CASE), Missing)
     differing = in_rounds(*(factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2)))
     bytes_ = differing.fixed("allocated_peak", CASE)
     assert isinstance(bytes_, Missing) and "differed between repetitions" in bytes_.reason
 
 
-def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
+def run_of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
+    """Return a run with the times of its processes; ``change`` are other fields."""
     started = f"2026-11-{day:02}T10:00:00Z"
     return factory.stored(factory.measurement(started, times, **change))
 
 
-NEW = of_day(3, (1.0, 1.1), (1.2, 1.3))
-OLD = of_day(2, (1.0, 1.2), (1.2, 1.4))
-LAST = of_day(1, (1.3,))
-POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
-BROKEN = factory.case(4, status="failed", reason="It broke.")
-FAILED = factory.stored(changed(OLD.record, cases=(BROKEN,)))
-SLOW = of_day(1, (2.0,))
+NEW = run_of_day(3, (1.0, 1.1), (1.2, 1.3))
+OLD = run_of_day(2, (1.0, 1.2), (1.2, 1.4))
+OLDEST = run_of_day(1, (1.3,))
+POOLED = Run(replace(NEW, others=(OLD, OLDEST)), "a")
+FAILED_CASE = factory.case(4, status="failed", reason="It broke.")
+FAILED_RUN = factory.stored(changed(OLD.record, cases=(FAILED_CASE,)))
+SLOW_RUN = run_of_day(1, (2.0,))
 #: A time below the resolution of the clock.
-SHORT = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
+SHORT_TIMES = Run(replace(run_of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
 
 
 def test_a_series_has_the_processes_of_all_runs() -> None:
@@ -86,22 +87,22 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
         Process(NEW.file, "2", (1.2, 1.3)),
         Process(OLD.file, "1", (1.0, 1.2)),
         Process(OLD.file, "2", (1.2, 1.4)),
-        Process(LAST.file, "1", (1.3,)),
+        Process(OLDEST.file, "1", (1.3,)),
     )
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
-    # Values that are equal in all runs come from the record.
+    # Fixed values are read from the newest run.
     assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
-    assert SHORT.by_process("time", CASE) == Missing("below timer resolution on a")
+    assert SHORT_TIMES.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
 @pytest.mark.parametrize(("run", "sources"), [
-    (POOLED, (NEW, OLD, LAST)),
+    (POOLED, (NEW, OLD, OLDEST)),
     (Run(NEW, "a"), (NEW,)),
     # A run in which the case failed adds nothing.
-    (Run(replace(NEW, others=(FAILED, LAST)), "a"), (NEW, LAST)),
+    (Run(replace(NEW, others=(FAILED_RUN, OLDEST)), "a"), (NEW, OLDEST)),
     # If runs disagree, the run with most processes is used.
-    (Run(replace(NEW, others=(SLOW,)), "a"), (NEW,)),
-    (Run(replace(SLOW, others=(NEW,)), "a"), (NEW,)),
+    (Run(replace(NEW, others=(SLOW_RUN,)), "a"), (NEW,)),
+    (Run(replace(SLOW_RUN, others=(NEW,)), "a"), (NEW,)),
 ])  # fmt: skip
 def test_a_value_names_the_files_of_its_runs(run: Run, sources: tuple[Stored, ...]) -> None:
     assert run.series("time", CASE).files == tuple(stored.file for stored in sources)
@@ -110,14 +111,14 @@ def test_a_value_names_the_files_of_its_runs(run: Run, sources: tuple[Stored, ..
 def test_a_ceiling_is_the_best_of_all_runs() -> None:
     fast = factory.stored(changed(OLD.record, ceilings=factory.ceilings(3e11)))
     run = Run(replace(NEW, others=(fast,)), "a")
-    alone, both = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
-    assert (value_of(alone), value_of(both)) == pytest.approx((2e11, 3e11))
-    assert both.sources == (NEW.file, fast.file)
+    one_run, two_runs = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
+    assert (value_of(one_run), value_of(two_runs)) == pytest.approx((2e11, 3e11))
+    assert two_runs.sources == (NEW.file, fast.file)
     # Each rate is the work of one run divided by the time of the same run.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
 
 
-PLAIN = "Example Processor, 2 threads"
+LABEL = "Example Processor, 2 threads"
 
 
 def device(key: str = "a", **change: Any) -> Environment:
@@ -125,7 +126,7 @@ def device(key: str = "a", **change: Any) -> Environment:
 
 
 LARGE = device("b", memory_bytes=64 * 2**30)
-CORES = device("b", cpu=msgspec.structs.replace(device().cpu, cores_available=64))
+MANY_CORES = device("b", cpu=msgspec.structs.replace(device().cpu, cores_available=64))
 GPUS = [
     factory.environment(key, gpu=msgspec.structs.replace(factory.GPU, memory_bytes=size * 2**30))
     for key, size in (("a", 40), ("b", 80))
@@ -137,14 +138,14 @@ GPUS = [
     ([device(), device("b", threads=1)], [", 2 threads", ", 1 thread"]),
     ([device(), LARGE], [" (16 GiB of memory)", " (64 GiB of memory)"]),
     ([device(), LARGE, device("c")], [" (a)", " (b)", " (c)"]),
-    ([device(), CORES], [" (2 cores available)", " (64 cores available)"]),
+    ([device(), MANY_CORES], [" (2 cores available)", " (64 cores available)"]),
     (GPUS, [" (40 GiB)", " (80 GiB)"]),
-    # Records of one device have one name.
-    ([device(), device()], [f"{PLAIN} (a)"] * 2),
+    # Records of one device have the same label.
+    ([device(), device()], [f"{LABEL} (a)"] * 2),
 ])  # fmt: skip
-def test_labels_name_what_differs_for_all(machines: list[Environment], ends: list[str]) -> None:
-    found = labels([factory.stored(factory.record(machine=machine)) for machine in machines])
-    assert all(name.endswith(end) for name, end in zip(found, ends, strict=True)), found
+def test_labels_have_a_distinct_fact(machines: list[Environment], ends: list[str]) -> None:
+    names = labels([factory.stored(factory.record(machine=machine)) for machine in machines])
+    assert all(name.endswith(end) for name, end in zip(names, ends, strict=True)), names
 
 
 ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x60, "Zen 2"), (0x17, 0x91, "Zen 2"),
@@ -172,9 +173,9 @@ def test_a_gpu_is_named_without_its_memory() -> None:
 
 
 MIB = 2**20
-#: Two threads on a processor of eight cores: 64 KiB of L1, 2 MiB of L2, 32 MiB of L3 are theirs.
+#: Two threads on a CPU of eight cores can use 64 KiB of L1, 2 MiB of L2 and 32 MiB of L3.
 HOST = factory.host(caches=factory.CACHES)
-#: What is reached in a working set (MiB), by whether it lies in a cache of ``HOST``.
+#: Working set (MiB) → rate (B/s): in caches of ``HOST``, and from 128 MiB on in memory.
 RATES = {1: 2e11, 8: 1e11, 127: 5e10, 128: 3e10, 512: 2e10}
 
 
@@ -183,8 +184,8 @@ def machine(cores: int) -> Environment:
     return factory.environment(host=HOST, cpu=cpu)
 
 
-def moved(operation: Any, *sizes: int, factor: float = 1.0) -> list[Ceiling]:
-    """What an instrument moves in working sets (MiB)."""
+def bandwidths(operation: Any, *sizes: int, factor: float = 1.0) -> list[Ceiling]:
+    """Return ceilings of memory for working sets (MiB), at ``factor`` times ``RATES``."""
     name = {"copy": "torch.copy_", "read": "torch.dot"}[operation]
     return [
         msgspec.structs.replace(
@@ -196,47 +197,48 @@ def moved(operation: Any, *sizes: int, factor: float = 1.0) -> list[Ceiling]:
     ]
 
 
-def computed(operation: Any, rate: float, dtype: str = "float32") -> Ceiling:
+def arithmetic(operation: Any, rate: float, dtype: str = "float32") -> Ceiling:
+    """Return a ceiling of arithmetic (FLOP/s)."""
     plain = factory.ceiling("matrix_product", "before", rate)
     return msgspec.structs.replace(plain, operation=operation, dtype=dtype)
 
 
-EVERY, READ = moved("copy", *RATES), moved("read", 128, 512, factor=1.5)
+COPY, READ = bandwidths("copy", *RATES), bandwidths("read", 128, 512, factor=1.5)
 ARITHMETIC = [
-    computed("matrix_product", 1e11),
-    computed("convolution", 2e11),
-    computed("matrix_product", 8e11, "bfloat16"),
+    arithmetic("matrix_product", 1e11),
+    arithmetic("convolution", 2e11),
+    arithmetic("matrix_product", 8e11, "bfloat16"),
 ]
 
 
-@pytest.mark.parametrize(("ceilings", "at", "asked", "expected"), [
+@pytest.mark.parametrize(("ceilings", "at", "arguments", "expected"), [
     (ARITHMETIC, machine(8), ("matrix_product",), 2e11),
     (ARITHMETIC, machine(8), ("convolution",), 2e11),
     (ARITHMETIC, machine(8), ("matrix_product", "bfloat16"), 8e11),
     (ARITHMETIC, machine(8), ("matrix_product", "tfloat32"), "no ceiling in tfloat32"),
     ([], machine(8), ("copy",), "no ceiling"),
-    ([computed("page_mapping", 5e5)], machine(8), ("page_mapping",), 5e5),
-    # Memory begins at four times the last cache.
-    (EVERY, machine(8), ("copy",), 3e10),
-    ([*EVERY, *READ], machine(8), ("copy",), 1.5 * 3e10),
-    (moved("copy", 127), machine(8), ("copy",), "no working set beyond the caches"),
-    # Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
-    (EVERY, machine(16), ("copy",), 2e10),
-    # Without known caches the largest working sets are memory.
-    (EVERY, factory.environment(), ("copy",), 2e10),
-    (EVERY, factory.environment(host=factory.host()), ("copy",), 2e10),
-    (EVERY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
+    ([arithmetic("page_mapping", 5e5)], machine(8), ("page_mapping",), 5e5),
+    # Working sets of four times the last cache or more are memory.
+    (COPY, machine(8), ("copy",), 3e10),
+    ([*COPY, *READ], machine(8), ("copy",), 1.5 * 3e10),
+    (bandwidths("copy", 127), machine(8), ("copy",), "no working set beyond the caches"),
+    # With two caches of 32 MiB, 128 MiB may lie in caches, and 512 MiB cannot.
+    (COPY, machine(16), ("copy",), 2e10),
+    # Without known caches, the largest working set is memory.
+    (COPY, factory.environment(), ("copy",), 2e10),
+    (COPY, factory.environment(host=factory.host()), ("copy",), 2e10),
+    (COPY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
 ])  # fmt: skip
 def test_the_ceiling_is_the_best_of_several_operations(
-    ceilings: Iterable[Ceiling], at: Environment, asked: tuple[str, ...], expected: float | str
+    ceilings: Iterable[Ceiling], at: Environment, arguments: tuple[str, ...], expected: float | str
 ) -> None:
     record = factory.record(machine=at, peaks=tuple(ceilings))
-    found = Run(factory.stored(record), "here").peak_rate(*asked)
+    ceiling = Run(factory.stored(record), "here").peak_rate(*arguments)
     if isinstance(expected, str):
-        assert found.missing == Missing(f"{expected} was measured on here")
+        assert ceiling.missing == Missing(f"{expected} was measured on here")
     else:
-        assert value_of(found) == pytest.approx(expected, rel=0.02)
+        assert value_of(ceiling) == pytest.approx(expected, rel=0.02)
 
 
-def test_a_size_is_printed_in_its_binary_unit() -> None:
+def test_sizes_are_printed_in_binary_units() -> None:
     assert [in_binary(n * MIB) for n in (127, 128, 1024)] == ["127 MiB", "128 MiB", "1 GiB"]

@@ -1,7 +1,7 @@
-"""A project with one small study, and its builds in separate processes.
+"""A project with one small study and an artificial record, and builds in separate processes.
 
-``build.py --new`` writes the study; its only record is artificial.  A build is a fork of a process
-that has imported slow packages; the build imports the project's code from the copied project.
+``build.py --new`` writes the study.  A build is a fork of a process that has imported slow
+packages; the build imports the project's code from the copied project.
 """
 
 import os
@@ -85,6 +85,7 @@ def run_again(project: Path, started: str, time: Callable[[int], float]) -> None
 
 
 def case(width: int, time: float | None = None) -> Case:
+    """Return a case of seven processes; a call lasts about ``time`` seconds."""
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
     times = ((time or 2e-7 * width) * (1 + 1e-3 * n) for n in range(-3, 4))
@@ -103,7 +104,7 @@ def record_of(project: Path) -> Path:
 
 
 def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
-    """Return a function that replaces ``old`` by ``new`` in a project's file, or reverts this."""
+    """Return a function that exchanges ``old`` and ``new`` in a project's file."""
 
     def change(project: Path) -> None:
         path = project / file
@@ -116,7 +117,7 @@ def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
-    """Start a build of all formats by Typst; files may have at most ``files`` bytes."""
+    """Start a build with Typst; ``files`` limits the size of each file, in bytes."""
     # The log lies next to the project, since another test process may be copying the project.
     opened, log = tempfile.mkstemp(prefix="log-", dir=project.parent)
     os.close(opened)

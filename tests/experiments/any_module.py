@@ -1,4 +1,4 @@
-"""A study of modules for which records have no layer descriptions."""
+"""A study of modules that records cannot describe as layers."""
 
 from typing import Any
 
@@ -46,9 +46,9 @@ def subject(factors: Factors) -> Subject:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return all cases but the backward pass of the GRU, whose result is no tensor."""
-    every = all_combinations(levels)
-    return tuple(case for case in every if case != {"module": "gru", "pass": "forward_backward"})
+    """Return all cases except the backward pass of the GRU, because its result is a tuple."""
+    pairs = all_combinations(levels)
+    return tuple(case for case in pairs if case != {"module": "gru", "pass": "forward_backward"})
 
 
 QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01)

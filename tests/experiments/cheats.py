@@ -1,4 +1,4 @@
-"""An honest baseline, and functions that would fool a careless comparison."""
+"""An honest baseline, and functions that would deceive a careless comparison."""
 
 import mmap
 import os
@@ -7,11 +7,15 @@ import time
 
 import numpy as np
 
+#: Arguments and results are square matrices of this side.
 SIDE = 64
 WEIGHTS = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
 SLEEP_S = 0.02
+#: New pages that ``mapping`` writes to.
 PAGES = 500
-remembered = {}
+#: Results and arguments of earlier calls.
+memory = {}
+#: One item per iteration of the background thread of ``setup_awake``.
 ticks = []
 
 
@@ -24,12 +28,14 @@ def honest(x):
 
 
 def exact(x):
+    """Return the reference result, in double precision."""
     assert x.dtype == np.float64
     return np.maximum(x @ WEIGHTS.astype(np.float64), 0)
 
 
 def cached_by(key):
-    return lambda x: remembered.setdefault(key(x), honest(x))
+    """Return a function that reuses the result of an earlier argument with the same key."""
+    return lambda x: memory.setdefault(key(x), honest(x))
 
 
 cached_by_address = cached_by(lambda x: x.__array_interface__["data"][0])
@@ -38,11 +44,14 @@ zeros = np.zeros_like
 
 
 def cached_by_value(x):
-    assert x.tobytes() not in remembered, "an argument was repeated, so the cache could be used"
-    return remembered.setdefault(x.tobytes(), honest(x))
+    """Reuse the result of an equal argument; fail if an argument was repeated."""
+    assert x.tobytes() not in memory, "an argument was repeated, so the cache could be used"
+    return memory.setdefault(x.tobytes(), honest(x))
 
 
 class lazy:  # noqa: N801 - called as a function
+    """Result that is computed when it is read."""
+
     def __init__(self, x):
         self.x = x
 
@@ -52,6 +61,7 @@ class lazy:  # noqa: N801 - called as a function
 
 
 def setup_clock():
+    """Stop the clocks of this process."""
     time.perf_counter_ns = time.perf_counter = time.monotonic = lambda: 0
 
 
@@ -61,17 +71,19 @@ def clock(x):
 
 
 def mutating(x):
+    """Overwrite the argument."""
     return np.maximum(np.matmul(x, WEIGHTS, out=x), 0)
 
 
 def aliased(x):
-    """Return the previous call's result; the buffer then receives the new result."""
-    previous = remembered.setdefault("buffer", np.zeros_like(x)).copy()
-    remembered["buffer"][:] = honest(x)
+    """Return the result of the previous call."""
+    previous = memory.setdefault("buffer", np.zeros_like(x)).copy()
+    memory["buffer"][:] = honest(x)
     return previous
 
 
 def in_a_thread(x):
+    """Compute the result in a thread after the call has returned."""
     result, correct = np.zeros_like(x), honest(x)
 
     def later():
@@ -83,16 +95,18 @@ def in_a_thread(x):
 
 
 def half_precision(x):
+    """Round the argument to half precision."""
     return honest(x.astype(np.float16).astype(np.float32))
 
 
 def skipping(x):
     """Skip the computation if the arguments equal those of the previous call."""
-    last, remembered["last"] = remembered.get("last"), x.copy()
+    last, memory["last"] = memory.get("last"), x.copy()
     return x if last is not None and np.array_equal(x, last) else honest(x)
 
 
 def burn(seconds=5 * SLEEP_S):
+    """Use the processor for this time."""
     start = time.thread_time()
     while time.thread_time() < start + seconds:
         pass
@@ -104,7 +118,7 @@ def slow(x):
 
 
 def many_threads(x):
-    """Do the same work in two threads and in a child process, then compute the honest result."""
+    """Use the processor in two threads and in a child process, too."""
     threads = [threading.Thread(target=burn) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -118,6 +132,8 @@ def many_threads(x):
 
 
 def setup_awake():
+    """Start a thread that counts while this process is not stopped."""
+
     def tick():
         while True:
             time.sleep(0.001)
@@ -127,9 +143,9 @@ def setup_awake():
 
 
 def awake(x):
-    """Fail if this process's background thread ran while the other function slept."""
-    assert len(ticks) - remembered.get("ticks", len(ticks)) < 100, "the process was not stopped"
-    remembered["ticks"] = len(ticks)
+    """Fail if this process ran while the other function slept."""
+    assert len(ticks) - memory.get("ticks", len(ticks)) < 100, "the process was not stopped"
+    memory["ticks"] = len(ticks)
     return honest(x)
 
 
@@ -139,23 +155,26 @@ def asleep(x):
 
 
 def mapping(x):
-    """Write a byte into each of many new pages."""
-    memory = mmap.mmap(-1, PAGES * mmap.PAGESIZE)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
-    for page in range(PAGES):
-        memory[page * mmap.PAGESIZE] = 1
+    """Write a byte to each of ``PAGES`` new pages."""
+    pages = mmap.mmap(-1, PAGES * mmap.PAGESIZE)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    for number in range(PAGES):
+        pages[number * mmap.PAGESIZE] = 1
     return honest(x)
 
 
 def dying(x):
+    """End the process."""
     os._exit(3)
 
 
 def other_shape(x):
+    """Return a row less than the honest result."""
     return honest(x)[1:]
 
 
 def total(x):
+    """Return three numbers instead of an array."""
     return x.sum(dtype=np.float64), float(x[0, 0]), x.shape[0]
 
 

@@ -29,6 +29,8 @@ FOLDER = Path(__file__).parent
 
 
 class Notes(Observer):
+    """Observer that stores messages, and the ended cases with their shares of the run."""
+
     def __init__(self) -> None:
         super().__init__()
         self.notes: list[str] = []
@@ -48,7 +50,7 @@ def notes() -> Notes:
     return Notes()
 
 
-#: Run a command line in this process; return the exit code, standard output and standard error.
+#: Function that runs a command line; returns exit code, standard output and standard error.
 Ask: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
@@ -73,6 +75,7 @@ HOST = msgspec.structs.replace(factory.SERVER, microcode="0x1", c_library="glibc
 
 
 def make_environment(**changes: object) -> Environment:
+    """Return the environment of a CPU; ``changes`` are other fields."""
     plain = factory.environment(
         "some-cpu-2t",
         missing={"name": "the run was given no --label", "cpu.governor": "there is none"},
@@ -83,6 +86,7 @@ def make_environment(**changes: object) -> Environment:
 
 
 def make_header(study: Experiment, **changes: object) -> Header:
+    """Return a journal's header for all cases of a study; ``changes`` are other fields."""
     values: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "study": study.name,
@@ -101,7 +105,7 @@ def make_header(study: Experiment, **changes: object) -> Header:
 
 
 def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
-    """Run a study quickly with one process; return its record and check that no other file remains.
+    """Run a study quickly with one process; check that only its record remains, and return it.
 
     Disturbed cases are not repeated, since parallel tests disturb all cases; ``test_samples`` tests
     repetition and several processes.  Ceilings after the run are measured in this process.
@@ -142,7 +146,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 
 class Driver:
-    """Runs the command in a separate process, with the tiny study in the registry."""
+    """Runs ``python -m experiments`` in a separate process, with the tiny study."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -150,7 +154,7 @@ class Driver:
         self.log.touch()
 
     def start(self, *words: str, hold: str = "", command: str = "run") -> subprocess.Popen[str]:
-        """Start a run; the study waits without end in the case ``hold``."""
+        """Start a command; the study waits for a minute in the case of size ``hold``."""
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(FOLDER))),
@@ -166,7 +170,7 @@ class Driver:
         )
 
     def measured(self) -> list[str]:
-        """Return the cases of all processes in the order in which measuring began."""
+        """Return the sizes of the measured cases, in the order in which they began."""
         return self.log.read_text().split()
 
     def finished(self) -> int:

@@ -1,7 +1,8 @@
-"""The tiny study with exactly known work, on a processor and on a simulated GPU.
+"""The tiny study with exactly known work, on a CPU and on a simulated GPU.
 
-On the processor, ``size`` is the number of calls of the C library's fused multiply-add; -1 raises
-an error and -9 kills the process.  On the GPU it is a kernel's work; sizes below 4 are counted.
+On the CPU, ``size`` is the number of calls of the C library's fused multiply-add; -1 raises an
+error and -9 kills the process.  On the GPU, ``size`` is a kernel's work; sizes from 4 on are not
+counted.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from experiments.harness.study import Subject
 from report.core.records.layers import Linear
 from report.core.records.record import Factors
 
-NO_VALUE: Any = None
+UNUSED: Any = None
 
 
 def subject(factors: Factors) -> Subject:
@@ -33,7 +34,7 @@ def subject(factors: Factors) -> Subject:
         for _ in range(size):
             fused(number, number, number)
 
-    return Subject(NO_VALUE, NO_VALUE, mode=call)
+    return Subject(UNUSED, UNUSED, mode=call)
 
 
 def subject_on_gpu(factors: Factors) -> Subject:
@@ -44,7 +45,7 @@ def subject_on_gpu(factors: Factors) -> Subject:
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
     if str(size) == os.environ.get("CRASHING"):
         raise SystemExit(3)
-    return Subject(NO_VALUE, NO_VALUE, mode=lambda: torch.launch(size))  # type: ignore[attr-defined]
+    return Subject(UNUSED, UNUSED, mode=lambda: torch.launch(size))  # type: ignore[attr-defined]
 
 
 def layers(factors: Factors) -> tuple[Linear]:

@@ -1,4 +1,4 @@
-"""The command ``python -m experiments`` with the tiny study and without torch.
+"""The command ``python -m experiments`` with the tiny study.
 
 Torch and the environment are replaced, because only the effects of signals are tested.
 """
@@ -16,7 +16,7 @@ from experiments.cluster import submit
 from experiments.commands import forecast
 from experiments.machine import environment, runtime
 
-# A test run that was itself started in the background inherits an ignored SIGINT.
+# Test runs that were started in the background ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
 forecast._CALLS_S = 0.0  # otherwise the forecast would add the smallest and largest case to the log

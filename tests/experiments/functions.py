@@ -1,4 +1,4 @@
-"""Functions of tensors as networks, for tests of captures."""
+"""Modules that wrap functions and layers, for tests of captures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Function(nn.Module):
-    """A function of tensors as a module without parameters."""
+    """Module without parameters that calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Function(nn.Module):
 
 
 class First(nn.Module):
-    """First result of a layer such as attention, whose input is passed ``inputs`` times."""
+    """Module that returns a layer's first result; the layer gets the input ``inputs`` times."""
 
     def __init__(self, layer: nn.Module, inputs: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Comparisons of functions: cheats are detected, and the rate of false verdicts is bounded."""
+"""Comparisons of functions: cheats are detected, and false verdicts are rare."""
 
 import os
 import shutil
@@ -31,10 +31,10 @@ from tests import factory
 from tests.experiments import cheats
 from tests.experiments.conftest import ROOT, Ask, Notes, make_environment
 
-HERE = Path(__file__).parent
-#: Environment of a process that imports the tests.
-PATHS = os.pathsep.join((str(ROOT), str(HERE)))
-VARIABLES = {**os.environ, "PYTHONPATH": PATHS, FOLDER: str(HERE)}
+TESTS = Path(__file__).parent
+#: Environment of processes that import the tests.
+PATHS = os.pathsep.join((str(ROOT), str(TESTS)))
+VARIABLES = {**os.environ, "PYTHONPATH": PATHS, FOLDER: str(TESTS)}
 PROTOCOL = msgspec.structs.replace(
     STUDY.plan.quick, warmup_calls=1, minimum_samples=3, maximum_samples=3
 )
@@ -42,19 +42,21 @@ SESSION = Session("cpu", PROTOCOL, threads=1, process=2)
 
 
 def conditions(against: str, **changes: Any) -> dict[str, Any]:
-    names = {"against": against, "inputs": "make", "reference": against}
-    places = {name: f"cheats.py:{changes.get(name, function)}" for name, function in names.items()}
+    """Return the factors of a comparison, except the compared function."""
+    functions = {"against": against, "inputs": "make", "reference": against}
+    places = {role: f"cheats.py:{changes.get(role, name)}" for role, name in functions.items()}
     return {**places, "tolerance": 1e-4, "margin": 0.02, "cold": changes.get("cold", False)}
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
+    """Compare a function of ``cheats.py`` with a baseline; return the series of the pair."""
     factors = {"function": f"cheats.py:{function}", **conditions(against, **changes)}
     return pairs.measure_pair(factors, SESSION, from_file)
 
 
 @pytest.fixture(autouse=True)
-def folder_of_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(HERE))
+def folder_of_cheats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(TESTS))
 
 
 @pytest.mark.parametrize(("function", "changes", "reason"), [
@@ -82,21 +84,22 @@ def test_a_cheat_is_reported_with_its_call(
     assert str(error.value).startswith("no comparison: ") == bool(changes)
 
 
-LARGE, SMALL = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2  # numbers in arguments and results
+#: Numbers in the arguments and results, for results that are an array or two numbers.
+ARRAYS, SCALARS = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2
 
 
 @pytest.mark.parametrize(("function", "changes", "numbers", "seconds"), [
-    # Arguments never repeat, so that caches do not help.
-    ("cached_by_value", {"reference": "exact"}, LARGE, 0),
-    ("skipping", {"reference": "exact"}, LARGE, 0),
-    ("honest", {"reference": "exact", "cold": True}, LARGE, 0),
-    ("total", {"against": "total"}, SMALL, 0),  # returns numbers instead of an array
-    # The clock runs until the result is read.
-    ("lazy", {}, LARGE, cheats.SLEEP_S),
-    ("clock", {}, LARGE, cheats.SLEEP_S),
-    # A function is stopped while the other runs.
-    ("awake", {"against": "asleep", "reference": "honest"}, LARGE, 0),
-    ("mapping", {}, LARGE, 0),
+    # Caches of results do not help, because no argument is repeated.
+    ("cached_by_value", {"reference": "exact"}, ARRAYS, 0),
+    ("skipping", {"reference": "exact"}, ARRAYS, 0),
+    ("honest", {"reference": "exact", "cold": True}, ARRAYS, 0),
+    ("total", {"against": "total"}, SCALARS, 0),  # returns numbers instead of an array
+    # The timed part ends after the result has been read.
+    ("lazy", {}, ARRAYS, cheats.SLEEP_S),
+    ("clock", {}, ARRAYS, cheats.SLEEP_S),
+    # Each function's process is stopped while the other function runs.
+    ("awake", {"against": "asleep", "reference": "honest"}, ARRAYS, 0),
+    ("mapping", {}, ARRAYS, 0),
 ])  # fmt: skip
 def test_every_timed_call_computes(
     function: str, changes: dict[str, Any], numbers: int, seconds: float
@@ -128,7 +131,7 @@ def test_processor_time_includes_threads_and_children() -> None:
     ("tip", "network"),
     [("workers", "MNIST CNN"), ("set_to_none", "MNIST CNN"), ("fused", "ResNet-20")],
 )
-def test_tuning_tips_compares_functions_that_it_builds(tip: str, network: str) -> None:
+def test_functions_of_tuning_tips_are_compared(tip: str, network: str) -> None:
     """Use a new interpreter, since a backward pass before the fork would block the child."""
     pytest.importorskip("torch")
     factors = {"tip": tip, "network": network, "batch": 4, "memory": "kept"}
@@ -163,7 +166,7 @@ int clock_gettime(clockid_t id, struct timespec *t) {
 """
 
 
-def test_a_preloaded_clock_is_detected(tmp_path: Path) -> None:
+def test_a_slow_clock_in_a_preloaded_library_is_detected(tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")
     library, source = tmp_path / "clock.so", tmp_path / "clock.c"
@@ -199,7 +202,7 @@ def test_arrays_keep_type_layout_and_values_in_shared_memory() -> None:
 
 
 def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inference mode, in which PyTorch does not decompose operators, must not change the theory."""
+    """Theory is the same in inference mode, in which PyTorch does not decompose operators."""
     import torch
 
     (tmp_path / "product.py").write_text(
@@ -217,7 +220,7 @@ def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("output", "expected", "fault"), [
     ([1.0, 2.2], [1.0, 2.0], "relative error 0.1 at index (1,): 2.2 instead of 2.0"),
-    # Relative to the root mean square: 0.05 / sqrt(4.5).
+    # The error is relative to the root mean square: 0.05 / sqrt(4.5).
     ([3.0, 0.05], [3.0, 0.0], "relative error 0.024 at index (1,): 0.05 instead of 0.0"),
     ([np.nan, np.inf], [np.nan, np.inf], None),
     ([np.nan, 1.0], [1.0, 1.0], "relative error inf at index (0,): nan instead of 1.0"),
@@ -236,16 +239,16 @@ def test_the_largest_error_is_reported(output: Any, expected: Any, fault: str | 
 RUNS, PAIRS, CALLS = 2000, 12, 30
 
 
-@pytest.mark.parametrize("kind", ["independent", "autocorrelated", "two groups"])
-def test_false_verdicts_are_at_most_5_percent(kind: str) -> None:
-    """More than 123 of 2,000 would exceed 5 % (exact binomial test at the 1 % level)."""
+@pytest.mark.parametrize("distribution", ["independent", "autocorrelated", "two groups"])
+def test_false_verdicts_are_at_most_5_percent(distribution: str) -> None:
+    """At a rate of 5 %, more than 123 of 2,000 would have a probability below 1 % (binomial)."""
     random = np.random.default_rng(69)
 
     def times() -> np.ndarray[Any, Any]:
         logs = random.normal(0, 0.05, (PAIRS, CALLS))
-        if kind == "autocorrelated":
+        if distribution == "autocorrelated":
             logs = 0.2 * logs.cumsum(axis=1) + random.normal(0, 0.03, (PAIRS, 1))
-        if kind == "two groups":
+        if distribution == "two groups":
             logs += np.log(1.25) * random.integers(0, 2, (PAIRS, 1))
         return np.median(np.exp(logs), axis=1)
 
@@ -254,8 +257,8 @@ def test_false_verdicts_are_at_most_5_percent(kind: str) -> None:
     assert 0 < words.count("faster") + words.count("slower") <= 123
 
 
-def test_the_decidable_gain_is_decided_in_four_of_five_runs() -> None:
-    """PAIRS is also the smallest number of pairs that decides this gain."""
+def test_the_decidable_gain_has_a_power_of_80_percent() -> None:
+    """``PAIRS`` is also the smallest number of pairs with this power."""
     random = np.random.default_rng(2)
     gain = comparison.decidable(0.02, PAIRS)
     logs = random.normal(np.log(1 + gain), 0.02, size=(RUNS, PAIRS))
@@ -266,18 +269,18 @@ def test_the_decidable_gain_is_decided_in_four_of_five_runs() -> None:
     assert comparison.scatter([np.exp(0.1), np.exp(-0.1)]) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("low", "high", "word"), [
+@pytest.mark.parametrize(("low", "high", "verdict"), [
     (1.27, 1.36, "faster"), (0.51, 0.79, "slower"), (0.985, 1.015, "no difference"),
     (1.005, 1.015, "no difference"), (0.99, 1.3, "undecided"),
 ])  # fmt: skip
-def test_verdicts_follow_interval_and_margin(low: float, high: float, word: str) -> None:
-    assert comparison.verdict_word(Estimate(1.0, low, high, 12, 0.95), 0.02) == word
+def test_verdicts_follow_interval_and_margin(low: float, high: float, verdict: str) -> None:
+    assert comparison.verdict_word(Estimate(1.0, low, high, 12, 0.95), 0.02) == verdict
     assert comparison.verdict_word(Estimate(1.0, low, high, 5, 0.9375), 0.02) == "undecided"
 
 
 @pytest.fixture
 def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
-    """Return a request that compares three functions in two pairs, without torch and ceilings."""
+    """Request a comparison of two functions with a baseline in two pairs, without ceilings."""
     monkeypatch.setattr(rounds, "REPEATS", 0)
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
     facts = make_environment(threads=1)
@@ -290,7 +293,7 @@ def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
 
 
 def undisturbed(record: Record) -> Record:
-    """Remove the marks of disturbance by other tests, so that all pairs count."""
+    """Remove disturbances by other tests, so that all pairs count."""
     cases = []
     for case in record.cases:
         rounds = [msgspec.structs.replace(round_, disturbance=None) for round_ in case.rounds]
@@ -314,12 +317,12 @@ def test_an_interrupted_comparison_can_be_resumed(request_in: Comparison, ask: A
     correct, wrong, baseline = comparison.verdicts(undisturbed(record))
     names = [result.function.partition(":")[2] for result in (correct, wrong, baseline)]
     assert names == ["cached_by_value", "zeros", "honest"]
-    assert (correct.word, correct.pairs) == ("undecided", 2)  # two pairs decide nothing
+    assert (correct.word, correct.pairs) == ("undecided", 2)  # two pairs are too few for a verdict
     assert baseline.ratio is not None and baseline.ratio.confidence == 0.5
     assert wrong.word == "wrong" and wrong.sentence.startswith("wrong result (call 1 of process 1")
     command = " ".join(record.command)
     assert "compare cheats.py:cached_by_value cheats.py:zeros --against cheats.py:honest" in command
-    assert "--reference cheats.py:exact" in command and str(HERE) not in path.read_text()
+    assert "--reference cheats.py:exact" in command and str(TESTS) not in path.read_text()
     sources = [a for a in record.attachments if a.name.startswith("source-")]
     assert len(sources) == 3
     assert sources[0].sha256.startswith(str(record.cases[0].factors["source"]))
@@ -341,19 +344,19 @@ def test_an_interrupted_comparison_can_be_resumed(request_in: Comparison, ask: A
 def test_impossible_comparisons_are_refused(
     words: str, reason: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(HERE)
+    monkeypatch.chdir(TESTS)
     function, *options = words.split()
     request = (f"cheats.py:{function}", "--against", "cheats.py:honest", "--quick", *options)
     code, out, err = ask("compare", *request, "--threads", "1")
-    is_typed = "compare --help" in err or "--pairs" in words or "--all" in words
-    assert code == (2 if is_typed or "--device" in words else 1)
+    is_usage_error = "compare --help" in err or "--pairs" in words or "--all" in words
+    assert code == (2 if is_usage_error or "--device" in words else 1)
     assert reason in err and "ok" not in out
     assert ask("run", "compare")[0] == 2  # only the command compare measures comparisons
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Path) -> None:
-    """Kill the comparison at random moments, also while its processes start."""
+    """The comparison is killed at random moments, also while processes start."""
     code = (
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
@@ -361,11 +364,11 @@ def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Pa
         "run(replace(request, conditions=conditions('asleep')), Notes())\n"
     )
     random = Random(seed)
-    # Six are guard, worker, measuring process, reference and two functions; fewer while starting.
-    fewest, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
+    # The six processes: guard, worker, measuring process, reference, and two functions.
+    started, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
-    while len(children) < fewest:
+    while len(children) < started:
         time.sleep(0.02)
         assert process.poll() is None
         children = psutil.Process(process.pid).children(recursive=True)
@@ -396,12 +399,12 @@ def compared_case(
 
 def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> None:
     scatter = np.linspace(0.97, 1.03, PAIRS)
-    wrong = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
+    reason = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
     cases = [
         compared_case("a.py:solve", (1.5 * scatter).tolist()),
         compared_case("b.py:solve", (1.5 * scatter[::-1]).tolist()),
         compared_case("c.py:solve", (0.5 * scatter).tolist()),
-        compared_case("d.py:solve", (9 * scatter).tolist(), wrong),
+        compared_case("d.py:solve", (9 * scatter).tolist(), reason),
         compared_case("e.py:solve", (9 * scatter).tolist(), nbytes=10**12),
         compared_case("base.py:solve", scatter.tolist()),
     ]
@@ -410,13 +413,13 @@ def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> No
     record = factory.record(cases, study="compare")
     names = [[result.function[:-9] for result in group] for group in comparison.groups(record)]
     assert names == [["a", "b"], ["base"], ["c"]]
-    words = [result.word for result in comparison.verdicts(record)]
-    assert words == ["faster", "faster", "slower", "wrong", "impossible", "no difference"]
+    verdicts = [result.word for result in comparison.verdicts(record)]
+    assert verdicts == ["faster", "faster", "slower", "wrong", "impossible", "no difference"]
     path = write_record(record, tmp_path)
     assert build.main(["--comparison", str(path), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "compare" / "index.html").read_text()
     report = (tmp_path / "out" / "compare" / "report.md").read_text()
-    assert f"- d.py:solve: {wrong}\n" in report and wrong in page
+    assert f"- d.py:solve: {reason}\n" in report and reason in page
     assert "- a.py:solve: faster: 1.500 times the baseline's speed [1.471, 1.529]\n" in report
     assert "the fastest cache moves" in report
     assert "every pair of c.py:solve was disturbed; repeat with --wait-quiet 10\n" in report

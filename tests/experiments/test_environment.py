@@ -1,4 +1,4 @@
-"""The machine: its facts and key, facts excluded from records, and disturbances by programs."""
+"""Facts and keys of machines, facts excluded from records, and disturbances by programs."""
 
 import getpass
 import os
@@ -29,6 +29,7 @@ from tests.experiments.conftest import HOST, ROOT, Notes, make_environment, make
 
 
 def write(folder: Path, **files: str) -> None:
+    """Write files; ``__`` in a name stands for a dot."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(f"{text}\n")
@@ -49,11 +50,11 @@ processor\t: 1
 vendor_id\t: Another
 physical id\t: 1
 """
-#: No hypervisor, and a processor name in Intel's format.
+#: The same without a hypervisor, and with a processor name in Intel's format.
 INTEL = AMD.replace(" hypervisor", "").replace(
     "AMD EPYC 7763 64-Core Processor", "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"
 )
-#: AWS, c6g: a 64-bit ARM kernel prints neither a name nor a socket.
+#: AWS c6g: a 64-bit ARM kernel prints neither the processor's name nor the socket.
 GRAVITON = """\
 processor\t: 0
 Features\t: fp asimd evtstrm aes
@@ -107,23 +108,23 @@ def test_machine_facts_are_read_from_linux_files(
 
 
 MIB = 2**20
-#: Control groups of versions 1 and 2: half a processor and 900 MiB, or no limit (FREE).
+#: Control groups of versions 1 and 2 with limits of half a processor and 900 MiB, or unlimited.
 V2 = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
 V2 |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
-FREE_V2 = V2 | {"cpu__max": "max 100000", "memory__max": "max"}
+UNLIMITED_V2 = V2 | {"cpu__max": "max 100000", "memory__max": "max"}
 V1 = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
 SIZES = ("limit", 900), ("usage", 500)
 V1 |= {f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in SIZES}
 V1 |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
-FREE_V1 = V1 | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
-TREES = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
+UNLIMITED_V1 = V1 | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
+OWN_GROUPS_V1 = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
 
 
 @pytest.mark.parametrize(("own", "groups"), [
-    ("0::/a/b", {"a": V2, "a/b": FREE_V2}),
-    (TREES, {"cpu,cpuacct/docker/0a": V1, "cpu,cpuacct": FREE_V1,
-             "memory/docker/0a": V1, "memory": FREE_V1}),
-    (TREES, {"cpu,cpuacct": V1, "memory": V1}),
+    ("0::/a/b", {"a": V2, "a/b": UNLIMITED_V2}),
+    (OWN_GROUPS_V1, {"cpu,cpuacct/docker/0a": V1, "cpu,cpuacct": UNLIMITED_V1,
+             "memory/docker/0a": V1, "memory": UNLIMITED_V1}),
+    (OWN_GROUPS_V1, {"cpu,cpuacct": V1, "memory": V1}),
 ], ids=["version 2", "version 1", "version 1 as a container sees it"])  # fmt: skip
 def test_limits_of_containers_are_read(
     own: str, groups: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -159,7 +160,8 @@ for number in range(12):
 #: An Arm processor with two slow and two fast cores and a switch for turbo.
 ARM = {f"{CPUS}/cpu{n}/cpu_capacity": size for n, size in enumerate(("446", "446", "1024", "1024"))}
 ARM |= {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
-STATES: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] = (
+#: Files, usable processors, conditions, and count of throttling events.
+CONDITIONS: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] = (
     (HYBRID, {*range(12)}, {
         "siblings": "0-7 share cores", "kinds": "P: 0-7; E: 8-11", "governor": "powersave",
         "turbo": "on", "nodes": "2", "system": "WSL",
@@ -172,16 +174,16 @@ STATES: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] 
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "usable", "state", "throttled"), STATES)
+@pytest.mark.parametrize(("files", "usable", "conditions", "throttled"), CONDITIONS)
 def test_conditions_of_processors_are_read(
     files: dict[str, str],
     usable: set[int],
-    state: dict[str, str],
+    conditions: dict[str, str],
     throttled: int | None,
     tmp_path: Path,
 ) -> None:
     factory.write_files(tmp_path, {name: text.encode() for name, text in files.items()})
-    assert machine.conditions(usable, tmp_path) == state
+    assert machine.conditions(usable, tmp_path) == conditions
     assert machine.throttle_count(usable, tmp_path) == throttled
 
 
@@ -195,9 +197,9 @@ def test_throttling_is_recorded_and_threads_use_one_kind_of_core(
     monkeypatch.setattr(
         machine.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
-    head = make_header(tiny_study.STUDY)
-    assert machine.with_throttling(head, 7) is machine.with_throttling(head, None) is head
-    state = machine.with_throttling(head, 4).environment.conditions
+    header = make_header(tiny_study.STUDY)
+    assert machine.with_throttling(header, 7) is machine.with_throttling(header, None) is header
+    state = machine.with_throttling(header, 4).environment.conditions
     assert state == {"throttled": "3 times"}
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
     assert machine.pin_to_one_kind() == message and pinned == [{0, 1}]
@@ -240,28 +242,28 @@ def test_updates_do_not_change_the_key_of_a_device() -> None:
 def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_CPUS", Path("nowhere"))
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
-    gathered = environment.gather(torch, "cpu", 1, name="lab 3")
-    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", gathered.key)
-    null = {name for name, value in flatten(gathered) if value is None and "load" not in name}
-    reasons = gathered.missing.keys() - {"disturbance", "energy"}
-    assert reasons == null - {"host.machine", "conditions"}
-    assert {"gpu", "cpu.governor"} <= null and "name" not in null
-    assert gathered.cpu.cores_available == runtime.cores_available() >= 1
-    assert gathered.variables["LD_PRELOAD"] == "liba.so"
-    everything = repr(gathered)
-    assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
+    facts = environment.gather(torch, "cpu", 1, name="lab 3")
+    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", facts.key)
+    nulls = {name for name, value in flatten(facts) if value is None and "load" not in name}
+    reasons = facts.missing.keys() - {"disturbance", "energy"}
+    assert reasons == nulls - {"host.machine", "conditions"}
+    assert {"gpu", "cpu.governor"} <= nulls and "name" not in nulls
+    assert facts.cpu.cores_available == runtime.cores_available() >= 1
+    assert facts.variables["LD_PRELOAD"] == "liba.so"
+    text = repr(facts)
+    assert not [word for word in text.split() if word.strip("'\"=,").startswith("/")]
     node, user = platform.node(), getpass.getuser()
-    assert not [name for name in (node, user) if len(name) > 4 and name in everything]
+    assert not [name for name in (node, user) if len(name) > 4 and name in text]
     # On a GPU machine, nvidia-smi prints the driver once per GPU.
     h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
     for printed, driver in (("550.54\n550.54", "550.54"), (None, None)):
         monkeypatch.setattr(environment, "program_output", lambda *words, output=printed: output)
-        gathered = environment.gather(torch, "cuda", 2)
-        assert gathered.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", gathered.key)
-        assert (gathered.gpu.compute_capability, gathered.gpu.driver) == ("9.0", driver)
-        assert ("gpu.driver" in gathered.missing) == (driver is None)
+        facts = environment.gather(torch, "cuda", 2)
+        assert facts.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", facts.key)
+        assert (facts.gpu.compute_capability, facts.gpu.driver) == ("9.0", driver)
+        assert ("gpu.driver" in facts.missing) == (driver is None)
 
 
 def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,8 +308,8 @@ def test_measuring_code_of_a_study_excludes_other_modules() -> None:
 def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     folder = tmp_path / "experiments"
     write(folder, study__py="1")
-    alone, missing = code.identify("study", tmp_path)
-    assert (alone.commit, alone.tree_clean) == (None, None)
+    without_git, missing = code.identify("study", tmp_path)
+    assert (without_git.commit, without_git.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
     factory.commit(tmp_path)
     write(tmp_path / "data", record__json="{}")
@@ -315,21 +317,18 @@ def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     assert clean.commit is not None and clean.tree_clean is True
     assert code.identify("study", folder)[0].commit is None, "a folder in another checkout"
     (folder / "study.py").write_bytes(b"1\r\n")  # core.autocrlf
-    dos, _ = code.identify("study", tmp_path)
+    with_crlf, _ = code.identify("study", tmp_path)
     write(folder, study__py="2")
-    other, _ = code.identify("study", tmp_path)
-    assert dos.tree_clean is other.tree_clean is False
-    assert alone.measuring_code == clean.measuring_code == dos.measuring_code
-    assert other.measuring_code != dos.measuring_code
-
-
-# ----------------------------------------------------------------------- disturbances
+    changed, _ = code.identify("study", tmp_path)
+    assert with_crlf.tree_clean is changed.tree_clean is False
+    assert without_git.measuring_code == clean.measuring_code == with_crlf.measuring_code
+    assert changed.measuring_code != with_crlf.measuring_code
 
 
 def reading_after(
     wall: float = 10.0, used: float = 0.0, own: float = 0.0, stolen: float = 0.0, wait: float = 0.0
 ) -> Reading:
-    """Reading ``wall`` s after ``START``; the other arguments are processor seconds since then."""
+    """Return the reading ``wall`` s after ``START``; all else is in processor seconds."""
     busy = 1000.0 + used + own
     return Reading(100.0 + wall, 2, busy, 10.0 + stolen, 50.0 + own, {1: 1.0 + wait, 2: 2.0})
 
@@ -342,17 +341,17 @@ START = reading_after(wall=0.0)
     (reading_after(own=20.0), 2, None),
     (reading_after(own=20.0), 4, None),
     (START, 2, None),
-    # No idle processor: other programs may use up to a tenth of a processor.
+    # Without idle processors, other programs may use up to 10 % of a processor.
     (reading_after(used=0.99, own=20.0), 2, None),
     (reading_after(used=8.0, own=12.0), 2, "used 0.8 of 2"),
-    # A thread may wait 2 % of the time for other programs, and longer for other threads of the run.
+    # A thread may wait 2 % of the time for other programs, and any time for the run's threads.
     (reading_after(used=0.9, wait=0.39), 2, None),
     (reading_after(used=0.9, wait=0.41), 2, ""),
     (reading_after(used=0.9, wait=0.21), 1, ""),
     (reading_after(own=10.0, wait=8.0), 1, None),
     (reading_after(own=10.0, used=0.1, wait=8.0), 1, None),
     (reading_after(own=10.0, stolen=0.3, wait=8.0), 1, ""),
-    # Time taken by the hypervisor counts, alone or with other programs, even with idle processors.
+    # The hypervisor's time counts even with idle processors, and adds to that of other programs.
     (reading_after(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
     (reading_after(stolen=2.8), 2, ""),
     (reading_after(stolen=0.9), 1, None),
@@ -362,7 +361,7 @@ START = reading_after(wall=0.0)
     # Other programs cannot use more processors than the machine has.
     (reading_after(wall=0.006, used=0.03), 2, None),
     (reading_after(wall=0.1, used=0.5), 2, "used 2.0 of 2"),
-    # Clocks are rounded down to ticks; four standard deviations of the sum of errors are 0.04 s.
+    # Clocks are rounded to ticks; four standard deviations of the sum of errors are 0.04 s.
     (reading_after(wall=0.1, used=0.039), 2, None),
     (reading_after(wall=0.1, used=0.041), 2, "used 0.4 of 2"),
 ])  # fmt: skip
@@ -374,7 +373,7 @@ def test_disturbances_above_the_limits(end: Reading, threads: int, cause: str | 
 def test_counters_of_linux_are_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
-    """Processor 1 is offline and has no line in ``stat``; at first the files are missing."""
+    """The files are missing at first; later, processor 1 is offline and has no line in ``stat``."""
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     quiet.wait_quiet(5.0, notes.note, 1)
     assert len(notes.notes) == 1
@@ -393,26 +392,26 @@ def test_counters_of_linux_are_read(
 
 @pytest.mark.parametrize(
     ("loads", "seconds", "used"),
-    # Waiting ends after five quiet seconds in a row, or after two minutes.
+    # Waiting ends after five quiet seconds, or after two minutes.
     [((1.5, 0, 0, 0, 0, 0.5, 0), 11, "1.5 of 2"), ((2.0,), 120, "2.0 of 2")],
 )
 def test_waiting_ends_after_five_quiet_seconds(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, used: str
 ) -> None:
     """Other programs use ``loads[n]`` processors in second n, and the last load from then on."""
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", lambda _: slept.append(loads[: len(slept) + 1][-1]))
-    monkeypatch.setattr(time, "monotonic", lambda: float(len(slept)))
+    used_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", lambda _: used_s.append(loads[: len(used_s) + 1][-1]))
+    monkeypatch.setattr(time, "monotonic", lambda: float(len(used_s)))
     monkeypatch.setattr(quiet, "unavailable", lambda: None)
     monkeypatch.setattr(
-        quiet, "read_counters", lambda: reading_after(wall=float(len(slept)), used=sum(slept))
+        quiet, "read_counters", lambda: reading_after(wall=float(len(used_s)), used=sum(used_s))
     )
     monkeypatch.setattr(quiet, "busiest_programs", lambda: ("cc1",))
     quiet.wait_quiet(2.0, notes.note, 2)
-    assert len(slept) == seconds
+    assert len(used_s) == seconds
     if seconds == 120:
         assert used in (last := notes.notes.pop()) and last.endswith("Measuring all the same.")
-    assert len(notes.notes) == seconds // 10, "a line every ten seconds"
+    assert len(notes.notes) == seconds // 10, "a message every ten seconds"
     assert f"at most 2.0 min: other processes used {used} processors (cc1)." in notes.notes[0]
 
 

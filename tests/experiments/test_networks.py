@@ -1,7 +1,7 @@
-"""Layers and operators of networks, compared with published figures and with torch's counter.
+"""Layers and operators of networks, compared with published numbers and with torch's counter.
 
-Committed captures equal new ones, and explain every request to the allocator of an H100.  Random
-networks of supported layers are counted exactly, or refused.
+Stored captures equal new captures, and contain every request to the allocator of an H100.
+Multiply-adds of random networks are exact, or the network is refused.
 """
 
 import copy
@@ -40,8 +40,8 @@ from tests.experiments.functions import First, Function
 from tests.factory import DATA
 
 SHAPES = {"MNIST": (1, 28, 28), **INPUT_SHAPES}
-#: Network → parameters, millions of multiply-adds, and decimal places of the millions, as printed
-#: by the authors or by torchvision's documentation.
+#: Network → parameters, millions of multiply-adds, and printed decimals of the millions, from the
+#: authors' papers or torchvision's documentation.
 PUBLISHED: dict[str, tuple[int, float, int]] = {
     "MNIST": (1_199_882, 11.992448, 6),
     "LeNet-5": (61_706, 0.416520, 6),
@@ -110,14 +110,14 @@ def test_functional_calls_and_tied_weights_are_captured() -> None:
     network = capture(Functional, [Input((2, 3, 16, 16))]).theory.network
     assert network.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
     assert network.unused == ("unread",)
-    loads = [known.flops for known in map(operator_work, network.operators) if known is not None]
-    assert len(loads) == len(network.operators)
-    assert sum(loads) == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
+    work = [known.flops for known in map(operator_work, network.operators) if known is not None]
+    assert len(work) == len(network.operators)
+    assert sum(work) == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
     assert {operator.module for operator in network.operators} >= {"", "first", "second"}
 
 
 def set_whole_weights(module: nn.Module) -> nn.Module:
-    """Set all weights to small whole numbers, so that float64 sums are exact in any order."""
+    """Set all weights to small whole numbers, so that sums in float64 have no rounding error."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -126,10 +126,11 @@ def set_whole_weights(module: nn.Module) -> nn.Module:
 
 
 def block(channels: int, stride: int) -> nn.Module:
+    """Return a residual block that computes without rounding errors."""
     residual = basic(4, channels, stride, shortcut=option_a, last="relu2")
     set_whole_weights(residual)
     for norm in (residual.trunk[1], residual.trunk[4]):
-        norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
+        norm.running_var.fill_(1.0 - norm.eps)  # the divisor becomes 1
     return residual
 
 
@@ -143,40 +144,40 @@ BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
 
 
 @given(
-    make=CONVOLUTIONS | BLOCKS,
+    build=CONVOLUTIONS | BLOCKS,
     extents=st.tuples(st.integers(5, 40), st.integers(5, 25)),
     tile=st.integers(1, 45),
 )
 @settings(max_examples=80, deadline=None)
-def test_tiling_exact(make: Callable[[], nn.Module], extents: tuple[int, int], tile: int) -> None:
-    """Tiles need not divide the map, and padding may exceed the halo of a tile."""
-    module, generator = make(), torch.Generator().manual_seed(1)
-    source = torch.randint(-3, 4, (2, 4, *extents), generator=generator).double()
+def test_tiling_exact(build: Callable[[], nn.Module], extents: tuple[int, int], tile: int) -> None:
+    """The tile size may exceed or not divide the map's extents."""
+    module, generator = build(), torch.Generator().manual_seed(1)
+    images = torch.randint(-3, 4, (2, 4, *extents), generator=generator).double()
     with torch.no_grad():
-        assert torch.equal(Tiled([module], tile)(source), module(source))
+        assert torch.equal(Tiled([module], tile)(images), module(images))
 
 
 @pytest.mark.parametrize("form", ["tiled_layers", "tiled_blocks", "tiled_stages"])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_tiled_networks_compute_the_same_maps(form: Form, layout: torch.memory_format) -> None:
-    """Compare maps, because averaged scores could hide wrong borders."""
+    """Compare the maps before average pooling, which could hide wrong borders."""
     torch.manual_seed(0)
     network = cifar_resnet(8).eval().to(memory_format=layout)
-    source = torch.randn(1, 3, 40, 24).contiguous(memory_format=layout)
+    images = torch.randn(1, 3, 40, 24).contiguous(memory_format=layout)
     results, work = [], []
     for variant in (network, tiled(network, form, 8)):
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            results.append(variant[:-3](source))
+            results.append(variant[:-3](images))
         work.append(counter.get_total_flops())
-    wanted, maps = results
-    assert torch.allclose(maps, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))
+    expected, maps = results
+    assert torch.allclose(maps, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
     assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
 
 
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
-#: Bytes that cuBLAS holds after its first product, from the record's allocation history.
+#: Size (B) of cuBLAS's workspaces after the first product, from the record's allocation history.
 CUBLAS = 33_554_432 + 1_048_576
 
 
@@ -204,7 +205,7 @@ def training_theory(batch: int) -> Theory:
 
 
 def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
-    """Yield operator and bytes of each allocated tensor; labels (from ``zeros``) are inputs."""
+    """Yield operator and bytes of each allocated tensor, without labels (made by ``zeros``)."""
     for operator in theory.network.operators:
         for request in requests(operator, theory.network):
             if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
@@ -212,17 +213,17 @@ def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
 
 
 def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
-    """Return operator and bytes of each request that is not a tensor of theory.
+    """Return operator and bytes of the measured requests that are no tensors of theory.
 
-    All tensors of theory must occur in order; an operator requests its results first.
+    All tensors of theory must occur in order; an operator requests its results before workspaces.
     """
-    expected, extra, running = list(tensors(theory)), [], "start"
+    expected, extra, operator = list(tensors(theory)), [], "start"
     for size in (int(event) for event in events if event > 0):
         if expected and expected[0][1] == size:
-            running, _ = expected.pop(0)
+            operator, _ = expected.pop(0)
         else:
-            extra.append((running if expected else "update", size))
-    assert not expected, "requests of theory that the allocator never saw"
+            extra.append((operator if expected else "update", size))
+    assert not expected, "the allocator has no such requests"
     return extra
 
 
@@ -252,10 +253,10 @@ def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
     measured = case(TRAINING, batch=batch, subject="training")
     theory = training_theory(batch)
     extra = further_requests(theory, measured.samples("memory_events"))
-    # The measured update adds the weight decay to all gradients at once; theory has no decay.
+    # The update requests a tensor per parameter for the weight decay, which theory lacks.
     parameters = sorted(t.bytes for t in theory.network.parameters.values())
-    assert sorted(size for running, size in extra if running == "update")[-161:] == parameters
-    assert {r for r, _ in extra} <= {"convolution", "convolution_backward", "update"}
+    assert sorted(size for operator, size in extra if operator == "update")[-161:] == parameters
+    assert {operator for operator, _ in extra} <= {"convolution", "convolution_backward", "update"}
     (allocated, *_) = measured.samples("allocated_peak")
     assert theory.peak is not None
     assert 0.9 * allocated < theory.peak.total < allocated
@@ -264,8 +265,8 @@ def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
 def test_operators_without_workspace_ran_in_these_calls() -> None:
     calls = [*(inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
     calls.append(training_theory(32))
-    seen = {operator.base for call in calls for operator in call.network.operators}
-    assert seen >= WITHOUT_WORKSPACE_ON_GPU
+    operators = {operator.base for call in calls for operator in call.network.operators}
+    assert operators >= WITHOUT_WORKSPACE_ON_GPU
 
 
 @pytest.mark.parametrize(("name", "image", "variant"), [
@@ -281,13 +282,13 @@ def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant
 
 # -------------------------------------------------------------------- random networks
 
-#: Operators with multiply-adds that torch's counter ignores on a processor.
+#: Operators on a CPU whose multiply-adds torch's counter ignores.
 UNCOUNTED = {
     "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention",
     "mkldnn_rnn_layer", "mv", "dot",
 }  # fmt: skip
 
-#: Draw one of several values.
+#: Function that draws one of several values.
 Pick = Callable[[Any], Any]
 ACTIVATIONS = (
     nn.ReLU(), nn.ReLU6(inplace=True), nn.GELU(), nn.SiLU(inplace=True), nn.Hardswish(), nn.Tanh(),
@@ -308,11 +309,11 @@ class Joined(nn.Module):
 
 def any_convolution(pick: Pick, channels: int, side: int) -> nn.Module:
     groups, kernel = pick(divisors(channels)), pick(range(1, min(3, side) + 1))
-    same = pick((True, False))
+    keeps_size = pick((True, False))
     return nn.Conv2d(
         channels, groups * pick((1, 2, 3)), kernel, groups=groups, bias=pick((True, False)),
-        stride=1 if same else pick((1, 2)),
-        padding="same" if same else pick(range(kernel // 2 + 1)),
+        stride=1 if keeps_size else pick((1, 2)),
+        padding="same" if keeps_size else pick(range(kernel // 2 + 1)),
         dilation=pick((1, 2)) if side >= 5 else 1,
         padding_mode=pick(("zeros", "circular", "replicate", *["reflect"] * (side > 1))),
     )  # fmt: skip
@@ -393,7 +394,7 @@ def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
         try:
             with torch.no_grad():
                 result = layer(torch.zeros(current))
-        except ValueError:  # torch refuses to normalize a single value
+        except ValueError:  # torch cannot normalize a single value
             break
         if result.numel() == 0 or result.numel() > 20_000:
             break
@@ -415,7 +416,7 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
     try:
         theory = capture_theory(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
     except MeasurementError:
-        # Theory refuses only networks that torch also refuses, such as statistics of one value.
+        # Torch must refuse the same network, for example statistics of one value.
         with pytest.raises((RuntimeError, ValueError)):
             module.train(trains)(torch.randn(shape)).sum().backward()
         return

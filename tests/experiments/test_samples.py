@@ -222,7 +222,7 @@ def test_a_crashing_case_does_not_affect_other_cases(
     monkeypatch.setattr(worker, "can_fork", lambda device: forks)
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # also for worker processes
-    sizes = (1, tiny_study.CRASHING, tiny_study.LOUD)
+    sizes = (1, tiny_study.CRASHING, tiny_study.DISTURBED)
     study = registry.load("tiny")
     # Two pairs of policies, although the full plan has only one process with the default policy.
     header = make_header(study, cases=tuple({"size": size} for size in sizes), pairs=2)
@@ -249,7 +249,7 @@ def test_a_crashing_case_does_not_affect_other_cases(
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in disturbed.rounds} == {"a test"}
     assert len(disturbed.rounds) == 4 + 2 * min(4, rounds.REPEATS)
-    assert set(disturbed.samples("time")) == {tiny_study.LOUD / 1000}
+    assert set(disturbed.samples("time")) == {tiny_study.DISTURBED / 1000}
     assert any("again" in note for note in notes.notes)
 
 

@@ -1,4 +1,4 @@
-"""The tiny study with cases that fail in the way of their level, or attach files."""
+"""The tiny study with cases that fail, or attach files; the factor ``way`` selects how."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
-#: Way to fail → error (None: the process ends), status and reason in the record.
+#: Way to fail → raised error (None: the process ends), and status and reason in the record.
 WAYS: dict[str, tuple[Exception | None, str, str]] = {
     "no cpu memory": (RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] {NO_MEMORY} code 12"),
                       "out_of_memory", "Memory ran out when 400 B more were asked for."),
@@ -63,7 +63,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return all cases except the clashing ones, which must be selected alone."""
+    """Return all cases; clashing cases only if just the two are selected."""
     ways = levels["way"]
     return tuple({"way": way} for way in ways if len(ways) == 2 or way not in CLASHING)
 

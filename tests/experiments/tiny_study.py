@@ -1,4 +1,4 @@
-"""A study of six cases that measures nothing and can be made to wait, for tests of the harness."""
+"""A study of six cases for tests of the harness; its times are constants, and a case can wait."""
 
 import os
 import time
@@ -9,17 +9,18 @@ import msgspec
 from experiments.harness.study import FULL, Experiment, Factor, Plan, Session
 from report.core.records.record import Factors, SeriesByQuantity
 
-#: Sizes at which the timed study kills its process, or reports a disturbance.
-CRASHING, LOUD = 66, 77
+#: Sizes of cases of ``tiny_timed`` that kill the process, or are disturbed.
+CRASHING, DISTURBED = 66, 77
 
 
 def measure(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Append the size to the file TINY_LOG; wait for a minute if it equals TINY_HOLD."""
     size = str(factors["size"])
     if log := os.environ.get("TINY_LOG"):
         with Path(log).open("a") as stream:
             stream.write(f"{size}\n")
     if os.environ.get("TINY_HOLD") == size:
-        for _ in range(1200):  # a signal just before a long sleep would be handled after the sleep
+        for _ in range(1200):  # short sleeps, between which signals are handled
             time.sleep(0.05)
     return {"time": (0.00025, 0.0005, 0.00075)}
 

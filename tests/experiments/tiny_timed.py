@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from tiny_study import CRASHING, LOUD
+from tiny_study import CRASHING, DISTURBED
 from tiny_study import STUDY as PLAIN
 from tiny_study import measure as log_case
 
@@ -18,16 +18,16 @@ from report.core.records.record import Factors, SeriesByQuantity
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Write the case into the log and return its size as bytes.
+    """Write the case into the log, and return the size as bytes.
 
-    On its first start, the third case writes the process number of the run to a file and waits.
+    The first time, the case of size 3 writes the run's process number to TINY_HELD and waits.
     """
     log_case(factors, session)
-    held = Path(os.environ.get("TINY_HELD", os.devnull))
-    if factors["size"] == 3 and not held.exists():
-        run = psutil.Process(os.getppid()).ppid()  # this process is a child of the worker
-        held.with_suffix(".tmp").write_text(str(run))
-        held.with_suffix(".tmp").rename(held)
+    file = Path(os.environ.get("TINY_HELD", os.devnull))
+    if factors["size"] == 3 and not file.exists():
+        run_id = psutil.Process(os.getppid()).ppid()  # this process is a child of the worker
+        file.with_suffix(".tmp").write_text(str(run_id))
+        file.with_suffix(".tmp").rename(file)
         time.sleep(600)
     return {"allocated_peak": (int(factors["size"]),)}
 
@@ -39,8 +39,8 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         assert os.environ[f"{library}_THREADS"] == str(session.threads)
     if size == CRASHING:
         os.kill(os.getpid(), signal.SIGKILL)
-    loud = "a test" if size == LOUD else None
-    quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
+    cause = "a test" if size == DISTURBED else None
+    quiet.disturbance = lambda *readings: cause  # type: ignore[assignment]
     retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
     return {"time": (size / 1000,), "step_loss": (float(os.getpid()),), "train_loss": (retained,)}
 

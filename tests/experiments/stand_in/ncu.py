@@ -1,4 +1,4 @@
-"""Replacement for Nsight Compute: run the program and write one table row per kernel launch."""
+"""Replacement for Nsight Compute: runs a program and writes a table row per kernel launch."""
 
 import csv
 import json
@@ -31,10 +31,10 @@ off = json.loads(os.environ.get("OFF", "{}"))
 
 
 def counts(name, work):
-    """Return a launch's value of each metric.
+    """Return the value of each metric for a launch.
 
-    A product counts its operations, times the factor of its precision in the variable OFF.
-    Any other kernel does 1,000 operations of each kind per unit of work.
+    A matrix product counts its operations, multiplied by OFF's factor for the precision.  Other
+    kernels do 1,000 operations of each kind per unit of work.
     """
     if "product" not in name:
         work = 1000 * int(work)

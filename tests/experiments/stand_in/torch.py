@@ -1,6 +1,6 @@
-"""Replacement for torch that has its switches, and kernels that the replacement for ncu counts.
+"""Replacement for torch with switches, and kernels that the replacement for ncu counts.
 
-A launch while the profiler is on is written to the file LAUNCHES with the enclosing NVTX range.
+While the profiler is on, launches are written to the file LAUNCHES with their NVTX ranges.
 """
 
 import os
@@ -25,7 +25,7 @@ bfloat16 = float16 = float32 = None  # only passed on
 
 
 def mm(left, right):
-    """Launch a product whose work is whether it may use TF32."""
+    """Launch a product; its work is True if the product may use TF32."""
     launch(backends.cuda.matmul.allow_tf32)
 
 
@@ -43,7 +43,7 @@ def range_start(name):
 
 
 def range_end(number):
-    """End the range; the profiler must be off, so that the range contains every profiled launch."""
+    """End the range; the profiler must be off before, so that all profiled launches lie in it."""
     assert number == 7 and not _profiler.on
     _profiler.range = None
 
