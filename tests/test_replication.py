@@ -12,7 +12,7 @@ import pytest
 from figures.panels import Dots, Grid
 from figures.render import render
 from report.core.records.record import Record
-from report.core.statistics.prediction import next_effect, student_quantile
+from report.core.statistics.estimates import next_effect, student_quantile
 from report.engine.gather import compute_usable
 from report.engine.replicate import (
     atlas_of,
@@ -115,7 +115,7 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
     assert "not even 1,000" in reason(series(*spread) > 1.2)
     assert "4 processes reach a level of 88" in reason(series(1.2, 1.3, 1.3, 1.4) > 1.1)
     assert "about 6 would decide" in reason(series(1.2, 1.3, 1.3, 1.4) > 1.1)
-    assert "one process measured it; at least 6 decide" in reason(series(1.2) > 1.1)
+    assert "only one process measured it; at least 6 decide" in reason(series(1.2) > 1.1)
     assert "quiet machine" in reason(series(*spread, disturbed=True) > 1.1)
 
 
@@ -174,7 +174,7 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     ("undecided", "supported", "0 0 1 0", "Undecided here: “It grows”."),
     ("not measured", "supported", "0 0 0 1", "Not measured: 1 claim."),
     ("refuted", "refuted", "1 0 0 0", "Refuted as in the paper: “It grows”."),
-    ("refuted", "undecided", "", "Undecided in the paper, refuted here: “It grows”."),
+    ("refuted", "undecided", "0 0 0 0", "Undecided in the paper, refuted here: “It grows”."),
 ])  # fmt: skip
 def test_sentences_count_and_name_the_claims(
     verdict: Verdict, of_paper: Verdict, counts: str, answer: str
@@ -188,7 +188,8 @@ def test_sentences_count_and_name_the_claims(
         answer
     ]
     assert ("contrary (It grows)" in line) == answer.startswith("Contrary")
-    assert line.endswith("one run can test; 1 of 1 decided here") == (of_paper == "undecided")
+    decided = "1 undecided in the paper (1 decided here)"
+    assert line.endswith(decided) == (of_paper == "undecided")
 
 
 def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> None:
@@ -246,7 +247,7 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_l
     assert titles == ("In all forms of tiling a larger tile is faster", *[""] * 8)
     assert (names[0], numbers[0]) == ("tiled layers, tile 16, tile 8", "0.287")
     assert {*inside} == {"yes"}
-    assert verdicts[0] == "undecided: only one process measured all of it; at least 6 decide"
+    assert verdicts[0] == "undecided: only one process measured all series; at least 6 decide"
     assert verdicts[1].startswith("undecided: 2 pairs of processes reach a level of 50")
     assert found.facts["fewer"] == "42 of 216" and not found.facts["bimodal_series"]
 
@@ -374,15 +375,13 @@ def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
     assert int(summary(rows, replicas).partition(" ")[0]) <= 1
 
 
-def test_a_report_of_no_record_says_0_of_0() -> None:
-    found = report(original("conv_scaling"), [], ["data/a.json: it is cut off."])
+def test_a_report_of_no_record_says_0_of_0_and_a_new_study_has_a_report() -> None:
+    paper = original("conv_scaling")
+    found = report(paper, [], ["data/a.json: it is cut off."])
     assert found.facts["summary"].startswith("0 of 0 claims")
     assert "it is cut off" in printed("conv_scaling", found)
-
-
-def test_a_new_study_whose_paper_has_no_record_has_a_report() -> None:
-    paper = replace(original("conv_scaling"), records={}, machines=[])
-    assert "Replication of" in printed("conv_scaling", report(paper, [xeon()], []))
+    new = replace(paper, records={}, machines=[])
+    assert "Replication of" in printed("conv_scaling", report(new, [xeon()], []))
 
 
 @every_study

@@ -141,11 +141,11 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
 def list_studies(options: Namespace) -> int:
     """Print each study with the title of its paper, or the first lines of --replicate."""
     if options.replicate is not None:
-        from report.engine.replicate import compute_report  # imports NumPy
+        from report.engine.replicate import compute_output  # imports NumPy
 
         request = request_of(options)
         for report in request.studies:
-            _, findings = compute_report(report, request.data, request.use[report])
+            _, findings = compute_output(report, request.data, request.use[report])
             print(findings.facts["summary"])
         return 0
     width = max(map(len, STUDIES))

@@ -24,18 +24,12 @@ from report.studies import module_of
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
     """Choose the records of a paper, or of a replication report, and compute its findings.
 
-    ``name`` is a study's, or its report's, which ends with ``-replication``.  Raises
+    ``name`` is a study's, or its report's, which ends with ``-replication``.  A report is on the
+    ``requested`` records, by default on one of each machine in ``data``.  Raises
     ``RidgepointError`` if a requested record, or all records, cannot be used.
     """
-    compute = compute_report if is_report(name) else compute_usable
-    return compute(name, data, requested)
-
-
-def compute_report(name: str, data: Path, requested: Sequence[str]) -> tuple[Chosen, Findings]:
-    """Report on the ``requested`` records, by default on one of each machine in ``data``.
-
-    Raises ``RidgepointError`` for a requested record that cannot be used.
-    """
+    if not is_report(name):
+        return compute_usable(name, data, requested)
     study = study_of(name)
     chosen = choose_for_report(study, data, requested)
     replicas, refused = replicas_of(study, chosen.inputs)
@@ -67,7 +61,8 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     """The verdict on each claim about a machine, on every machine of ``data``.
 
     ``line`` counts claims by their outcome on all machines that the paper does not describe and
-    whose records measure cases of its claims; it counts the other records.
+    whose records measure cases of its claims; it counts the other records.  The paper counts as
+    replicated if these machines decide half of the claims that they can test.
     """
     try:
         chosen = choose_for_report(study, data, folder=paper.folder)
@@ -77,35 +72,25 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     replicas = [replica for replica in replicas if replica.claims]
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper]
-    line = _summary_line(others, findings) if others else ""
-    claims = []
+    measuring, claims, line = list[Replica](), list[dict[str, Any]](), ""
+    for replica in others:
+        if any(claim.known for claim in replica.claims.values()):
+            measuring.append(replica)
+    rows = compare(measuring, findings).values()
+    if decided := sum(row.deciding > 0 for row in rows):
+        line = f"{summary(rows, measuring)}. "
+    elif rows:
+        line = f"Decided there: none of {len(rows)} claims that one run can test. "
+    if measuring:
+        verb = "Replicated" if 2 * decided >= len(rows) else "Measured"
+        line = f"{verb} on {len(measuring)} further machine{'s' if measuring[1:] else ''}. {line}"
+    if count := len(others) - len(measuring):
+        line += f"{count} further record{'s measure' if count > 1 else ' measures'} other cases."
     for row in compare(replicas, findings).values():
         letters = [row.letters.get(replica.label, "") for replica in replicas]
         claims.append({"title": row.paper.title, "letters": letters})
     labels = [replica.label for replica in replicas]
-    return {"machines": labels, "claims": claims, "line": line}
-
-
-def _summary_line(replicas: Sequence[Replica], findings: Findings) -> str:
-    """Summarize the claims on machines that measured some; count records of other cases.
-
-    The paper counts as replicated if these machines decide half of the claims that they can test.
-    """
-    measuring = []
-    for replica in replicas:
-        if any(claim.known for claim in replica.claims.values()):
-            measuring.append(replica)
-    rows, line = compare(measuring, findings).values(), ""
-    decided = sum(row.deciding > 0 for row in rows)
-    if measuring:
-        line = "Replicated" if 2 * decided >= len(rows) else "Measured"
-        line += f" on {len(measuring)} further machine{'s' if measuring[1:] else ''}. "
-        none = f"Decided there: none of {len(rows)} claims that one run can test"
-        line += f"{summary(rows, measuring) if decided else none}. "
-    if others := len(replicas) - len(measuring):
-        records = "records measure" if others > 1 else "record measures"
-        line += f"{others} further {records} other cases."
-    return line.rstrip()
+    return {"machines": labels, "claims": claims, "line": line.rstrip()}
 
 
 def choose_for_report(
@@ -126,18 +111,17 @@ def read_original(study: str) -> Original:
     chosen, findings = compute_usable(study, PROJECT)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     records = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
+    compared = import_module(module_of(study)).study.compared
     template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
     headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template))
-    return Original(
-        findings, re.findall(r"[\w-]+", headline), machines, _declared(study).compared, records
-    )
+    return Original(findings, re.findall(r"[\w-]+", headline), machines, compared, records)
 
 
 def replicas_of(
     study: str, inputs: Inputs, *, claims_only: bool = False
 ) -> tuple[list[Replica], dict[str, str]]:
     """Evaluate each record alone; also return the reasons of those that fail, by file."""
-    declared = _declared(study)
+    declared: Study[Any] = import_module(module_of(study)).study
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
     for stored, name in zip(inputs.records, labels_by_day(inputs.records), strict=True):
@@ -162,8 +146,3 @@ def labels_by_day(records: Sequence[Stored]) -> list[str]:
         days.append(name.replace(f" ({key})", f", {started:%-d %b %Y}"))
         times.append(name.replace(f" ({key})", f", {started:%-d %b %Y, %H:%M:%S} UTC"))
     return [time if days.count(day) > 1 else day for day, time in zip(days, times, strict=True)]
-
-
-def _declared(study: str) -> Study[Any]:
-    declared: Study[Any] = import_module(module_of(study)).study
-    return declared

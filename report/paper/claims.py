@@ -222,10 +222,8 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.alone:
         enough = _processes_for_level(1, 0.0)
-        one = "one process measured it"
-        if len(statement.sampled) > 1:
-            one = "only one process measured all of it"
-        return "one process", f"{one}; at least {enough} decide"
+        part = "all series" if statement.sampled[1:] else "it"
+        return "one process", f"only one process measured {part}; at least {enough} decide"
     result = estimate(statement.quantity)
     if isinstance(result, Missing):
         return "no bounded interval", result.reason

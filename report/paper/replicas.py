@@ -16,23 +16,15 @@ from report.instruments import gates
 from report.paper.claims import cases_of, comparison_names, first_few, on_common_cases
 from report.paper.findings import Claim, Findings
 
-#: Letter of an agreement with the paper's verdict → meaning, in the order of a summary.
-AGREEMENTS: Final[Mapping[str, str]] = {
-    "A": "same",
-    "C": "contrary",
-    "U": "undecided",
-    "N": "not measured",
-    "D": "undecided in the paper",
-    "P": "same in part",
-}
-#: Letter → beginning of the sentence that lists claims with this letter; {} is their verdict.
-_ANSWERS: Final[Mapping[str, str]] = {
-    "C": "Contrary to the paper, {} here",
-    "U": "Undecided here",
-    "P": "{} as in the paper, in those of its comparisons that were measured",
-    "A": "{} as in the paper",
-    "D": "Undecided in the paper, {} here",
-    "N": "Not measured",
+#: Letter of an agreement with the paper's verdict → its meaning, and the beginning of the sentence
+#: that lists claims with this letter; {} is their verdict on the machine.
+AGREEMENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "A": ("same", "{} as in the paper"),
+    "C": ("contrary", "Contrary to the paper, {} here"),
+    "U": ("undecided", "Undecided here"),
+    "N": ("not measured", "Not measured"),
+    "D": ("undecided in the paper", "Undecided in the paper, {} here"),
+    "P": ("same in part", "{} as in the paper, in those of its comparisons that were measured"),
 }
 #: Most comparisons that are named.
 _FEW: Final = 3
@@ -169,7 +161,7 @@ def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
         claims = {label: row.claims[label] for label in labels if label in row.claims}
         if claims:
             own = replace(row, claims=claims)
-            sentence = _ANSWERS[own.outcome].format(own.over_all.verdict)
+            sentence = AGREEMENTS[own.outcome][1].format(own.over_all.verdict)
             sentence = sentence.removesuffix(", undecided here")  # the machines disagree
             first, *others = claims.values()
             where = f" ({own.over_all.because})" if others else ""
@@ -178,8 +170,8 @@ def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
                 names = f": {'; '.join(comparison_names(known))}" if len(known) <= _FEW else ""
                 where = f" ({first.known} of {row.paper.known}{names})"
             groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
-    if unmeasured := groups.pop(_ANSWERS["N"], []):
-        groups[_ANSWERS["N"]] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]
+    if unmeasured := groups.pop("Not measured", []):
+        groups["Not measured"] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]
     return [f"{text[0].upper()}{text[1:]}: {'; '.join(few)}." for text, few in groups.items()]
 
 
@@ -190,21 +182,17 @@ def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
         labels = [replica.label for replica in replicas if replica.about == about]
         of_kind = [row for row in rows if row.paper.about == about]
         outcomes = Counter(row.outcome for row in of_kind)
-        if of_kind and outcomes["D"] == len(of_kind):  # as of a new study
-            decided = sum(row.deciding > 0 for row in of_kind)
-            line = f"The paper decides no claim about {about} that one run can test"
-            lines.append(f"{line}; {decided} of {len(of_kind)} decided here")
-            continue
         where = "every machine that decides them" if labels[1:] else labels[0]
-        line = f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict as the paper "
-        counts = [f"on {where}"]
+        contrary = first_few([row.paper.title for row in of_kind if row.outcome == "C"])
+        decided = sum(row.outcome == "D" and row.deciding > 0 for row in of_kind)
+        details = {"C": "; ".join(contrary), "D": f"{decided} decided here"}
+        counts = [f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict"]
+        counts[0] += f" as the paper on {where}"
         for letter in "PCUND":
             if letter in "CUN" or outcomes[letter]:
-                counts.append(f"{outcomes[letter]} {AGREEMENTS[letter]}")
-        contrary = first_few([row.paper.title for row in of_kind if row.outcome == "C"])
-        line += "; ".join(counts)
-        named = f" contrary ({'; '.join(contrary)})"
-        lines.append(line.replace(" contrary", named) if contrary else line)
+                detail = f" ({details[letter]})" if details.get(letter) else ""
+                counts.append(f"{outcomes[letter]} {AGREEMENTS[letter][0]}{detail}")
+        lines.append("; ".join(counts))
     return ". ".join(lines) or "0 of 0 claims are decided, without a record"
 
 

@@ -16,8 +16,7 @@ from typing import Any, Final, TypeAlias
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.record import Environment, Record
-from report.core.statistics.estimates import CONFIDENCE
-from report.core.statistics.prediction import FEWEST_MACHINES, next_effect
+from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run, machine_id
 from report.instruments import gates
@@ -36,7 +35,7 @@ from report.paper.machines import (
     setup,
 )
 from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
-from report.paper.tables import Column, Content, Table, table_of
+from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
 #: Most comparisons of one claim in a table.
@@ -125,7 +124,7 @@ def _claims(
         forms = []
         for other in () if row else rows.values():
             if other.deciding and claim.title.startswith(other.paper.title):
-                forms.append(f"“{other.paper.title}” ({AGREEMENTS[other.outcome]})")
+                forms.append(f"“{other.paper.title}” ({AGREEMENTS[other.outcome][0]})")
         yield {
             "title": claim.title,
             "about": claim.about,
@@ -174,9 +173,6 @@ def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]
     return texts
 
 
-# ------------------------------------------------------------------------------------ one machine
-
-
 def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Contents:
     """Compare claims, key figure and tables of one machine with those of the paper."""
     measured = [row for row in rows.values() if "N" not in row.letters.values()]
@@ -186,8 +182,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     of_paper, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
         name = id.removeprefix("tbl-")
-        renamed = replace(table, id=f"tbl-paper-{name}")  # the report uses this name
-        of_paper.append(_with_claims(renamed, measured))
+        of_paper.append(replace(table, id=f"tbl-paper-{name}"))  # the report uses this name
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
     record = one.stored.record
@@ -247,7 +242,7 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
         names = [name for name, machine in machines if machine.files & {*paper.files}]
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
-            "Agreement": AGREEMENTS[row.letters[one.label]] + _difference(row, claim),
+            "Agreement": AGREEMENTS[row.letters[one.label]][0] + _difference(row, claim),
             "This machine": _verdict(claim),
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
@@ -320,17 +315,6 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     return {"fig-beside": drawing}, {"beside": facts}
 
 
-def _with_claims(table: Table, rows: Iterable[Row]) -> Table:
-    """Mark the rows of a paper's table as tested by a claim or not, if claims name their cases."""
-    formulas = chain.from_iterable(row.paper.formulas for row in rows)
-    compared = {*chain.from_iterable(map(formula_parts, formulas))}
-    marks = ["tested" if compared.intersection(map(str, row)) else "no claim" for row in table.rows]
-    if "tested" not in marks:
-        return table
-    cells = tuple((*row, mark) for row, mark in zip(table.rows, marks, strict=True))
-    return replace(table, columns=(*table.columns, Column("Claim")), rows=cells)
-
-
 def _commands(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> dict[str, Any]:
@@ -360,9 +344,6 @@ def _command(record: Record, threads: int | None) -> str:
             lines.append("  ")
         lines[-1] += f"{quoted} "
     return f"# {record.minutes} min:\n" + "\\\n".join(lines).rstrip()
-
-
-# ---------------------------------------------------------------------------------- many machines
 
 
 def _of_many(
@@ -427,13 +408,11 @@ def _count(replicas: Sequence[Replica]) -> str:
 
 def _hardware(environment: Environment) -> str:
     """Name a GPU, or a CPU with family, model and last cache, since CPUs share names."""
-    host, name = environment.host, environment.cpu.model
-    if environment.gpu:
-        return environment.gpu.model
-    if host is None or host.family is None:
-        return f"{name}, model not recorded"
-    cache = str(properties(environment)["Caches"]).rpartition(", ")[2]
-    return f"{name}, family {host.family}, model {host.model}, {cache}"
+    facts, name = properties(environment), environment.cpu.model
+    if environment.gpu or isinstance(facts["Identity"], Missing):
+        return environment.gpu.model if environment.gpu else f"{name}, model not recorded"
+    identity = str(facts["Identity"]).partition(", stepping")[0]
+    return f"{name}, {identity}, {str(facts['Caches']).rpartition(', ')[2]}"
 
 
 def _claims_of_many(
@@ -475,20 +454,17 @@ def _machines_differ(replicas: Sequence[Replica]) -> str:
     """Return the reason why machines are not a sample of one population, or ""."""
     if _count(replicas).startswith(f"{len(replicas)} records"):
         return "several records are of one machine"
-    libraries, allocators = set[object](), set[object]()
+    differing: dict[str, set[object]] = {"C library": set(), "allocator": set()}
     for replica in replicas:
         environment = replica.stored.record.environment
-        libraries.add(properties(environment)["C library"])
-        variables = sorted(environment.variables.items())
-        allocators.add(tuple(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
-        if isinstance(properties(environment)["C library"], Missing):
+        library, variables = properties(environment)["C library"], environment.variables.items()
+        if isinstance(library, Missing):
             return f"the C library of {replica.label} is not recorded"
-    differing = {"C library": libraries, "allocator": allocators}
+        differing["C library"].add(library)
+        allocator = {item for item in variables if re.search("MALLOC|^LD_PRELOAD$", item[0])}
+        differing["allocator"].add(frozenset(allocator))
     names = [name for name, values in differing.items() if len(values) > 1]
     return f"the machines differ in their {' and '.join(names)}" if names else ""
-
-
-# ---------------------------------------------------------------------------------------- records
 
 
 def _records(replicas: Sequence[Replica]) -> Table:
