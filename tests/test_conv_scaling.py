@@ -336,14 +336,32 @@ def test_starts_and_processes_are_counted() -> None:
 )  # fmt: skip
 def test_shares_of_processes_at_starts(record: str, layer: str, least: float, most: float) -> None:
     """Check the shares of processes that map pages, which the text states in words."""
+    for (_, batch, start), maps in processes_of(record, layer).items():
+        if batch == start:
+            assert least <= sum(maps) / len(maps) <= most
+
+
+def processes_of(record: str, layer: str) -> Mapping[tuple[int, int, int], list[bool]]:
+    """Return trimming threshold, batch and predicted start → if each process maps pages."""
     (path,) = (ROOT / "data" / STUDY).glob(f"*{record}.json")
+    processes = {}
     for case in msgspec.json.decode(path.read_bytes())["cases"]:
         factors = case["factors"]
-        start = heap.mapping_start(LAYERS[layer], heap.trimming_threshold(factors))
-        if factors["layer"] == layer and factors["batch"] == math.ceil(start):
+        if factors["layer"] == layer:
+            trimming = heap.trimming_threshold(factors)
+            start = math.ceil(heap.mapping_start(LAYERS[layer], trimming))
             series = [one["series"] for one in case["rounds"] if one["series"]]
             maps = [median(one["page_faults"]) > 32 for one in series]
-            assert least <= sum(maps) / len(maps) <= most
+            processes[trimming, factors["batch"], start] = maps
+    return processes
+
+
+def test_a_linear_layer_begins_at_the_start_or_the_image_before() -> None:
+    first: dict[int, int] = {}
+    for (trimming, batch, start), maps in sorted(processes_of("d8be06be", "linear").items()):
+        if any(maps):
+            first.setdefault(trimming, start - batch)
+    assert [*first.values()] == [1, 1, 0, 1, 1, 0]
 
 
 def test_a_xeon_starts_beyond_its_predicted_end() -> None:

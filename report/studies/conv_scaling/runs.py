@@ -68,14 +68,14 @@ class Run(any_study.Run):
         processes = self.by_process(quantity, factors)
         return () if isinstance(processes, Missing) else processes
 
-    @property
-    def compares(self) -> bool:
-        """Tell if times were measured with memory kept and returned, and calls map pages."""
-        return {"retained", "default"} <= {*self.policies} and bool(self.compared)
-
     @cached_property
     def compared(self) -> tuple[int, ...]:
-        """Powers of two whose calls map pages, up to a size for which all processes had time."""
+        """Powers of two whose calls map pages, up to a size for which all processes had time.
+
+        Empty unless times were measured with memory kept and with memory returned.
+        """
+        if not {"retained", "default"} <= {*self.policies}:
+            return ()
         compared, returned = [], self.under("default")
         for batch in self.powers:
             pages = point(returned.series("page_faults", self.factors(batch)))
@@ -88,7 +88,7 @@ class Run(any_study.Run):
 
         The mean is over the powers of two that map pages; ``policy`` replaces returned memory.
         """
-        if not self.compares:
+        if not self.compared:
             return absent("slowdown", "1", f"layer not timed under two policies on {self.label}")
         other = self.under(policy)
         slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)

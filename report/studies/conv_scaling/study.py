@@ -40,8 +40,8 @@ class Paper:
         roles = ("cpu", "second", "third", "gpu")
         self.counted, other, self.third, self.gpu = map(by_role.get, roles)
         #: The CPUs that measured what returned memory costs, the second one if both did.
-        self.cpu = self.counted if self.counted and self.counted.compares else None
-        self.second = other if self.cpu and other and other.compares else None
+        self.cpu = self.counted if self.counted and self.counted.compared else None
+        self.second = other if self.cpu and other and other.compared else None
         self.both = [run for run in (self.cpu, self.second) if run]
         self.timed_gpu = by_role.get("fifth") or self.gpu
         self.timed = [*self.both, *([self.timed_gpu] if self.timed_gpu else [])]

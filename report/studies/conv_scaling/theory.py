@@ -31,13 +31,9 @@ RESERVE = exact("reserve", "B", heap.RESERVE)
 PAGE = exact("page", "B", heap.PAGE)
 
 
-def _images(batch: int) -> Quantity:
-    return exact("B", "1", batch)
-
-
 def multiply_adds(batch: int) -> Quantity:
     """Multiply-adds (MAC) of a forward call."""
-    return named("multiply-adds", _images(batch) * IMAGE_MACS)
+    return named("multiply-adds", exact("B", "1", batch) * IMAGE_MACS)
 
 
 def counted_macs(batch: int, pass_: Pass = "forward") -> work.Macs:
@@ -52,7 +48,7 @@ def forward_work(batch: int) -> Quantity:
 
 def output_bytes(batch: int) -> Quantity:
     """Bytes of the output."""
-    return named("output bytes", ELEMENT * _images(batch) * OUTPUTS)
+    return named("output bytes", ELEMENT * exact("B", "1", batch) * OUTPUTS)
 
 
 def memory(batch: int) -> Quantity:
@@ -66,7 +62,7 @@ def freed_bytes(batch: int) -> Quantity:
     oneDNN copies the input into blocks of channels, computes an output in blocks, and copies that
     into the output.
     """
-    inputs = named("input bytes", ELEMENT * _images(batch) * C_IN * H_IN * W_IN)
+    inputs = named("input bytes", ELEMENT * exact("B", "1", batch) * C_IN * H_IN * W_IN)
     return named("free bytes", 2 * output_bytes(batch) + inputs)
 
 
