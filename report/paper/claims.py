@@ -204,9 +204,9 @@ def comparison_names(formulas: Sequence[str]) -> list[str]:
 
 
 def formula_parts(formula: str) -> list[str]:
-    """Split a formula into its operands and their factors; drop parts without letters."""
+    """Split a formula into its operands and their factors; drop plain numbers."""
     parts = dict.fromkeys(map(str.strip, _BETWEEN_PARTS.split(formula)))
-    return [part for part in parts if re.search("[^\\W\\d_]", part)]
+    return [part for part in parts if not re.fullmatch(r"[\d.,…]*", part)]
 
 
 def first_few(texts: Sequence[str], most: int = _FEW) -> list[str]:

@@ -124,6 +124,11 @@ class Row:
         words = [f"{verdict} on {count}" for verdict, count in sorted(counts.items())]
         return replace(first, verdict=common, because=", ".join(words), compared=())
 
+    def sources(self, replicas: Iterable[Replica]) -> list[str]:
+        """Label the machines whose records alone decide the claim in the paper."""
+        files = {*self.paper.files}
+        return [replica.label for replica in replicas if files and files <= replica.files]
+
 
 def _letter(claim: Claim, paper: Claim) -> str:
     if claim.verdict not in DECIDED:
@@ -154,22 +159,25 @@ def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
     return Row(common, {**claims, **compared}, cases, cases_of(paper))
 
 
-def answers(rows: Iterable[Row], labels: Sequence[str]) -> list[str]:
-    """Return a sentence per outcome on the machines ``labels``: it lists or counts the claims."""
+def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
+    """Return a sentence per outcome on these machines: it lists or counts the claims."""
     groups: dict[str, list[str]] = {}
     for row in rows:
-        claims = {label: row.claims[label] for label in labels if label in row.claims}
+        claims = {r.label: row.claims[r.label] for r in replicas if r.label in row.claims}
         if claims:
             own = replace(row, claims=claims)
             sentence = AGREEMENTS[own.outcome][1].format(own.over_all.verdict)
             sentence = sentence.removesuffix(", undecided here")  # the machines disagree
             first, *others = claims.values()
-            where = f" ({own.over_all.because})" if others else ""
+            notes = [own.over_all.because] if others else []
             if own.outcome == "P" and not others:
                 known = [s.quantity.formula for s in first.statements if not s.quantity.missing]
                 names = f": {'; '.join(comparison_names(known))}" if len(known) <= _FEW else ""
-                where = f" ({first.known} of {row.paper.known}{names})"
-            groups.setdefault(sentence, []).append(f"“{row.paper.title}”{where}")
+                notes.append(f"{first.known} of {row.paper.known}{names}")
+            if own.outcome in "AP" and row.sources(replicas) and not others:
+                notes.append("by construction, from the same record")
+            text = f"“{row.paper.title}” ({'; '.join(notes)})".removesuffix(" ()")
+            groups.setdefault(sentence, []).append(text)
     if unmeasured := groups.pop("Not measured", []):
         groups["Not measured"] = [f"{len(unmeasured)} claim{'s' if unmeasured[1:] else ''}"]
     return [f"{text[0].upper()}{text[1:]}: {'; '.join(few)}." for text, few in groups.items()]

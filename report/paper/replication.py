@@ -70,6 +70,7 @@ def report(
     """Compute the findings of the report; ``copies`` maps labels of copied records to reasons."""
     rows = compare(replicas, original.findings)
     of_paper = [r.label for r in replicas if r.files & original.records.keys()]
+    files = {*chain.from_iterable(replica.files for replica in replicas)}
     independent = [replica for replica in replicas if replica.label not in of_paper]
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
@@ -89,8 +90,8 @@ def report(
         "of_paper": str(len(of_paper) or ""),
         "independent": first_few([f"{r.label}{_notes(r, original)}" for r in independent]),
         "notes": "; ".join(_notes(replica, original) for replica in replicas[:1]),
-        "shared": [f"“{r.paper.title}”" for r in rows.values() if _sharing(r, replicas)],
-        "answers": answers(rows.values(), [r.label for r in independent] or of_paper),
+        "elsewhere": files.isdisjoint(chain.from_iterable(r.paper.files for r in rows.values())),
+        "answers": answers(rows.values(), independent or replicas),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
         **_commands(original, replicas, rows),
         "newest": newest.started[:10] if original.records else "",
@@ -137,11 +138,6 @@ def _claims(
         }
 
 
-def _sharing(row: Row, replicas: Iterable[Replica]) -> list[str]:
-    """Label the machines whose records also decide the claim in the paper."""
-    return [replica.label for replica in replicas if replica.files & {*row.paper.files}]
-
-
 def _notes(replica: Replica, original: Original) -> str:
     """Note in brackets that a record resembles one of the paper, and how much was disturbed."""
     notes, key = list[str](), machine_id(replica.stored.record.environment)
@@ -177,7 +173,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     """Compare claims, key figure and tables of one machine with those of the paper."""
     measured = [row for row in rows.values() if "N" not in row.letters.values()]
     cited = _cited(original, one, measured)
-    runs = [Run(one.stored, f"This machine: {one.label}")]
+    runs = [Run(one.stored, "This machine")]
     runs += [Run(machine.stored, f"{name}: {machine.label}") for name, machine in cited.items()]
     of_paper, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
@@ -431,7 +427,7 @@ def _claims_of_many(
     for n, row in enumerate(rows.values(), start=1):
         unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
-        notes = [f"decided in the paper from {label}" for label in _sharing(row, replicas)]
+        notes = [f"decided in the paper from {label}, alone" for label in row.sources(replicas)]
         for note in (*notes, f"means over {row.cases}" if row.cases else ""):
             numbers.setdefault(note, []).append(str(n))
         for heading, labels in columns.items():
