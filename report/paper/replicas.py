@@ -165,16 +165,16 @@ def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
     for row in rows:
         claims = {r.label: row.claims[r.label] for r in replicas if r.label in row.claims}
         if claims:
-            own = replace(row, claims=claims)
-            sentence = AGREEMENTS[own.outcome][1].format(own.over_all.verdict)
+            row_here = replace(row, claims=claims)
+            sentence = AGREEMENTS[row_here.outcome][1].format(row_here.over_all.verdict)
             sentence = sentence.removesuffix(", undecided here")  # the machines disagree
             first, *others = claims.values()
-            notes = [own.over_all.because] if others else []
-            if own.outcome == "P" and not others:
+            notes = [row_here.over_all.because] if others else []
+            if row_here.outcome == "P" and not others:
                 known = [s.quantity.formula for s in first.statements if not s.quantity.missing]
                 names = f": {'; '.join(comparison_names(known))}" if len(known) <= _FEW else ""
                 notes.append(f"{first.known} of {row.paper.known}{names}")
-            if own.outcome in "AP" and row.sources(replicas) and not others:
+            if row_here.outcome in "AP" and row.sources(replicas) and not others:
                 notes.append("by construction, from the same record")
             text = f"“{row.paper.title}” ({'; '.join(notes)})".removesuffix(" ()")
             groups.setdefault(sentence, []).append(text)

@@ -20,11 +20,7 @@ from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, next_e
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run, machine_id
 from report.instruments import gates
-from report.paper.claims import (
-    first_few,
-    formula_parts,
-    open_comparisons,
-)
+from report.paper.claims import first_few, formula_parts, open_comparisons
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
@@ -33,7 +29,7 @@ from report.paper.machines import (
     measure,
     properties,
     setup,
-)
+)  # fmt: skip
 from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
 from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
@@ -77,9 +73,9 @@ def report(
     else:
         known = {id: row for id, row in rows.items() if row.outcome != "N"}
         tables, figures, facts = _of_many(original.compared, replicas, known, of_paper)
-    own = [replica.stored.record for replica in replicas]  # a new study's paper has no record
-    newest = max(original.records.values() or own, key=attrgetter("started"))
-    days = sorted(record.started[:10] for record in own)
+    records = [replica.stored.record for replica in replicas]  # of a new study: its only ones
+    newest = max(original.records.values() or records, key=attrgetter("started"))
+    days = sorted(record.started[:10] for record in records)
     claims = sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason"))
     main = [claim["outcome"] for claim in claims if claim["main"]]
     tested = sum(outcome not in ("", "N") for outcome in main)
@@ -212,8 +208,8 @@ def _fewer_processes(record: Record) -> str:
     """Count the cases that fewer processes measured than planned; "" if there are none."""
     planned, count = record.protocol.processes.items(), 0
     for case in record.cases:
-        ran = Counter(round_.policy for round_ in case.rounds if round_.status == "ok")
-        count += any(0 < ran[policy] < processes for policy, processes in planned)
+        processes = Counter(round_.policy for round_ in case.rounds if round_.status == "ok")
+        count += any(0 < processes[policy] < number for policy, number in planned)
     return f"{count} of {len(record.cases)}" if count else ""
 
 
@@ -246,9 +242,9 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
         texts = {"only here": _only_in(claim, paper), "only in the paper": _only_in(paper, claim)}
         if " / " in formula and len(formula) <= _LONGEST and count <= _FEW:
             texts[f"first of {count} ratios" if count > 1 else "ratio"] = formula
-        for what, text in texts.items():
+        for heading, text in texts.items():
             if text and not row.cases:
-                notes.append(f"“{claim.title}”, {what}: {text}.")
+                notes.append(f"“{claim.title}”, {heading}: {text}.")
     return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(notes))
 
 
@@ -294,8 +290,8 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     if paper.stored.file != one.stored.file and len(other) == len(figure.drawing.panels):
         columns[f"{paper.label}, paper"] = other
     titled = []
-    for label, own in columns.items():
-        titled.append([replace(panel, title=label) for panel in own])  # type: ignore[type-var]
+    for label, drawn in columns.items():
+        titled.append([replace(panel, title=label) for panel in drawn])  # type: ignore[type-var]
     panels = [*chain.from_iterable(zip(*titled, strict=True))]
     drawing = replace(
         figure.drawing,
@@ -329,8 +325,8 @@ def _commands(
 def _command(record: Record, threads: int | None) -> str:
     """Return the minutes and the command of a record, in lines joined by backslashes."""
     # Label and threads describe a machine of the paper, not the machine of the reader.
-    own = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
-    words = own.split("\0") + (["--threads", str(threads)] if threads else [])
+    command = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
+    words = command.split("\0") + (["--threads", str(threads)] if threads else [])
     lines = [""]
     for word in words:
         quoted = shlex.quote(word)
