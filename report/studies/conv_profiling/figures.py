@@ -21,32 +21,33 @@ _LEAST, _MOST = 0.85, 2.5
 #: The call of the smallest work, which fills its blocks; other calls are drawn as multiples of it.
 _SMALLEST: Final = small(subject.INPUTS[0], subject.OUTPUTS[0])
 #: Distance between the points of two series, in output channels.
-_SHIFT: Final = 0.22
+_SHIFT: Final = 0.27
 
 
 def diagonal(p: Paper) -> Iterator[Panel]:
     """Draw counted over predicted operations, both over theory, for calls that have a rule."""
-    groups = (
-        ("CPU", "derived", calls_of("layer", p.counts), 0),
-        ("CPU", "held out", calls_of("held_out", p.counts), 0),
-        ("CPU", "changed", p.changed, 2),
-        ("GPU", "derived", calls_of("layer", p.tiled), 1),
-        ("GPU", "held out", p.held_tiled, 1),
-    )
+    groups = {
+        "CPU": (
+            ("derived", calls_of("layer", p.counts), 0),
+            ("held out", calls_of("held_out", p.counts), 0),
+            ("changed", p.changed, 2),
+        ),
+        "GPU": (("derived", calls_of("layer", p.tiled), 1), ("held out", p.held_tiled, 1)),
+    }
     ends = _LEAST, _MOST
     curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, part=True)
-    for device in "CPU", "GPU":
+    for device, groups_of_device in groups.items():
         drawn = []
-        for place, label, calls, series in groups:
-            shares = []
-            for work in calls.values() if place == device else ():
+        for label, calls, series in groups_of_device:
+            predicted, counted = [], []
+            for work in calls.values():
                 if not isinstance(work.measured, Missing):
-                    shares.append((work.end, work.measured.amount, work.start.amount))
-            if shares:
-                predicted = tuple(end / start for end, _, start in shares)
-                counted = tuple(amount / start for _, amount, start in shares)
+                    predicted.append(work.end / work.start.amount)
+                    counted.append(work.measured.amount / work.start.amount)
+            if counted:
                 hollow = label == "derived"
-                drawn.append(Points(label, predicted, counted, series=series, hollow=hollow))
+                shares = tuple(predicted), tuple(counted)
+                drawn.append(Points(label, *shares, series=series, hollow=hollow))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield _LINEAR(*axes, tuple(drawn), curves, title=device, y_bottom=_LEAST, y_top=_MOST)
@@ -78,11 +79,8 @@ def _panel(title: str, block: int, multiples: Mapping[Dimensions, Quantity]) -> 
     least = _SMALLEST.multiply_adds(1)
     for series, inputs in enumerate(subject.INPUTS):
         label = f"{inputs} inputs"
-        drawn = {
-            s.outputs: multiple
-            for s, multiple in multiples.items()
-            if s == small(inputs, s.outputs)
-        }
+        shapes = {n: small(inputs, n) for n in subject.OUTPUTS}
+        drawn = {n: multiples[shape] for n, shape in shapes.items() if shape in multiples}
         shift = _SHIFT * (series - 1)
         points += [
             replace(item, shift=shift) for item in points_of(label, drawn, "1", series=series)
@@ -93,7 +91,7 @@ def _panel(title: str, block: int, multiples: Mapping[Dimensions, Quantity]) -> 
     curves.append(Curve("formula, 9 inputs", tuple(map(float, outputs)), formula, part=True))
     return _LINEAR(
         "Output channels",
-        "Multiple of 8→16",
+        "Ratio to 8→16",
         tuple(points),
         tuple(curves),
         title=f"{title}, blocks of {block}",

@@ -158,12 +158,14 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
 
 NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
 SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
+TWENTY_FIFTH: Final = tuple((small(n, 25), small(n, 24)) for n in subject.INPUTS)
 WIDER: Final = ((subject.PADDED, subject.BASE),)
 #: Value of the text → words in a table, and pairs of calls whose times are compared.
 COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
     "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
+    "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
     "wider": ("33→65 ÷ 32→64", WIDER),
 }
 

@@ -99,6 +99,10 @@ class Run(any_study.Run):
         runs = sorted(self.stored.runs, key=start_and_file)
         return [replace(self, stored=replace(run, others=())) for run in runs]
 
+    def starts(self) -> str:
+        """Times of day at which the pooled runs began (UTC)."""
+        return ", ".join(run.stored.record.started[11:16] for run in self.single_runs)
+
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
         """Time of a forward call of eight images with these instructions."""
         factors = shape.factors(subject.FEW_IMAGES, subject=subject.TIMED)
