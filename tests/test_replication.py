@@ -222,7 +222,7 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     kept, returned = facts["bimodal_series"]
     assert (facts["bimodal"], kept) == ("7 of 50", "time(batch 8, forward, contiguous)")
     assert returned == "time(batch 256, forward, contiguous, default memory)"
-    assert "decides the claims below from other records" in text
+    assert "decides its claims from other records" in text
     (both,) = (claim for claim in facts["claims"] if claim["single"])
     assert both["title"] == f"{slower}, on both CPUs" and both["single"] == f"“{slower}” (same)"
     assert f"whose form for one machine, “{slower}” (same), is tested" in text

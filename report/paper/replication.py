@@ -67,6 +67,7 @@ def report(
     rows = compare(replicas, original.findings)
     of_paper = [r.label for r in replicas if r.files & original.records.keys()]
     files = {*chain.from_iterable(replica.files for replica in replicas)}
+    all_claims = original.findings.claims
     independent = [replica for replica in replicas if replica.label not in of_paper]
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
@@ -86,7 +87,7 @@ def report(
         "of_paper": str(len(of_paper) or ""),
         "independent": first_few([f"{r.label}{_notes(r, original)}" for r in independent]),
         "notes": "; ".join(_notes(replica, original) for replica in replicas[:1]),
-        "elsewhere": files.isdisjoint(chain.from_iterable(r.paper.files for r in rows.values())),
+        "elsewhere": not any(files.intersection(c.files) for c in all_claims.values()),
         "answers": answers(rows.values(), independent or replicas),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
         **_commands(original, replicas, rows),
