@@ -1,32 +1,38 @@
 """Drawings of training_roofline."""
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
 from figures.panels import Dots, DotSeries
 from report.paper.plots import dot_series
-from report.paper.values import declare
-from report.quantity.evaluation import to_digits
-from report.studies.training_roofline import results
-from report.studies.training_roofline.source import Source
-from report.studies.training_roofline.subject import LIGHT, NETWORKS
+from report.studies.training_roofline.results import MEAN, ratio
+from report.studies.training_roofline.source import RTX, Source
+from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL
 from report.studies.training_roofline.theory import value_of
+
+#: Row of the figure → networks of its ratio, and whether collapsed cases count.
+_ROWS: Final = {
+    "Mean, run kept": (MEAN, True),
+    "Mean, run left out": (MEAN, False),
+    SMALL: ((SMALL,), False),
+    f"{HEAVY}, run kept": ((HEAVY,), True),
+    f"{HEAVY}, run left out": ((HEAVY,), False),
+    LIGHT: ((LIGHT,), False),
+}
 
 
 def waterfall(source: Source) -> Iterator[Dots]:
-    """Draw the ratio of the source's mean and of each network: printed, and after corrections."""
-    rows = {"Mean": results.corrections(source, *results.MEAN)}
-    for network in NETWORKS:
-        rows[network] = results.corrections(source, network, by_rate=network != LIGHT)
-    names = []
-    for name, (as_printed, _, left) in rows.items():
-        ends = (declare(name, ratio).parts.number for ratio in (to_digits(as_printed, 2), left))
-        names.append(f"{name}: {' to '.join(ends)}")
-    columns = [tuple(map(value_of, column)) for column in zip(*rows.values(), strict=True)]
-    final = [left for *_, left in rows.values()]
+    """Draw ratios of efficiency with the laptop's printed peak, and with its chip's at clocks."""
+    printed, corrected = [], []
+    for networks, collapsed in _ROWS.values():
+        by_rate = LIGHT not in networks
+        compute = partial(ratio, source, *networks, collapsed=collapsed, by_rate=by_rate)
+        printed.append(value_of(compute(peaks=(source.printed_peak(RTX),))))
+        corrected.append(compute())
     series = (
-        DotSeries("as printed", columns[0], series=2),
-        DotSeries("with the laptop chip's peak", columns[1], series=1, hollow=True),
-        dot_series("and without the collapsed run", final, "1"),
+        DotSeries("with the printed peak, a desktop card's", tuple(printed), 1, hollow=True),
+        dot_series("with the peak of the laptop's chip", corrected, "1"),
     )
     axis = "The T4's efficiency ÷ the laptop's"
-    yield Dots(tuple(names), series, axis, 1.0, log=True, x_ticks=(0.7, 1, 1.5, 2, 3))
+    yield Dots(tuple(_ROWS), series, axis, 1.0, log=True, x_ticks=(0.7, 1, 1.5, 2, 3))

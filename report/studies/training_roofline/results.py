@@ -1,6 +1,5 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from report.quantity.evaluation import to_digits
@@ -16,8 +15,6 @@ from report.studies.training_roofline.theory import least_time
 MEAN: Final = (SMALL, HEAVY)
 #: Runs on one core whose library may use vectors of 256 bits, and of 512.
 Vectors: TypeAlias = tuple[Run, Run]
-
-# ------------------------------------------------------------------------------------- by peak
 
 
 def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
@@ -49,12 +46,6 @@ def ratio(
     return spanning(*(t4 / s.peak(T4) * peak / laptop for peak in peaks))
 
 
-def corrections(s: Source, *networks: str, by_rate: bool = True) -> tuple[Quantity, ...]:
-    """Return the ratio with the printed peak, with the chip's, and without collapsed runs, too."""
-    compute = partial(ratio, s, *networks, by_rate=by_rate)
-    return compute(peaks=(s.printed_peak(RTX),), collapsed=True), compute(collapsed=True), compute()
-
-
 def run_factor(s: Source) -> Quantity:
     """Divide the source's mean ratio with the collapsed run by the ratio without the run."""
     chip = (s.peak(RTX),)
@@ -71,9 +62,6 @@ def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
 def even_clock(s: Source, *networks: str) -> Quantity:
     """Return the laptop's clock (MHz) of equal efficiency, with the T4 at its highest clock."""
     return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks), 3)
-
-
-# ------------------------------------------------------------------------------------ by roofs
 
 
 def share_of_roofs(
@@ -114,9 +102,6 @@ def memory_share(s: Source, device: str, network: str) -> Quantity:
     return exact(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
-# -------------------------------------------------------------------------------- a fixed time
-
-
 def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
 
@@ -124,9 +109,6 @@ def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """
     half, whole = (case.batch / case.images for case in s.cases_of(device, HEAVY)[:2])
     return 2 * half - whole, 2 - whole / half, SOURCE_BATCH / (3 * whole - 2 * half)
-
-
-# ---------------------------------------------------------------------------------- our machines
 
 
 def lanes_ratio(runs: Vectors, network: str) -> Quantity:

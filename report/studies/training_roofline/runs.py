@@ -10,6 +10,7 @@ from report.evidence import runs as any_study
 from report.evidence.runs import described
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline import subject
+from report.theory.conditions import Layout
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,10 @@ class Run(any_study.Run):
         network: str = subject.HEAVY,
         batch: int = subject.SOURCE_BATCH,
         precision: subject.TrainingPrecision = "tfloat32",
+        layout: Layout = "contiguous",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        step = subject.Step(network, subject.IMAGE, batch, precision)
+        step = subject.Step(network, subject.IMAGE, batch, precision, layout)
         return self.repeated(f"{size}_peak", self._of(step))
 
     def step(
@@ -48,8 +50,6 @@ class Run(any_study.Run):
         """Return the device's clock (MHz), if it is the same beside each round in float32."""
         factors = self._of(subject.Step(network, subject.IMAGE, batch))
         return self.repeated("device_clock", factors) / exact("a megahertz", "Hz", subject.MEGA)
-
-    # ------------------------------------------------------------------------ loaded images
 
     def loaded_step(
         self,

@@ -29,7 +29,7 @@ class Paper:
         self.inputs, self.source = inputs, Source(inputs)
         self.runs = inputs.runs(Run)
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
-        self.second_gpu = self.runs.get("fourth")
+        self.second_gpu, self.traced = self.runs.get("fourth"), self.runs.get("fifth")
         self.beside_gpu = (self.source, self.gpu) if self.gpu else None
         narrow, wide = (self.runs.get(role) for role in ("second", "third"))
         self.vectors = (narrow, wide) if narrow and wide else None
@@ -49,6 +49,7 @@ cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 beside_gpu: Part[tuple[Source, Run]] = study.part("beside_gpu", "gpu")
 vectors: Part[Vectors] = study.part("vectors", "pair")
+traced: Part[Run] = study.part("traced", "pair")
 
 
 @printed.text()
@@ -114,6 +115,7 @@ def _measured(s: Source) -> dict[str, Quantity]:
         "peak_factor": spanning(*(desktop / s.peak(RTX, clock) for clock in CLOCKS)),
         "run_factor": to_digits(results.run_factor(s), 2),
         "paradox": results.ratio(s, *MEAN),
+        "paradox_kept": results.ratio(s, *MEAN, collapsed=True),
         "slow_ratio": results.ratio(s, *MEAN) / results.needed_clock(s),
         "small_ratio": results.ratio(s, SMALL),
         "heavy_ratio": results.ratio(s, HEAVY),
@@ -164,7 +166,11 @@ gpu.values(
     light_allocated=partial(_rounded_peak, network=LIGHT),
 )
 gpu.values(clock=partial(Run.clock, network=SMALL))
-study.show("second_gpu", "allocated")
+traced.values(
+    "measured",
+    channels_last_reserved=partial(_rounded_peak, size="reserved", layout="channels_last"),
+)
+study.show("second_gpu", "reserved")
 
 
 @cpu.value("percent")
@@ -232,14 +238,15 @@ def fewer_products(s: Source) -> Iterator[Statement]:
 
 @beside_gpu.claim(
     "ResNet-18's share of its layers' roofs over ResNet-50's is over half again as large on the "
-    "T4 as on the laptop and as on our GPU, at one recorded clock"
+    "T4 as on the laptop and as on our GPU, at one recorded clock, and at most 1.2 on both"
 )
 def lead_of_small(both: tuple[Source, Run]) -> Iterator[Statement]:
     s, run = both
     ours = results.measured_share(s, run, SMALL) / results.measured_share(s, run, HEAVY)
     laptop, t4 = (share_of_roofs(s, gpu, SMALL) / share_of_roofs(s, gpu, HEAVY) for gpu in GPUS)
-    yield t4 / laptop > 1.5
-    yield t4 / ours > 1.5
+    for other in (laptop, ours):
+        yield t4 / other > 1.5
+        yield other < 1.2
     for network in NETWORKS:
         batch = s.largest_steady_case(T4, network).batch
         yield (run.clock(network, batch) / run.clock(SMALL)).exactly(1)
@@ -282,9 +289,11 @@ def inflated(s: Source) -> Iterator[Statement]:
 
 
 @source.claim(
-    "With the T4 at its highest clock the source's mean ratio crosses one within the laptop's "
-    "rated clocks, and ResNet-50's reaches from a tenth below to a tenth above one, by both speeds",
-    numbers=("paradox", "even_heavy", "heavy_ratio"),
+    "With the T4 at its highest clock and the collapsed run kept, the source's mean ratio is over "
+    "a tenth above one at every rated clock of the laptop, and ResNet-50's above one; without the "
+    "run the mean crosses one within these clocks, and ResNet-50's reaches from a tenth below to a "
+    "tenth above one, by both speeds",
+    numbers=("paradox", "paradox_kept", "even_heavy", "heavy_ratio"),
 )
 def clock_decides(s: Source) -> Iterator[Statement]:
     low, high = ((s.peak(RTX, clock),) for clock in ("low", "high"))
@@ -293,6 +302,9 @@ def clock_decides(s: Source) -> Iterator[Statement]:
     for by_rate in (True, False):
         yield results.ratio(s, HEAVY, peaks=low, by_rate=by_rate) < 1 - MARGIN
         yield results.ratio(s, HEAVY, peaks=high, by_rate=by_rate) > 1 + MARGIN
+        of_all_cases = partial(results.ratio, s, peaks=low, collapsed=True, by_rate=by_rate)
+        yield of_all_cases(*MEAN) > 1 + MARGIN
+        yield of_all_cases(HEAVY) > 1
 
 
 @source.claim(
@@ -329,7 +341,7 @@ def nearer_roof(s: Source) -> Iterator[Statement]:
 
 # --------------------------------------------------------------------------- figures and tables
 
-source.figure(key=True, height=1.9)(figures.waterfall)
+source.figure(key=True, height=1.8)(figures.waterfall)
 
 
 @printed.table(digits={"T4 (%)": 3})
@@ -347,10 +359,10 @@ def by_network(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 #: Possible causes of a throughput above the roofs, whether each can raise it so far, and why.
 _CAUSES: Final = (
-    ("The network", "no", "elsewhere ResNet-18 reaches little more than ResNet-50, or less"),
-    ("The average", "no", "no mean of throughputs exceeds the fastest step's throughput"),
-    ("The timer", "yes", "the source does not say which waits it timed"),
-    ("The algorithm", "yes", "on our GPU Winograd's kernels beat direct ones at its peak"),
+    ("The network", "no", "on two other GPUs at most a fifth more"),
+    ("The average", "no", "no mean exceeds the fastest step"),
+    ("The timer", "yes", "the source does not say what it timed"),
+    ("The algorithm", "yes", "Winograd's beats direct ones on our GPU"),
 )
 
 
@@ -412,7 +424,7 @@ _ITEMS: Final = (
     ("The paradox: memory pressure", "memory on our GPU", "at most for the collapse"),
     ("The collapse: memory or heat", "memory on our GPU", "consistent with memory"),
     ("GPUs beat the CPU 107 and 63 times", "audited", "compares different batches"),
-    ("Mixed precision would help", "bfloat16 on our GPU", "ResNet-50: twofold; over TF32 a fifth"),
+    ("Mixed precision would help", "bfloat16 on our GPU", "ResNet-50: 2.5-fold; over TF32 1.2"),
 )
 
 
