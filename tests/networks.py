@@ -1,6 +1,6 @@
-"""Known networks as lists of layers, as a run would record them.
+"""Known networks as lists of layers, as in records.
 
-``Chain`` follows the shape through the network; every method appends one layer.
+``Chain`` computes the shapes of layers; every method appends one layer.
 """
 
 from __future__ import annotations
@@ -61,11 +61,13 @@ def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -
 
 
 def mnist_conv2(batch: int) -> Convolution:
-    """The layer of the first study: Conv2d(32, 64, 3, 1) on 26 × 26, output 24 × 24."""
+    """Return the layer of conv_scaling: Conv2d(32, 64, 3, 1) on 26 × 26, output 24 × 24."""
     return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
 
 
 class Chain:
+    """Layers in sequence, beginning with inputs of ``shape``."""
+
     def __init__(self, *shape: int) -> None:
         self.shape = shape
         self.layers: list[Layer] = []
@@ -113,7 +115,7 @@ class Chain:
 
 
 def mnist_example(batch: int = 1) -> list[Layer]:
-    """The CNN of pytorch/examples/mnist."""
+    """Return the layers of the CNN in pytorch/examples/mnist."""
     net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)
     net.then(Dropout, probability=0.25).flatten().linear(128).act()
     return net.then(Dropout, probability=0.5).linear(10).then(Softmax, log=True).layers

@@ -1,4 +1,4 @@
-"""The model of PyTorch's caching allocator, compared with sequences worked by hand."""
+"""The model of PyTorch's caching allocator, compared with values computed by hand."""
 
 import re
 from itertools import pairwise
@@ -31,7 +31,7 @@ def sums(snapshot: Snapshot) -> tuple[int, int, int]:
 
 
 def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
-    """Replay requests of (owner, bytes); 0 B free a live owner.  Return all states."""
+    """Replay requests of (owner, bytes), where 0 B free a live owner; return all states."""
     live: set[str] = set()
     requests: list[MemoryRequest] = []
     for owner, size in program:
@@ -50,11 +50,11 @@ BY_FOUR = "roundup_power2_divisions:4"
     ("", MIB, MIB, 2 * MIB),
     ("", MIB + 1, MIB + 512, 20 * MIB),
     ("", 10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
-    # Rounded up to 512 B first, then compared with 10 MiB.
+    # The size is rounded up to 512 B before the comparison with 10 MiB.
     ("", 10 * MIB - 511, 10 * MIB, 10 * MIB),
     ("", 10 * MIB, 10 * MIB, 10 * MIB),
     ("", 10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
-    # 1,200 MiB between 1,024 and 2,048 by four: the example of PyTorch's notes on CUDA.
+    # 1,200 MiB is rounded to a quarter between 1,024 and 2,048 (example in PyTorch's CUDA notes).
     (BY_FOUR, 1200 * MIB, 1280 * MIB, 1280 * MIB),
     (BY_FOUR, 1024 * MIB, 1024 * MIB, 1024 * MIB),
     (BY_FOUR, 2048, 2048, 2 * MIB),
@@ -65,22 +65,25 @@ def test_rounding_and_segments(options: str, size: int, block: int, segment: int
     assert run(("a", size), options=options)[-1].reserved == segment
 
 
-#: Requests in MiB (0 frees the owner), and the final blocks of each segment.
+#: Rule → requests in MiB (0 frees the owner), and the final blocks of each segment.
 FINAL_BLOCKS = {
     "small and large blocks share no segment": (
         [("a", 5e-6), ("b", 2), ("c", 7e-4)],
         ["a c -", "b -"],
     ),
     "a small block is split down to 512 B": ([("a", 1), ("b", 1 - 2**-11)], ["a b -"]),
-    "a large block is not split where 1 MiB is left": ([("a", 11)], ["a"]),
-    "but where more is left": ([("a", 11 - 2**-11)], ["a -"]),
-    "the smallest block that fits is taken": (
+    "a large block is not split if 1 MiB would be left": ([("a", 11)], ["a"]),
+    "a large block is split if more would be left": ([("a", 11 - 2**-11)], ["a -"]),
+    "the smallest free block that fits is used": (
         [("a", 30), ("b", 14), ("c", 22), ("a", 0), ("b", 0), ("c", 0), ("d", 20)],
         ["-", "-", "d -"],
     ),
-    "of equal ones the first": ([("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)], ["c", "-"]),
+    "of equal blocks, the first": (
+        [("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)],
+        ["c", "-"],
+    ),
     "free neighbours join": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0)], ["- b -"]),
-    "on both sides": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0), ("b", 0)], ["-"]),
+    "three blocks join": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0), ("b", 0)], ["-"]),
 }
 
 
@@ -91,7 +94,7 @@ def test_final_blocks_of_segments(name: str) -> None:
     assert [" ".join(b.owner or "-" for b in s.blocks) for s in last.segments] == expected
 
 
-#: Worked by hand: request in MiB, then MiB allocated and MiB reserved after the request.
+#: By hand: request in MiB, then the allocated and the reserved MiB after the request.
 BY_HAND = {
     "": [
         (("a", 3), 3, 20),  # 17 left
@@ -122,7 +125,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("options", BY_HAND)
-def test_sequences_worked_by_hand(options: str) -> None:
+def test_allocated_and_reserved_bytes_by_hand(options: str) -> None:
     program, *sizes = zip(*BY_HAND[options], strict=True)
     steps = run(*((owner, int(size * MIB)) for owner, size in program), options=options)[1:]
     states = [(step.allocated / MIB, step.reserved / MIB) for step in steps]
@@ -205,7 +208,7 @@ def check(segment: Segment, options: Options) -> None:
     ("large_segment_size_mb:40", "large_segment_size_mb: it is not modelled"),
     ("backend:cudaMallocAsync", "backend: 'cudaMallocAsync' is not possible"),
     ("max_split_size_mb", "'' is not possible"),
-    # PyTorch refuses these too.
+    # PyTorch refuses these options, too.
     ("max_split_size_mb:19", "'19' is not possible"),
     ("garbage_collection_threshold:1", "'1' is not possible"),
     ("expandable_segments:true", "'true' is not possible"),

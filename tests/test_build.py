@@ -26,18 +26,18 @@ from tests.tiny import STUDY, TEMPLATE, replace
 
 
 def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(project: Path) -> None:
-    """The output is a pipe, so that no progress is printed."""
+    """No progress is printed, because the output is a pipe."""
     path = tiny.record_of(project)
     factory.edit(path, '"seed": 0', '"seed": 1')
     new_study("second", "A second paper", root=project)
     note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
     ended = tiny.build(project, TEMPLATE, "second", "--html")
-    written, *records, noted, closing = ended.output.splitlines()
+    written, *records, note_line, closing = ended.output.splitlines()
     assert (
         ended.code == 0
         and "Wrote " in written
         and "index.html" in written
-        and noted.startswith(note)
+        and note_line.startswith(note)
     )
     used = f"{STUDY}: 1 of 1 record used (see --explain)"
     assert records == [used, "second: 0 of 0 records used"]
@@ -92,15 +92,15 @@ def test_an_internal_error_is_one_sentence(file: str, line: str, project: Path) 
     assert "Traceback" in tiny.build(project, "--debug").output
 
 
-def test_without_tex_auto_is_typst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typst_is_chosen_without_tex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     index = Index(str(tmp_path))
     index.find_tex()
-    lacking = index.tex["lacking"]
-    engine, note = choose_engine("auto", lacking)
+    missing = index.tex["lacking"]
+    engine, note = choose_engine("auto", missing)
     assert engine == "typst" and "apt-get install" in note
     with pytest.raises(RenderError, match="apt-get install"):
-        choose_engine("latex", lacking)
+        choose_engine("latex", missing)
 
 
 def processes(mark: str, words: str = "") -> list[psutil.Process]:
@@ -165,7 +165,7 @@ with leave_on_signals(list):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> None:
-    """Also programs of programs, such as pdflatex of latexmk, and orphans."""
+    """Programs started by programs end, too, such as pdflatex by latexmk, and orphans."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
@@ -210,21 +210,21 @@ def test_closed_standard_streams_are_opened_for_programs() -> None:
 
 
 def test_folders_may_have_any_name_and_be_links(built: Path, tmp_path: Path) -> None:
-    place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
-    place.mkdir()
-    moved = shutil.copytree(built, place / "project", ignore=shutil.ignore_patterns("out"))
-    (moved / "data").rename(place / "data")
-    (place / "elsewhere").mkdir()
-    (place / "out").symlink_to(place / "elsewhere")
-    ended = tiny.build(moved, "--out", str(place / "out"), "--data", str(place / "data"))
+    parent = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
+    parent.mkdir()
+    project = shutil.copytree(built, parent / "project", ignore=shutil.ignore_patterns("out"))
+    (project / "data").rename(parent / "data")
+    (parent / "elsewhere").mkdir()
+    (parent / "out").symlink_to(parent / "elsewhere")
+    ended = tiny.build(project, "--out", str(parent / "out"), "--data", str(parent / "data"))
     assert ended.code == 0, ended.output
-    assert (place / "out").is_symlink()
-    digests, expected = tiny.digests(place, "elsewhere"), tiny.digests(built)
+    assert (parent / "out").is_symlink()
+    digests, expected = tiny.digests(parent, "elsewhere"), tiny.digests(built)
     assert digests.keys() == expected.keys()
     same = {name for name in expected if digests[name] == expected[name]}
     assert "manifest.json" not in same and same > {name for name in expected if "figures/" in name}
-    # The two papers differ only in a note that the data are not those of the project.
-    manuscripts = [out / f"qmd/{STUDY}/{STUDY}.qmd" for out in (place / "out", built / "out")]
+    # The papers differ only in a note that the records are not those of the edition.
+    manuscripts = [out / f"qmd/{STUDY}/{STUDY}.qmd" for out in (parent / "out", built / "out")]
     elsewhere, original = (path.read_text("utf-8") for path in manuscripts)
     byline = "subtitle: Built with records that are not those of the paper's edition\n"
     assert elsewhere.count(byline) == 1 and elsewhere.replace(byline, "") == original
@@ -250,10 +250,10 @@ def test_a_build_changes_no_file_outside_of_out(project: Path) -> None:
 
 
 def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) -> None:
-    """Also in folders of a deleted study, and when ``--diff`` replaces the page."""
-    rooms = ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone")
-    own = {f"out/{room}/own.txt": b"mine" for room in rooms}
-    factory.write_files(project, {**own, "out/html/CNAME": b"example.org"})
+    """Such files stay in folders of a deleted study, and if ``--diff`` replaces the page."""
+    folders = ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone")
+    foreign = {f"out/{folder}/own.txt": b"mine" for folder in folders}
+    factory.write_files(project, {**foreign, "out/html/CNAME": b"example.org"})
     (project / "out/quarto/link").symlink_to("nowhere")
     outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
     factory.write_files(project / "out", dict.fromkeys([*outputs, "pdf/lost.pdf"], b""))
@@ -267,21 +267,21 @@ def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) ->
         ended = tiny.build(project, *arguments)
         assert (ended.code, "gone" in ended.output) == (0, False), ended.output
     assert (project / "out/quarto/link").is_symlink()
-    for name in {*own, "out/html/CNAME"}:
+    for name in {*foreign, "out/html/CNAME"}:
         assert (project / name).read_bytes()
     assert not [name for name in (*outputs, "pdf/lost.pdf") if (project / "out" / name).exists()]
     assert tiny.build(project, "--out", "cold").code == 0
-    others = {name.removeprefix("out/") for name in own} | {"html/CNAME"}
+    names = {name.removeprefix("out/") for name in foreign} | {"html/CNAME"}
     now = tiny.digests(project)
     diff = {name for name in now if name.startswith("diff/")}
-    assert {n: now[n] for n in now.keys() - others - diff} == tiny.digests(project, "cold")
+    assert {n: now[n] for n in now.keys() - names - diff} == tiny.digests(project, "cold")
 
 
 @pytest.mark.parametrize(
     "file", ["quarto", "html/index.html", f"pdf/{STUDY}.pdf", "manifest.json", ".lock/notes"]
 )
 def test_a_foreign_file_is_never_replaced(file: str, project: Path) -> None:
-    """The output folder is one that no build has written to."""
+    """No build has written to the output folder before."""
     factory.write_files(project / "own", {file: b"mine", "quarto.txt": b"mine"})
     ended = tiny.build(project, "--out", "own")
     assert ended.code == 1

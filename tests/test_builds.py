@@ -28,11 +28,11 @@ Change = Callable[[Path], None]
 
 def slower(project: Path) -> None:
     """Double all times of the record, or restore the original record."""
-    path, kept = tiny.record_of(project), project / "kept.json"
-    if kept.exists():
-        kept.replace(path)
+    path, original = tiny.record_of(project), project / "kept.json"
+    if original.exists():
+        original.replace(path)
         return
-    shutil.copyfile(path, kept)
+    shutil.copyfile(path, original)
     record = json.loads(path.read_bytes())
     for series in (round["series"] for case in record["cases"] for round in case["rounds"]):
         series.update({name: [2 * sample for sample in series[name]] for name in series})
@@ -40,6 +40,7 @@ def slower(project: Path) -> None:
 
 
 def another_typst(project: Path) -> None:
+    """Pretend that another version of Typst is installed, or revert this."""
     folder = project / "typst-99.0.dist-info"
     if folder.exists():
         folder.rmdir()
@@ -84,7 +85,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
 }
 
 
-def become(path: Path, make: Callable[[Path], object]) -> None:
+def replace_file(path: Path, make: Callable[[Path], object]) -> None:
     """Replace a file by the object that ``make`` creates."""
     path.unlink()
     make(path)
@@ -94,14 +95,14 @@ def become(path: Path, make: Callable[[Path], object]) -> None:
 DAMAGES: Final[dict[str, Change]] = {
     "gone": Path.unlink,
     "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
-    "altered": lambda path: become(path, lambda new: new.write_bytes(b"\0")),
-    "folder": lambda path: become(path, lambda new: (new / "full").mkdir(parents=True)),
-    "link": lambda path: become(path, lambda new: new.symlink_to("nowhere")),
-    "pipe": lambda path: become(path, os.mkfifo),
+    "altered": lambda path: replace_file(path, lambda new: new.write_bytes(b"\0")),
+    "folder": lambda path: replace_file(path, lambda new: (new / "full").mkdir(parents=True)),
+    "link": lambda path: replace_file(path, lambda new: new.symlink_to("nowhere")),
+    "pipe": lambda path: replace_file(path, os.mkfifo),
 }
-#: Outputs that a build replaces atomically: complete, old or new, whenever a build is killed.
+#: Outputs that are complete, old or new, whenever a build is killed.
 ATOMIC_OUTPUTS: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
-#: Runs for about half a minute on one processor.
+#: The tests run for about half a minute on one processor.
 SETTINGS: Final = settings(
     max_examples=4, stateful_step_count=9, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
@@ -111,8 +112,8 @@ SETTINGS: Final = settings(
 class Builds(RuleBasedStateMachine):
     """Random edits, damages and builds of one project, compared with cold builds.
 
-    ``edits``: edits applied now.  ``built``: edits of the last build, or None if ``out/`` was
-    changed since.  ``whole``: output of the unedited project.  ``cold``: digests by edits.
+    ``edits``: applied edits.  ``built``: edits of the last build, or None if ``out/`` was changed
+    afterwards.  ``whole``: output of the unedited project.  ``cold``: digests by edits.
     """
 
     project: Path
@@ -191,8 +192,8 @@ class Builds(RuleBasedStateMachine):
 
     @rule()
     def touch(self) -> None:
-        for room in ("report", "figures", "templates", "data", "out"):
-            for path in (self.project / room).rglob("*"):
+        for folder in ("report", "figures", "templates", "data", "out"):
+            for path in (self.project / folder).rglob("*"):
                 if path.is_file():
                     path.touch()
         if self.built == self.edits:
@@ -274,7 +275,7 @@ def test_the_check_accepts_outputs_in_more_formats(built: Path) -> None:
         assert ended.code == 0 and "stale" not in ended.output
 
 
-def test_a_run_may_change_numbers_but_no_verdict_and_code_neither(project: Path) -> None:
+def test_check_reports_new_numbers_of_code_and_new_verdicts(project: Path) -> None:
     def checked(expected: int) -> str:
         assert tiny.build(project).code == 0
         ended = tiny.build(project, "--check")
@@ -285,17 +286,17 @@ def test_a_run_may_change_numbers_but_no_verdict_and_code_neither(project: Path)
     assert tiny.build(project, "--accept").code == 0
     assert checked(0) == ""
     study = f"report/studies/{STUDY}/study.py"
-    constant = replace(study, "run.best() / run", "3 * run.best() / run")
-    constant(project)
+    change_study = replace(study, "run.best() / run", "3 * run.best() / run")
+    change_study(project)
     output = checked(1)
     assert "1 pinned number differs with the same records" in output
     assert "best_share: number 2.4576 (pinned 0.8192), interval" in output
-    constant(project)
+    change_study(project)
     tiny.run_again(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
     output = checked(0)
     assert re.search(r"numbers differ with other records, [1-9]\d* outside", output), output
     assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", output), output
-    assert "value ceiling" not in output, "the same ceilings"
+    assert "value ceiling" not in output, "the new run has the same ceilings"
     assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").output)
     tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
     output = checked(1)

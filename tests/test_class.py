@@ -38,8 +38,8 @@ def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
     inputs = one_of_each_kind(committed(study))
     class_records = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
     inputs = replace(inputs, records=(*class_records, *inputs.records), roles={})
-    without = {stored.file: {} for stored in inputs.records}
-    inputs = replace(inputs, attachments={**without, **inputs.attachments})
+    no_attachments = {stored.file: {} for stored in inputs.records}
+    inputs = replace(inputs, attachments={**no_attachments, **inputs.attachments})
     return inputs, compute(study, inputs)
 
 
@@ -58,7 +58,7 @@ def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> Non
         assert "intervals, at a lower level where few processes measured" in text
         (panel,) = findings.figures["fig-machines"].drawing.panels
         known = findings.values["machines_known"].number
-        assert isinstance(panel, Dots) and known == machines + 1, "also one committed machine"
+        assert isinstance(panel, Dots) and known == machines + 1, "with one committed machine"
         assert len(panel.names) == min(known, DRAWN) and panel.height < 7.5, "inches"
 
 

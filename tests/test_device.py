@@ -33,8 +33,8 @@ def counted(*, padding: int = 0, additions: int = 0, tensor: int = 0) -> dict[st
 def device_work(**counters: Any) -> Reconciliation:
     """Return the reconciliation of the work of a GPU's only case."""
     times, memory = factory.scattered(1e-5 * BATCH), {**counted(), **counters}
-    only = factory.case(BATCH, time=times, memory=memory)
-    gpu = factory.record([only], factory.environment("example-100", factory.GPU))
+    case = factory.case(BATCH, time=times, memory=memory)
+    gpu = factory.record([case], factory.environment("example-100", factory.GPU))
     work = findings(inputs_of(STUDY, gpu, factory.record())).reconciliations.items()
     (match,) = (item for id_, item in work if id_.startswith("device-work"))
     return match

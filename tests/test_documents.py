@@ -32,6 +32,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def run_python(text: str, number: int = 0) -> dict[str, Any]:
+    """Run one of the Python programs of a document; return its global names."""
     code = blocks(text, "python")[number]
     names: dict[str, Any] = {}
     exec(compile(code, "a document", "exec"), names)
@@ -45,10 +46,10 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_number_worked_by_hand_equals_the_papers() -> None:
     names = run_python(NUMBERS)
-    found = estimate(Run(read_record(RECORD, ROOT / "data"), "x").series("time", names["factors"]))
-    assert isinstance(found, Estimate)
-    assert (found.value, found.low, found.high) == tuple(names[n] for n in ("value", "low", "high"))
-    assert len(names["medians"]) == 8 and found.confidence == 0.95
+    time = estimate(Run(read_record(RECORD, ROOT / "data"), "x").series("time", names["factors"]))
+    assert isinstance(time, Estimate)
+    assert (time.value, time.low, time.high) == tuple(names[n] for n in ("value", "low", "high"))
+    assert len(names["medians"]) == 8 and time.confidence == 0.95
 
 
 def test_the_table_of_levels_is_right() -> None:
@@ -56,11 +57,11 @@ def test_the_table_of_levels_is_right() -> None:
     row = r"^\| (\d+)(?: to (\d+))? \| (.*?) \| (at least )?([\d.]+) % \|"
     rows = re.findall(row, NUMBERS, re.M)
     assert len(rows) == 5
-    for first, last, interval, least, level in rows:
+    for first, last, interval, is_minimum, level in rows:
         for n in range(int(first), int(last or first) + 1):
             rank, reached = binomial_rank(n, 0.95)
             assert (ends[rank - 1], 100 * reached) == (interval, float(level)), n
-            assert bool(least) == (reached == 0.95)
+            assert bool(is_minimum) == (reached == 0.95)
 
 
 def is_part(part: Any, whole: Any) -> bool:
@@ -91,8 +92,8 @@ def test_the_examples_with_pandas_and_jq_run() -> None:
     counted = Counter[int]()
     for case in json.loads(RECORD.read_bytes())["cases"]:
         counted[case["factors"]["batch"]] += len(case.get("rounds", ()))
-    found = run_python(FORMAT)["rounds"].to_dict()
-    assert found == counted
+    counted_by_pandas = run_python(FORMAT)["rounds"].to_dict()
+    assert counted_by_pandas == counted
     if shutil.which("jq") is None:
         pytest.skip("jq is not installed")
     printed = subprocess.check_output(["bash", "-c", blocks(FORMAT, "sh")[0]])
@@ -140,10 +141,10 @@ def test_programs_of_papers_show_the_stated_effect(study: str, tmp_path: Path) -
     if "torch" in program:
         pytest.importorskip("torch")
     command = (sys.executable, "-c", program)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    assert PROGRAMS[study](np.loadtxt(done.stdout.decode().splitlines())), done.stdout
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert PROGRAMS[study](np.loadtxt(ended.stdout.decode().splitlines())), ended.stdout
     if study == "training_roofline":
-        assert [done.stdout.decode()] == blocks(paper(study), "text")
+        assert [ended.stdout.decode()] == blocks(paper(study), "text")
 
 
 def test_the_command_of_a_paper_prints_the_shown_output() -> None:

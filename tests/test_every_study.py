@@ -1,4 +1,4 @@
-"""Requirements that every study meets, also with incomplete records."""
+"""Requirements of every study, also with incomplete records."""
 
 import re
 from dataclasses import replace
@@ -24,23 +24,23 @@ from report.studies import STUDIES
 from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind, thinned
 from tests.papers import assert_whole, rendered, verdicts
 
-#: A study that was just made has no records yet, and one may rest on those of others alone.
-OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
-MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).rglob("*.json"))]
+#: Studies with records of this project, and studies with any records; a new study has none.
+WITH_OWN_RECORDS = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
+WITH_RECORDS = [study for study in STUDIES if any((ROOT / "data" / study).rglob("*.json"))]
 every_study = pytest.mark.parametrize("study", STUDIES)
-every_measured_study = pytest.mark.parametrize("study", MEASURED)
-every_study_of_own_records = pytest.mark.parametrize("study", OWN)
+every_measured_study = pytest.mark.parametrize("study", WITH_RECORDS)
+every_study_of_own_records = pytest.mark.parametrize("study", WITH_OWN_RECORDS)
 
 VERDICTS = ("supported", "refuted")
-#: Claims of bytes, pages and blocks, which do not scatter, and of whether memory ran out;
-#: one of scatter among steps, which this noise is; and one of unequal least times over times.
+#: Claims that noise in times may decide: claims about bytes, pages and blocks; a claim about the
+#: scatter of times; and a claim about theory divided by time.
 DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "peaks-exact",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
     "bunches-predict", "more-pages-without-gradients", "gains-as-predicted", "gains-change",
     "lead-of-small",
 }  # fmt: skip
-#: Claims that rest on a file beside a record, on ceilings or on wrong results, without samples.
+#: Claims about attachments, ceilings or wrong results, which need no samples of a record.
 DECIDED_WITHOUT_SAMPLES = {
     "counters-blind", "copies-multiply", "right-in-bfloat16", "gains-as-predicted",
 }  # fmt: skip
@@ -59,32 +59,32 @@ def paper(study: str, kind: str | None = None) -> Manuscript:
 
 def assert_described(study: str, kind: str | None) -> None:
     """Assert that values, tables, figures and claims have descriptions and sources."""
-    found = paper(study, kind).findings
-    for value in found.values.values():
+    content = paper(study, kind).findings
+    for value in content.values.values():
         assert value.name and value.unit and value.formula, value.id
         if isinstance(value.number, Estimate):
             assert value.number.low <= value.number.value <= value.number.high, value.id
-    for table in found.tables.values():
+    for table in content.tables.values():
         assert {len(row) for row in table.rows} <= {len(table.columns)}, table.id
-    for claim in found.claims.values():
+    for claim in content.claims.values():
         assert claim.because.strip() and claim.title, claim.id
-        assert {*claim.numbers} <= found.values.keys() or kind, claim.id
+        assert {*claim.numbers} <= content.values.keys() or kind, claim.id
 
 
-def decided(found: Findings) -> set[str]:
+def decided(content: Findings) -> set[str]:
     """Return the ids of decided claims."""
-    return {id for id, claim in found.claims.items() if claim.verdict in VERDICTS}
+    return {id for id, claim in content.claims.items() if claim.verdict in VERDICTS}
 
 
 @every_study
-def test_the_package_declares_only_the_attachments_of_its_records(study: str) -> None:
+def test_the_package_of_a_study_declares_only_attachments(study: str) -> None:
     named = {name for name in vars(import_module(f"report.studies.{study}")) if name.isupper()}
     assert named <= {"ATTACHMENTS"}, "a misspelt name would read no file"
 
 
 @every_study
-def test_the_folder_has_one_module_or_the_seven_usual_modules(study: str) -> None:
-    """A new study is one module; a larger one has the same seven modules as every other."""
+def test_the_folder_of_a_study_has_one_module_or_seven(study: str) -> None:
+    """A new study is one module; all larger studies have the same seven modules."""
     files = {"subject", "runs", "theory", "results", "figures", "source"}
     folder = ROOT / "report" / "studies" / study
     names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
@@ -95,19 +95,19 @@ def test_the_folder_has_one_module_or_the_seven_usual_modules(study: str) -> Non
 def test_a_paper_without_records_is_complete_and_says_so(study: str) -> None:
     assert_described(study, "no record")
     text = assert_whole(study, paper(study, "no record"))
-    found = findings(study, "no record")
-    assert not found.facts["measured"]
-    assert "not measured" in {claim.verdict for claim in found.claims.values()}
-    without = [c.because for c in found.claims.values() if c.because.startswith("no run of")]
-    assert not any("expected" in because for because in without), "a bound that no claim has"
+    content = findings(study, "no record")
+    assert not content.facts["measured"]
+    assert "not measured" in {claim.verdict for claim in content.claims.values()}
+    reasons = [c.because for c in content.claims.values() if c.because.startswith("no run of")]
+    assert not any("expected" in reason for reason in reasons), "the reason contains a bound"
     assert "No run of the experiment is in the data directory" in text
 
 
 @every_measured_study
 def test_numbers_equal_the_pins(study: str) -> None:
-    """``build.py --accept`` pins others, once somebody has read why they move."""
-    chosen, found = compute_usable(study, ROOT / "data")
-    now, pinned = pins_of(found, record_names(chosen.origin)), read_pins(study, ROOT / "data")
+    """After a change that is understood, ``build.py --accept`` pins the new numbers."""
+    chosen, content = compute_usable(study, ROOT / "data")
+    now, pinned = pins_of(content, record_names(chosen.origin)), read_pins(study, ROOT / "data")
     assert pinned, f"pin its numbers: python build.py {study} --accept"
     assert now.records == pinned.records and now.audits == pinned.audits
     assert [move.sentence for move in moves(pinned, now)] == []
@@ -121,24 +121,25 @@ def test_a_paper_with_faulty_records_is_complete(study: str, kind: str | None) -
 
 
 @pytest.mark.parametrize("study", ["backend_speedup", "conv_profiling"])
-def test_what_needs_a_missing_file_is_missing_with_that_reason(study: str) -> None:
-    text = assert_whole(study, found := compute(study, no_files(committed(study))))
-    assert "a file is not beside the record" in f"{text} {found.as_json(study, ())}"
+def test_papers_state_that_an_attachment_is_missing(study: str) -> None:
+    content = compute(study, no_files(committed(study)))
+    text = f"{assert_whole(study, content)} {content.as_json(study, ())}"
+    assert "a file is not beside the record" in text
 
 
 @every_study
 @pytest.mark.parametrize("kind", ["no cases", "no samples", "all out of memory"])
 def test_a_record_without_samples_decides_nothing(study: str, kind: str) -> None:
-    found = decided(findings(study, kind)) - DECIDED_WITHOUT_SAMPLES
-    assert found <= decided(findings(study, "no record"))
+    claims = decided(findings(study, kind)) - DECIDED_WITHOUT_SAMPLES
+    assert claims <= decided(findings(study, "no record"))
 
 
 @every_study
 def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -> None:
-    found, text = findings(study), paper(study).text
-    assert [each.id for each in found.reconciliations.values() if not each.explained] == []
-    assert [id_ for id_ in (*found.tables, *found.figures) if f"{{#{id_}" not in text] == []
-    for figure in found.figures.values():
+    content, text = findings(study), paper(study).text
+    assert [item.id for item in content.reconciliations.values() if not item.explained] == []
+    assert [id_ for id_ in (*content.tables, *content.figures) if f"{{#{id_}" not in text] == []
+    for figure in content.figures.values():
         assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml"), figure.id
 
 
@@ -147,27 +148,27 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     stored = inputs.records[0]
     cases = stored.record.cases
-    first = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
+    firsts = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
     refused = 0
-    for place in first.values():
+    for place in firsts.values():
         factors = cases[place].factors
-        strange: list[dict[str, Any]] = [{**factors, "colour": "red"}]
-        strange += [{**factors, name: level} for name in factors for level in ("🚀", -1.5)]
-        strange += [{k: v for k, v in factors.items() if k != name} for name in factors]
-        for changed in strange:
+        variants: list[dict[str, Any]] = [{**factors, "colour": "red"}]
+        variants += [{**factors, name: level} for name in factors for level in ("🚀", -1.5)]
+        variants += [{k: v for k, v in factors.items() if k != name} for name in factors]
+        for changed in variants:
             case = msgspec.structs.replace(cases[place], factors=changed)
-            # What no study looks up costs a whole computation: on so few cases a short one.
+            # If no study reads the factor, the whole paper is computed; few cases make this fast.
             few = msgspec.structs.replace(stored.record, cases=(case, *cases[::50]))
             try:
                 compute(study, replace(inputs, records=(replace(stored, record=few),)))
             except StudyError as error:
                 refused += 1
-                begin = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected|found)"
-                assert re.match(begin, str(error)) and "; run " in str(error)
-    assert refused > len(first)
+                pattern = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected|found)"
+                assert re.match(pattern, str(error)) and "; run " in str(error)
+    assert refused > len(firsts)
 
 
-@pytest.mark.parametrize("study", sorted({*OWN} - {"training_roofline"}))
+@pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
 def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     case = next(case for case in inputs.records[-1].record.cases if case.layers)
@@ -179,34 +180,34 @@ def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None
 
 @every_study_of_own_records
 def test_a_paper_is_complete_with_each_record_alone(study: str) -> None:
-    """Whose record is missing decides which machine is the first, the second, the repeated one."""
+    """The machines in the roles change when records are missing."""
     few = replace(committed(study), records=tuple(thinned(r, 8) for r in committed(study).records))
-    for one in few.records:
-        assert_whole(study, compute(study, replace(few, records=(one,))))
+    for stored in few.records:
+        assert_whole(study, compute(study, replace(few, records=(stored,))))
     assert_whole(study, compute(study, replace(few, records=few.records[1:])))
 
 
 @every_study_of_own_records
-def test_text_of_the_data_is_text_in_the_paper(study: str) -> None:
+def test_markup_in_data_is_printed_as_text(study: str) -> None:
     text = paper(study, "hostile text").text
-    wide = ["--wrap=none", "--columns=10000"]
-    shown = pypandoc.convert_text(text, "plain", format="markdown-smart", extra_args=wide)
+    unwrapped = ["--wrap=none", "--columns=10000"]
+    shown = pypandoc.convert_text(text, "plain", format="markdown-smart", extra_args=unwrapped)
     shown = " ".join(shown.replace("\u00a0", " ").split())
     assert HOSTILE in shown
-    assert shown.count("عربي") == shown.count(HOSTILE), "somewhere it stands in parts"
+    assert shown.count("عربي") == shown.count(HOSTILE), "a text was split or changed"
 
 
 @every_study_of_own_records
 def test_noise_decides_no_claim(study: str) -> None:
-    """At a level of 95 % noise decides one claim of twenty, and the same one not twice.
+    """At a level of 95 %, one draw of noise decides about a claim in twenty.
 
-    There are more than twenty claims of times, so that one draw of noise says too little.
+    Two draws should not decide the same claim about times.
     """
     claims = findings(study).claims
     inputs = [noise(committed(study), seed) for seed in (5, 6)]
     inputs.append(DEGRADED["no time"](committed(study)))
     first, second, timeless = (
-        {id for id, verdict in verdicts(study, own, *claims).items() if verdict in VERDICTS}
-        for own in inputs
+        {id for id, verdict in verdicts(study, changed, *claims).items() if verdict in VERDICTS}
+        for changed in inputs
     )
     assert (first & second) - timeless <= DECIDED_WITHOUT_TIME

@@ -1,4 +1,4 @@
-"""Every kind of figure: reproducible bytes, and marks at the positions of their numbers."""
+"""All kinds of figures: reproducible bytes, and marks at the positions of the data."""
 
 import io
 import re
@@ -76,7 +76,7 @@ ROOFLINE = Roofline(
 
 
 class Case(NamedTuple):
-    """A panel and its expected marks by series, bars from left to right, and words."""
+    """A panel with expected marks by series, bars (left and right end), words, and rows of data."""
 
     panel: Panel
     marks: Sequence[Sequence[tuple[float, float]]] = ()
@@ -85,7 +85,7 @@ class Case(NamedTuple):
     data: str | None = None
 
 
-NONE = ("not measured",)
+NOT_MEASURED = ("not measured",)
 CASES = {
     "scaling": Case(
         SCALING, [[(1, 0.5), (4, 1.25), (16, 4.5)], [(4, 1.0), (16, 3.5)]], [(0, 1)], data="""
@@ -100,15 +100,15 @@ CASES = {
         Part||Batch size|16.0|Time (ms)|2.0||
         Ceiling||||Time (ms)|4.6|4.5|5.0"""),
     "dots": Case(DOTS, [[(1, 0), (1, 1), (1.2, 2)], [(2, 0), (1.3, 2)]]),
-    "bars": Case(BARS, bars=[(0, 1), (-0.5, 0), (1, 4)], words=NONE),
+    "bars": Case(BARS, bars=[(0, 1), (-0.5, 0), (1, 4)], words=NOT_MEASURED),
     "roofline": Case(ROOFLINE, [[(1, 10), (20, 90)]], words=("memory", "most"), data="""
         |peak|||Rate|200|190|210
         |bandwidth|||Rate / Intensity|30|28|32
         a||Intensity|1.0|Rate|10.0||
         a|most|Intensity|20.0|Rate|90.0||"""),
-    "no points": Case(Scaling("x", "y"), words=NONE, data=""),
-    "no roof": Case(Roofline("x", "y", ()), words=NONE, data=""),
-    "no series": Case(Dots(("a",), (), "x"), words=NONE, data=""),
+    "no points": Case(Scaling("x", "y"), words=NOT_MEASURED, data=""),
+    "no roof": Case(Roofline("x", "y", ()), words=NOT_MEASURED, data=""),
+    "no series": Case(Dots(("a",), (), "x"), words=NOT_MEASURED, data=""),
 }  # fmt: skip
 
 
@@ -157,23 +157,23 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def test_a_drawing_has_the_same_bytes_whatever_a_user_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds in other time zones, locales and with other hash seeds are those of ``--verify``."""
+def test_settings_of_matplotlib_do_not_change_a_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other time zones, locales and hash seeds are tested with ``--verify``."""
     drawing = Drawing(tuple(case.panel for case in CASES.values())[:6], wide=True)
     first = render(drawing, "study/fig-x")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     with mpl.rc_context(SETTINGS):
         before = dict(mpl.rcParams)
         assert render(drawing, "study/fig-x") == first
-        assert dict(mpl.rcParams) == before, "the settings of others"
+        assert dict(mpl.rcParams) == before, "the user's settings are unchanged"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_marks_have_the_positions_of_their_numbers(case: str) -> None:
-    panel, marks, ends, words, data = CASES[case]
+    panel, marks, expected_bars, words, data = CASES[case]
     with drawn(panel) as figure:
         assert markers(figure) == [*marks]
-        assert bars(figure) == [*ends]
+        assert bars(figure) == [*expected_bars]
         assert texts(figure)[-len(words) :] == [*words]
     if data is not None:
         rows = ["|".join("" if c is None else str(c) for c in row) for row in panel.rows()]
@@ -208,11 +208,11 @@ def test_a_roof_has_its_corner_at_the_ridge() -> None:
 def test_panels_of_a_row_share_a_range() -> None:
     panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
     drawings = (Drawing(panels, True, same_axes=same) for same in (False, True))
-    apart, alike = (render(drawing, "x").series[0].points[0] for drawing in drawings)
-    assert alike[1] > apart[1] + 0.2, "the smaller value stands lower"
+    apart, shared = (render(drawing, "x").series[0].points[0] for drawing in drawings)
+    assert shared[1] > apart[1] + 0.2, "with a shared range, the smaller value is drawn lower"
 
 
-def test_lines_are_named_at_their_ends_in_their_order_and_in_no_legend() -> None:
+def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
     ends = {"low": 1.0, "a": 2.0, "b": 2.01, "c": 2.0}
     lines = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in ends.items())
     with drawn(Scaling("x", "y", lines, direct=True), inches=7.16) as figure:
@@ -222,20 +222,20 @@ def test_lines_are_named_at_their_ends_in_their_order_and_in_no_legend() -> None
         assert figure.axes[0].get_legend() is None
 
 
-def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:
-    made = render(Drawing((SCALING, LINEAR), True), "study/fig-x")
-    names = [series.name for series in made.series]
+def test_rendered_figures_have_ids_and_positions_of_series() -> None:
+    figure = render(Drawing((SCALING, LINEAR), True), "study/fig-x")
+    names = [series.name for series in figure.series]
     assert names == ["Run_1 $5", "Reported", "Theory", "Part", "Reported"]
-    assert all(f'id="{id}"' in made.svg.decode() for each in made.series for id in each.ids)
-    points = made.series[0].points
+    assert all(f'id="{id}"' in figure.svg.decode() for series in figure.series for id in series.ids)
+    points = figure.series[0].points
     assert points == tuple(sorted(points, key=lambda point: (point[0], -point[1])))
     assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
-    assert "style=" not in made.svg.decode(), "a strict policy forbids styles in a picture"
+    assert "style=" not in figure.svg.decode(), "a strict policy forbids styles in a picture"
 
 
 def test_series_differ_without_their_colours() -> None:
-    for number, looks in enumerate((style.marker, style.hatching, style.colour)):
-        assert len({looks(series) for series in range(7)}) == 7, number
+    for number, property_of in enumerate((style.marker, style.hatching, style.colour)):
+        assert len({property_of(series) for series in range(7)}) == 7, number
 
 
 def page_of(panel: Panel) -> Any:
@@ -243,8 +243,8 @@ def page_of(panel: Panel) -> Any:
     return page
 
 
-def test_text_is_set_in_fonts_of_the_project_alone() -> None:
-    """Fonts stand in a PDF in the order of their paths, which must not depend on the machine."""
+def test_only_fonts_of_the_project_are_used() -> None:
+    """PDFs list fonts in the order of the fonts' paths, which must not depend on the machine."""
     register()
     for family in style.FAMILIES:
         assert Path(findfont(FontProperties(family=family))).parent == FOLDER

@@ -1,7 +1,6 @@
-"""Files of instruments, read: ncu's tables of an H100, traces, and logs of counting programs.
+"""Files of instruments: ncu's tables of an H100, traces, and logs of counting programs.
 
-The names of each chip are those that NVIDIA's metric database (libnvperf_host of CUDA 12.9) lists
-for it, cut down to those that matter here.
+Metric names are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
 """
 
 import csv
@@ -36,9 +35,9 @@ CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call 
 
 def test_counts_of_a_record_follow_from_its_tables() -> None:
     assert len(LOGS) == 40
-    for each in LOGS:
-        series, missing = ncu.counted(each.logs, "here")
-        case = RUN.record.cases[each.case]
+    for case_logs in LOGS:
+        series, missing = ncu.counted(case_logs.logs, "here")
+        case = RUN.record.cases[case_logs.case]
         assert missing == {} and series.keys() == set(ncu.QUANTITIES)
         assert series == {name: case.samples(name) for name in series}, case.factors
 
@@ -48,7 +47,7 @@ FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
 def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
-    """Change a metric in the launches of a range; names are matched by their parts."""
+    """Change a metric in the launches of a range; parts of both names suffice."""
     header, *rows = csv.reader(io.StringIO(TABLE))
     columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
     for row in rows[1:]:
@@ -60,8 +59,8 @@ def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
     return text.getvalue()
 
 
-def off(precision: str, factor: float, size: str = "") -> str:
-    """Return the table of a GPU that counts products of this size wrong by a factor."""
+def miscounted(precision: str, factor: float, size: str = "") -> str:
+    """Multiply the counts of products of this precision and size by a factor."""
     metric = "op_ffma_pred" if precision == "fp32" else f"_src_{precision}"
     where = f"precision={precision} size={size}"
     return edited(where, metric, lambda count: round(count * factor))
@@ -71,19 +70,19 @@ CORE, TENSOR = "ncu_cuda_core_flops", "ncu_tensor_core_flops"
 FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multiply_adds")}
 
 
-@pytest.mark.parametrize(("text", "missing", "said"), [
-    (off("bf16", 1.0003), set(), ""),
-    (off("bf16", 1.002), {TENSOR}, "1.002"),
-    (off("tf32", 0.997), {TENSOR}, "0.997"),
-    (off("fp32", 1.002), {CORE, *FP32}, "1.002"),
+@pytest.mark.parametrize(("text", "missing", "words"), [
+    (miscounted("bf16", 1.0003), set(), ""),
+    (miscounted("bf16", 1.002), {TENSOR}, "1.002"),
+    (miscounted("tf32", 0.997), {TENSOR}, "0.997"),
+    (miscounted("fp32", 1.002), {CORE, *FP32}, "1.002"),
     # The smallest ratio of all sizes decides, since tiles are padded.
-    (off("bf16", 1.03, "4096x"), set(), ""),
+    (miscounted("bf16", 1.03, "4096x"), set(), ""),
     (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
-def test_untrusted_counts_are_left_out(text: str, missing: set[str], said: str) -> None:
-    series, found = ncu.counted(ncu.logs_of(text, (CASE, NEXT)), "case 0")
-    assert found.keys() == missing
-    assert all(said in reason for reason in found.values())
+def test_untrusted_counts_are_left_out(text: str, missing: set[str], words: str) -> None:
+    series, reasons = ncu.counted(ncu.logs_of(text, (CASE, NEXT)), "case 0")
+    assert reasons.keys() == missing
+    assert all(words in reason for reason in reasons.values())
     assert series.keys() == set(ncu.QUANTITIES) - missing
 
 
@@ -96,7 +95,7 @@ def test_output_around_a_table_is_ignored() -> None:
 OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("==PROF== Connected to process 9\n", "printed no table"),
     ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
     (TABLE[:-12], "cut off"),
@@ -107,13 +106,13 @@ OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
     (ncu.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
     (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
 ], ids=range(12))  # fmt: skip
-def test_a_damaged_table_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(RecordError, match=f"^case 3: .*{said}.*\\.$"):
+def test_a_damaged_table_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(RecordError, match=f"^case 3: .*{message}.*\\.$"):
         ncu.counted({"table": text}, "case 3")
 
 
 def test_every_error_of_ncu_is_explained() -> None:
-    for words, said in (
+    for words, output in (
         ("run as root", "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels"),
         ("virtual machines", "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"),
         ("newer driver", "==ERROR== Cuda driver is not compatible with Nsight Compute."),
@@ -124,8 +123,8 @@ def test_every_error_of_ncu_is_explained() -> None:
         ("run on the GPU", "==WARNING== No kernels were profiled."),
         ("Failed to create nsight-lock", "==ERROR== Failed to create /home/somebody/nsight-lock."),
     ):
-        found = explain_error(f"==PROF== Connected to process 7\n{said}\n")
-        assert found and words in found and found.endswith(".") and "\n" not in found
+        text = explain_error(f"==PROF== Connected to process 7\n{output}\n")
+        assert text and words in text and text.endswith(".") and "\n" not in text
     assert explain_error("==PROF== Disconnected") is None
 
 
@@ -140,7 +139,7 @@ COMMON = (
     *WEIGHTS, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
     "sm__inst_executed_pipe_tensor",
 )  # fmt: skip
-#: Tensor metrics of Hopper, of which those that hold others count once each.
+#: Tensor metrics of Hopper; metrics that include others are counted once.
 HOPPER = [
     *(f"op_hgmma_src_{path}{sparsity}" for path in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
       for sparsity in ("", "_sparsity_off", "_sparsity_on")),
@@ -165,7 +164,7 @@ def test_metrics_of_chips(capability: str, tensor: Iterable[str], paths: dict[st
 
 
 def operator(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
-    """A complete event between two moments in µs."""
+    """Return a complete event between two moments in µs."""
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
     return {**event, "ts": start, "dur": round(end - start, 3), **more}
 
@@ -229,11 +228,11 @@ def test_packed_logs_are_unpacked_in_order(logs: dict[int, dict[str, str]]) -> N
 
 
 def test_damaged_files_are_refused() -> None:
-    for content, said in (
+    for content, message in (
         (b"", "not valid JSON"),
         (pack("lackey", ())[:-9], "cannot be unpacked"),
         (gzip.compress(b"{}"), "tool: .*missing"),
         (pack("ncu", ()), "tool: expected lackey, found ncu"),
     ):
-        with pytest.raises(RecordError, match=f"^here: .*({said})"):
+        with pytest.raises(RecordError, match=f"^here: .*({message})"):
             unpack(content, "lackey", "here")

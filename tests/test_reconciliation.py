@@ -1,4 +1,4 @@
-"""Reconciliations: sums, residuals that cannot hide, and what each output prints of them."""
+"""Reconciliations: sums of terms, residuals, and shares of residuals."""
 
 from dataclasses import replace
 
@@ -25,15 +25,15 @@ def reconciliation(
 
 @given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())
 def test_terms_and_residual_add_up(start: int, amounts: list[int], measured: int) -> None:
-    this = reconciliation(start, amounts, measured)
-    assert not isinstance(this.residual, Missing)
-    assert this.end + this.residual == measured
-    assert this.explained == (start + sum(amounts) == measured)
-    # A new term may only move the residual by its own amount, and none has another's name.
-    more = replace(this, terms=(*this.terms, term("another", 7)))
-    assert more.residual == this.residual - 7
+    plain = reconciliation(start, amounts, measured)
+    assert not isinstance(plain.residual, Missing)
+    assert plain.end + plain.residual == measured
+    assert plain.explained == (start + sum(amounts) == measured)
+    # A new term reduces the residual by the term's amount; names must differ.
+    extended = replace(plain, terms=(*plain.terms, term("another", 7)))
+    assert extended.residual == plain.residual - 7
     with pytest.raises(StudyError, match="two terms have the name 'Theory'"):
-        replace(this, terms=(term("Theory", 1),))
+        replace(plain, terms=(term("Theory", 1),))
 
 
 @pytest.mark.parametrize(("start", "measured", "share"), [
@@ -45,6 +45,6 @@ def test_terms_and_residual_add_up(start: int, amounts: list[int], measured: int
     (8, None, Missing("no counter")),
 ])  # fmt: skip
 def test_residual_shares(start: int, measured: int | None, share: float | Missing) -> None:
-    this = reconciliation(start, [], measured)
-    assert this.residual_share == share
-    assert this.explained == (share == 0)
+    plain = reconciliation(start, [], measured)
+    assert plain.residual_share == share
+    assert plain.explained == (share == 0)

@@ -20,7 +20,7 @@ from tests.networks import operator, tensor
 
 
 def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Network:
-    """A product of a (batch, 3) input with 3 × 4 weights, then an activation."""
+    """Return a product of a (batch, 3) input with 3 × 4 weights, then an activation."""
     weight, source = tensor(0, 3, 4), tensor(1, batch, 3)
     product, result = tensor(2, batch, 4), tensor(3, batch, 4)
     return Network(
@@ -45,28 +45,28 @@ ROOF = sheet_roof(1e3, 1e2)
 
 
 @pytest.mark.parametrize("by", ["by_kind", "by_module"])
-def test_rows(by: str) -> None:
+def test_rows_of_operators_and_modules(by: str) -> None:
     first, second = getattr(theory(network(10), roof=ROOF), by)
     names = {"by_kind": ["matrix product", "activation"], "by_module": ["layer", "act"]}
     assert [first.name, second.name] == names[by]
-    # Calls, multiply-adds, bytes, parameters, bytes made, least time, rate and intensity.
-    found = [(*list(vars(row).values())[1:], row.rate, row.intensity) for row in (first, second)]
-    assert found == [
+    # Calls, multiply-adds, bytes, parameters, bytes of results, least time, rate and intensity.
+    rows = [(*list(vars(row).values())[1:], row.rate, row.intensity) for row in (first, second)]
+    assert rows == [
         pytest.approx((1, 120, 328, 12, 160, 3.28, 240 / 3.28, 240 / 328)),
         (1, 0, 320, 0, 160, 3.2, 0.0, 0.0),
     ]
-    least = theory(network(1000), roof=sheet_roof(1e3, 1e6)).by_module
-    assert [row.seconds for row in least] == pytest.approx([24.0, 0.032])
+    faster_roof = theory(network(1000), roof=sheet_roof(1e3, 1e6)).by_module
+    assert [row.seconds for row in faster_roof] == pytest.approx([24.0, 0.032])
 
 
 def test_sums_and_cells() -> None:
-    found = theory(network(1000), roof=ROOF)
-    row = found.by_kind[0]
+    result = theory(network(1000), roof=ROOF)
+    row = result.by_kind[0]
     assert list(row.cells.values()) == [
         "1", "12,000", "28,048", "0.856", "12", "16,000", "2.805e+08", "8.557e-08",
     ]  # fmt: skip
     assert len(theory().by_kind[0].cells) == len(row.cells) - 2
-    assert dict(found.sums) == {
+    assert dict(result.sums) == {
         "Input": "float32 1000×3",
         "Parameters": "12",
         "Multiply-adds": "12,000",
@@ -74,19 +74,19 @@ def test_sums_and_cells() -> None:
         "Least time on this roof": "6.005e+05 ms",
         "Peak memory": "44,048 B, in relu.default of act (forward, operator 2 of 2)",
     }
-    assert (found.effective, found.seconds) == (12_000, pytest.approx(600.48))
-    assert found.complete and not found.refused
-    assert "<th>Calls</th>" in found._repr_html_() and "<td>12,000</td>" in found._repr_html_()
+    assert (result.effective, result.seconds) == (12_000, pytest.approx(600.48))
+    assert result.complete and not result.refused
+    assert "<th>Calls</th>" in result._repr_html_() and "<td>12,000</td>" in result._repr_html_()
 
 
 def test_unknown_amounts_have_no_sum() -> None:
-    found = theory(network(10, last="_fft_r2c"), roof=ROOF)
-    assert found.refused == ("_fft_r2c.default(10×4)",)
-    sums = (found.multiply_adds, found.effective, found.bytes, found.seconds)
-    assert sums == (None,) * 4 and found.may_take_more == ("_fft_r2c.default",)
-    assert not found.complete and dict(found.sums)["Peak memory"].startswith("at least 488 B")
-    there = replace(found, conditions=Conditions(allocator=DEFAULT), other_on_gpu=("GRU",))
-    assert there.peak is there.cuda is None and there.unlike_gpu == ("GRU",)
+    unknown = theory(network(10, last="_fft_r2c"), roof=ROOF)
+    assert unknown.refused == ("_fft_r2c.default(10×4)",)
+    sums = (unknown.multiply_adds, unknown.effective, unknown.bytes, unknown.seconds)
+    assert sums == (None,) * 4 and unknown.may_take_more == ("_fft_r2c.default",)
+    assert not unknown.complete and dict(unknown.sums)["Peak memory"].startswith("at least 488 B")
+    on_gpu = replace(unknown, conditions=Conditions(allocator=DEFAULT), other_on_gpu=("GRU",))
+    assert on_gpu.peak is on_gpu.cuda is None and on_gpu.unlike_gpu == ("GRU",)
     assert theory(msgspec.structs.replace(network(), operators=())).peak is None
 
 
@@ -97,71 +97,71 @@ def test_the_largest_batch_that_certainly_fits(known: int) -> None:
     def captured(n: int, probe: int | None) -> Theory:
         return theory(network(n, last="relu" if n <= known else "softplus"), scales=False)
 
-    found = fits(captured, FIXED + EACH * 9)
-    assert (found.largest, found.certain) == (9, known)
-    assert list(found.bracket) == sorted({known, 9, 10} - {0})
+    fit = fits(captured, FIXED + PER_ROW * 9)
+    assert (fit.largest, fit.certain) == (9, known)
+    assert list(fit.bracket) == sorted({known, 9, 10} - {0})
 
 
-#: Parameters, and for each row its input, the product and the result.
-FIXED, EACH = 48, 12 + 16 + 16
+#: Bytes of the parameters; and per row of the batch, of the input, the product and the result.
+FIXED, PER_ROW = 48, 12 + 16 + 16
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 1000])
 @pytest.mark.parametrize("scales", [True, False])
 def test_the_largest_batch_and_the_next_one(batch: int, scales: bool) -> None:
-    asked = []
+    captures = []
 
     def captured(n: int, probe: int | None) -> Theory:
-        asked.append((n, probe))
+        captures.append((n, probe))
         return theory(network(n), scales=scales)
 
-    for limit in (FIXED + EACH * batch, FIXED + EACH * (batch + 1) - 1):
-        found = fits(captured, limit)
-        assert (found.largest, list(found.bracket)) == (batch, [batch, batch + 1])
-        assert [found.verdict(n) for n in found.bracket] == ["fits", "does not fit"]
-        totals = [each.peak.total for each in found.bracket.values() if each.peak]
-        assert totals == [FIXED + EACH * batch, FIXED + EACH * (batch + 1)]
-        # One batch stands for all others, and tells of a network near which one to look.
-        assert (asked == [(BATCH, 2)]) == scales
-        assert len(found.predicted) <= (3 if scales else 5)
-        asked.clear()
+    for limit in (FIXED + PER_ROW * batch, FIXED + PER_ROW * (batch + 1) - 1):
+        fit = fits(captured, limit)
+        assert (fit.largest, list(fit.bracket)) == (batch, [batch, batch + 1])
+        assert [fit.verdict(n) for n in fit.bracket] == ["fits", "does not fit"]
+        totals = [predicted.peak.total for predicted in fit.bracket.values() if predicted.peak]
+        assert totals == [FIXED + PER_ROW * batch, FIXED + PER_ROW * (batch + 1)]
+        # A network that scales is captured once; otherwise the search starts near its prediction.
+        assert (captures == [(BATCH, 2)]) == scales
+        assert len(fit.predicted) <= (3 if scales else 5)
+        captures.clear()
 
 
-def test_no_batch_and_every_batch() -> None:
-    none = fits(lambda batch, probe: theory(), FIXED + EACH - 1)
+def test_no_batch_fits_or_every_batch_fits() -> None:
+    none = fits(lambda batch, probe: theory(), FIXED + PER_ROW - 1)
     assert (none.largest, list(none.bracket), none.verdict(1)) == (0, [1], "does not fit")
     every = fits(lambda batch, probe: theory(network(7), scales=False), 10_000)
     assert (every.largest, list(every.bracket), every.verdict(MOST)) == (MOST, [MOST], "fits")
 
 
 @pytest.mark.parametrize(
-    ("found", "verdicts"),
+    ("captured_theory", "verdicts"),
     [
         (theory(network(last="_fft_r2c")), ["undecided", "does not fit"]),
         (theory(compiled=("layer",)), ["undecided", "undecided"]),
     ],
 )
-def test_verdicts_with_unknown_workspaces(found: Theory, verdicts: list[str]) -> None:
-    answer = fits(lambda batch, probe: found, FIXED + 5 * EACH)
+def test_verdicts_with_unknown_workspaces(captured_theory: Theory, verdicts: list[str]) -> None:
+    answer = fits(lambda batch, probe: captured_theory, FIXED + 5 * PER_ROW)
     assert [answer.verdict(n) for n in answer.bracket] == verdicts
 
 
 def test_on_a_gpu_all_segments_must_fit() -> None:
-    there = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
-    assert there.complete
-    answer = fits(lambda batch, probe: there, 2 * 2**20)
-    # Three tensors a row and the parameters, in blocks of 512 B, fill a segment of 2 MiB.
+    on_gpu = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
+    assert on_gpu.complete
+    answer = fits(lambda batch, probe: on_gpu, 2 * 2**20)
+    # Parameters and three tensors are rounded to 512 B and share a segment of 2 MiB.
     (largest, following) = answer.bracket
     for batch in (largest, following):
         predicted = answer.predicted[batch]
         blocks = 512 + sum(-(-size * batch // 512) * 512 for size in (12, 16, 16))
         assert predicted.peak is not None and predicted.cuda is not None
         assert predicted.peak.total == predicted.cuda["allocated"] == blocks
-        assert predicted.cuda["requested"] == FIXED + EACH * batch
+        assert predicted.cuda["requested"] == FIXED + PER_ROW * batch
         assert (blocks <= 2 * 2**20) == (batch == largest)
     assert answer.predicted[largest].cuda["reserved"] == 2 * 2**20  # type: ignore[index]
     assert answer.verdict(largest) == "fits"
-    tight = fits(lambda batch, probe: there, 2 * 2**20 - 512)
+    tight = fits(lambda batch, probe: on_gpu, 2 * 2**20 - 512)
     assert tight.verdict(tight.largest) == "undecided"
 
 
@@ -201,7 +201,7 @@ WEIGHTS = (tensor(1, 24, 5), tensor(2, 24, 6))
 @pytest.mark.parametrize(
     ("name", "reads", "multiply_adds"),
     [
-        # 14 rows of 12: projections of 432 and 144 weights, and scores and values of 7 rows each.
+        # 14 rows of 12 elements: projections (432 + 144 weights), scores and values (2 × 7 × 12).
         ("_native_multi_head_attention", {"query": tensor(0, 2, 7, 12), **HEADS}, 14 * 744),
         ("_transformer_encoder_layer_fwd", {"src": tensor(0, 2, 7, 12), **HEADS, **FEED_FORWARD},
          14 * (744 + 384)),
@@ -218,26 +218,26 @@ WEIGHTS = (tensor(1, 24, 5), tensor(2, 24, 6))
 def test_multiply_adds_of_operators(
     name: str, reads: dict[str, Tensor], multiply_adds: int
 ) -> None:
-    found = operator_work(operator(name, reads, tensor(9, 1)))
-    assert found is not None
-    assert (found.multiply_adds, found.effective) == (multiply_adds, multiply_adds)
-    assert found.flops == 2 * multiply_adds
+    work = operator_work(operator(name, reads, tensor(9, 1)))
+    assert work is not None
+    assert (work.multiply_adds, work.effective) == (multiply_adds, multiply_adds)
+    assert work.flops == 2 * multiply_adds
 
 
 def test_a_residual_network_by_hand() -> None:
-    """The first block's sum: both of its terms and the result, while the next ones wait."""
+    """The peak is the sum in the first block: two operands and the result."""
     resnet = captured("ResNet-20", 32, Variant("channels_last"), like=layers_of("ResNet-20", 32, 8))
     assert isinstance(resnet, CapturedNetwork)
-    at = peaks.peak(resnet, 64, Conditions())
+    peak = peaks.peak(resnet, 64, Conditions())
     tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
-    # A mean and a variance for each of 7 × 16, 6 × 32 and 6 × 64 channels, and 19 counts.
+    # Mean and variance per channel (7 × 16, 6 × 32 and 6 × 64 channels), and 19 counters.
     statistics = 2 * 4 * 688 + 8 * 19
     names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
-    assert [at.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
-    assert at.before == sum(map(at.amount, names))
-    assert (at.total - at.before - at.workspace, at.complete) == (3 * tensor, True)
+    assert [peak.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
+    assert peak.before == sum(map(peak.amount, names))
+    assert (peak.total - peak.before - peak.workspace, peak.complete) == (3 * tensor, True)
 
 
-def test_other_layers_than_were_captured_have_no_prediction() -> None:
-    for network, ran in (("ResNet-20", layers_of("ResNet-32", 32)), ("ResNet-21", ())):
-        assert isinstance(captured(network, 32, Variant(), like=ran), Missing)
+def test_networks_that_were_not_captured_have_no_prediction() -> None:
+    for network, layers in (("ResNet-20", layers_of("ResNet-32", 32)), ("ResNet-21", ())):
+        assert isinstance(captured(network, 32, Variant(), like=layers), Missing)

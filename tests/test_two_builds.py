@@ -1,4 +1,4 @@
-"""Builds compared: two of one state, with other data, with a published site; and artifacts."""
+"""Comparison of builds of one state, of other data, and of a published site; artifacts."""
 
 import hashlib
 import json
@@ -49,9 +49,9 @@ parser.add_argument("--data", type=Path)
 def project_of(folder: Path, expression: str) -> Path:
     """Write a project whose page contains the value of a Python expression."""
     program = BUILD.replace("EXPRESSION", expression).encode()
-    rooms = dict.fromkeys((f"{room}/file" for room in ("report", "figures", "templates")), b"")
+    files = dict.fromkeys((f"{name}/file" for name in ("report", "figures", "templates")), b"")
     data = {"data/record": b"measured", "data/devices.yaml": b""}
-    return factory.write_files(folder / "project", {"build.py": program, **data, **rooms})
+    return factory.write_files(folder / "project", {"build.py": program, **data, **files})
 
 
 def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
@@ -70,24 +70,24 @@ def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str)
     assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
     for folder, *_ in ENVIRONMENTS.values():
-        assert (tmp_path / "out/verify" / folder / "out/html/page").is_file(), "to be read"
+        assert (tmp_path / "out/verify" / folder / "out/html/page").is_file()
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of the user do not reach the builds."""
+    """Environment variables of the user are not passed to the builds."""
     for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
-    seen = "[p.name for p in data.parent.glob('*data/*')]"
-    project_of(tmp_path, f"sorted({seen}), 'mine' in os.environ.values()")
-    alone = factory.write_files(tmp_path / "alone", {"record": b"of mine"})
-    (alone / "lost").symlink_to("nowhere")
-    files, differences = verified(tmp_path, alone)
+    names = "[p.name for p in data.parent.glob('*data/*')]"
+    project_of(tmp_path, f"sorted({names}), 'mine' in os.environ.values()")
+    data = factory.write_files(tmp_path / "alone", {"record": b"of mine"})
+    (data / "lost").symlink_to("nowhere")
+    files, differences = verified(tmp_path, data)
     page = b"first line\n(['devices.yaml', 'record', 'record'], False)"
-    made = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
+    outputs = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
     assert not differences
-    assert files == {name: hashlib.sha256(text).hexdigest() for name, text in made.items()}
-    out = factory.write_files(tmp_path / "out", made)
+    assert files == {name: hashlib.sha256(text).hexdigest() for name, text in outputs.items()}
+    out = factory.write_files(tmp_path / "out", outputs)
     for content, code in ((page, 0), (b"of other papers", 1)):
         factory.write_files(out, {"html/page": content})
         check = ["sha256sum", "--check", "--strict", DIGESTS]
@@ -99,8 +99,8 @@ def test_impossible_builds_and_copies_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
         verified(tmp_path)
     os.mkfifo(pipe := project / "data" / "pipe")
-    said = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
-    with pytest.raises(OutputError, match=said):
+    message = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
+    with pytest.raises(OutputError, match=message):
         verified(tmp_path)
     (project / "build.py").unlink()
     with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):
@@ -108,15 +108,15 @@ def test_impossible_builds_and_copies_are_one_sentence(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
-def test_where_contents_differ(tmp_path: Path) -> None:
+def test_the_first_difference_is_described(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    for one, other, where in (
+    for content, other_content, message in (
         (b"a\nb\n", b"a\nb\nc\n", r"byte 5: 'a\nb\n' and 'a\nb\nc\n'"),
         (b"x" * 100 + b"1", b"x" * 100 + b"2", f"byte 101: '{'x' * 30}1' and '{'x' * 30}2'"),
         (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
     ):
-        factory.write_files(tmp_path, {"first": one, "second": other})
-        assert first_difference(first, second) == where
+        factory.write_files(tmp_path, {"first": content, "second": other_content})
+        assert first_difference(first, second) == message
     assert first_difference(first, tmp_path / "none") == "only the first build has it"
 
 
@@ -142,12 +142,12 @@ Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl
 
 
 def test_a_change_of_the_text_is_a_sentence_without_markup_of_numbers() -> None:
-    for old, new, sentence, gone, come in (
+    for old, new, sentence, removed, added in (
         ("see [@one]", "see [@two]", "They see [@one] and @tbl-time.", "@one", "@two"),
         ("2.6", "2.7", "Calls take 2.5 [2.4, 2.6] ms each.", "2.6", "2.7"),
     ):
         (change,) = text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new))
-        assert (change.old, change.new) == (sentence, sentence.replace(gone, come))
+        assert (change.old, change.new) == (sentence, sentence.replace(removed, added))
     for old, new in (("(#v-time)", "(#v-other)"), ("[50](#", "[60](#")):
         assert text_changes(MANUSCRIPT, MANUSCRIPT.replace(old, new)) == []
 
@@ -163,10 +163,10 @@ def data(tmp_path: Path) -> Path:
 def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_record(factory.record(), data)
     monkeypatch.setenv("GIT_DIR", ".git")
-    folder, words = find_data("HEAD", data, tmp_path)
+    folder, description = find_data("HEAD", data, tmp_path)
     assert (folder / "devices.yaml").read_bytes() == (data / "devices.yaml").read_bytes()
     assert (data / CLASS_STUDY).exists() and not (folder / CLASS_STUDY).exists()
-    assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", words)
+    assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", description)
     for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
         with pytest.raises(RecordError, match="neither"):
             find_data(name, data, tmp_path)
@@ -184,20 +184,20 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
     data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
     request = BuildRequest((CLASS_STUDY, "conv_profiling"), ("html",), out, data=data)
-    origins, (own, other) = difference(request, str(old), lambda words, share, why: None)
-    changed = {kind: {change.name for change in found} for kind, found in own.parts.items()}
-    numbers = changed["claims and numbers"]
-    assert "value gain" in numbers and "cliff" in changed["figures"]
+    origins, (scaling, profiling) = difference(request, str(old), lambda words, share, why: None)
+    names = {kind: {change.name for change in moved} for kind, moved in scaling.parts.items()}
+    numbers = names["claims and numbers"]
+    assert "value gain" in numbers and "cliff" in names["figures"]
     assert not {"value macs", "value outputs", "value parameters"} & numbers, "theory stays"
-    assert own.parts["places in the text"]
-    assert not any(other.parts.values()), "nothing is built where the data are the same"
-    text = "\n".join(lines(origins, (own, other), "PAGE"))
+    assert scaling.parts["places in the text"]
+    assert not any(profiling.parts.values()), "studies with the same data are not built"
+    text = "\n".join(lines(origins, (scaling, profiling), "PAGE"))
     page = (out / "diff" / "index.html").read_text("utf-8")
-    for kind, found in own.parts.items():
-        assert text.count(f"{len(found):,} {kind}") == bool(found)
-        assert len(found) <= LIMIT or f"{len(found) - LIMIT} more" in text
+    for kind, moved in scaling.parts.items():
+        assert text.count(f"{len(moved):,} {kind}") == bool(moved)
+        assert len(moved) <= LIMIT or f"{len(moved) - LIMIT} more" in text
     listed = ("claims and numbers", "places in the text")
-    assert page.count("<tr><td>") == sum(len(own.parts[kind]) for kind in listed)
+    assert page.count("<tr><td>") == sum(len(scaling.parts[kind]) for kind in listed)
     assert text.startswith("old: directory ") and text.endswith("PAGE")
     assert not list(out.glob(".scratch-*")), "both builds are removed"
 
@@ -221,13 +221,13 @@ def test_refused_data_are_a_sentence_for_each_side(
         (folder / "reported" / f"{CLASS_STUDY}.json").write_text(
             f"{{{folder.name}", encoding="utf-8"
         )
-    where = ["--data", str(data), "--out", str(tmp_path / "out"), "--debug"]
-    assert build.main([CLASS_STUDY, "conv_profiling", "--diff", str(other), *where]) == 1
-    said, page = capsys.readouterr(), (tmp_path / "out/diff/index.html").read_text("utf-8")
+    arguments = ["--data", str(data), "--out", str(tmp_path / "out"), "--debug"]
+    assert build.main([CLASS_STUDY, "conv_profiling", "--diff", str(other), *arguments]) == 1
+    output, page = capsys.readouterr(), (tmp_path / "out/diff/index.html").read_text("utf-8")
     for age in ("old", "new"):
-        assert re.search(rf"{age} data: .*not valid JSON", said.out)
+        assert re.search(rf"{age} data: .*not valid JSON", output.out)
         assert f"Not built from the {age} data" in page
-    assert "conv_profiling: its data are the same" in said.out and "Traceback" in said.err
+    assert "conv_profiling: its data are the same" in output.out and "Traceback" in output.err
 
 
 # --------------------------------------------------------------------------- an artifact and a site
@@ -306,7 +306,7 @@ def test_claims_name_their_figure_or_section() -> None:
     assert places_of(document) == expected
 
 
-def test_names() -> None:
+def test_names_are_split() -> None:
     assert split_name("Ada B. Example") == {"given": "Ada B.", "family": "Example"}
     assert split_name("Ludwig van der Rohe") == {"given": "Ludwig", "family": "van der Rohe"}
     for name in ("Aristotle", "The ridgepoint project"):
@@ -316,7 +316,7 @@ def test_names() -> None:
 def test_reasons_of_differences(tmp_path: Path) -> None:
     old, new = (factory.write_files(tmp_path / name, {}) for name in ("old", "new"))
     names = ("a/index.html", "a/values.json", "a/records/r.json", "index.html")
-    same = dict.fromkeys(names, "0")
+    equal = dict.fromkeys(names, "0")
     for folder, number in ((old, 1.5), (new, 1.6)):
         factory.write_files(folder, {"a/values.json": json.dumps({"v": {"gain": number}}).encode()})
     numbers = "its numbers (v.gain 1.5 → 1.6)"
@@ -328,14 +328,15 @@ def test_reasons_of_differences(tmp_path: Path) -> None:
         (values | index, {"a/values.json": numbers, "index.html": numbers}),
         (values | record, dict.fromkeys(("a/records/r.json", "a/values.json"), "its records")),
     ):
-        reasons = compare(same, same | changed, old, new)
+        reasons = compare(equal, equal | changed, old, new)
         assert {name: reason for name, reason in reasons.items() if reason} == expected
     (old / "a/values.json").unlink()
-    assert compare(same, same | values, old, new)["a/values.json"].startswith("its numbers or its")
+    reason = compare(equal, equal | values, old, new)["a/values.json"]
+    assert reason.startswith("its numbers or its")
 
 
 def test_the_pipeline_of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of a pull request, in order, with stand-ins for make and GitHub."""
+    """Run the commands of a pull request in order, with replacements for make and GitHub."""
     pytest.importorskip("torch")
     course = tmp_path / "course"
     others = [study for study in STUDIES if study != CLASS_STUDY]

@@ -1,9 +1,9 @@
-"""Every command of the tutorial, the README, and the pages for a class and for publishing.
+"""All commands of the tutorial, the README, and the pages for a class and for publishing.
 
-They are run as a reader would: one after another, with an empty home, in a copy of this project
-whose only study is a small stand-in for conv_scaling.  Nothing is installed.  Runs with a label
-measure one case without ceilings.  Commands that take long and have tests of their own are only
-parsed (``_PARSED``).
+The commands run one after another, with an empty home folder, in a copy of this project with a
+small replacement of conv_scaling as the only study.  Nothing is installed.  Runs with a label
+measure one case without ceilings.  Slow commands with tests elsewhere are only parsed
+(``_PARSED``).
 """
 
 import os
@@ -24,16 +24,16 @@ from report.studies import STUDIES
 from tests import factory, tiny
 from tests.factory import commit, printed
 
-#: The study that the pages begin, and the study of the repository that they use.
+#: The study that a reader creates, and the study of the repository that the pages use.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
 PAGES = ("docs/tutorial.md", "docs/class.md", "README.md", "docs/publishing.md")
 README = (ROOT / "README.md").read_text("utf-8")
 TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
-#: The home of a reader whose name no record may hold.
+#: The home folder of a reader; records must not contain the reader's name.
 HOME = "home-of-gwendolyn"
-#: Files that the copy lacks: records, editions, all studies, and the other files of the two.
-_ROOMS = "report/studies|templates/papers"
-_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_ROOMS})/[a-z]|.*({EXAMPLE}|/(test_)?{OTHER}\.)")
+#: Files left out of the copy: records, editions, all studies, and other files of the two studies.
+_DIRS = "report/studies|templates/papers"
+_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_DIRS})/[a-z]|.*({EXAMPLE}|/(test_)?{OTHER}\.)")
 #: Commands that are only parsed, by the program that parses them.
 _PARSED = re.compile(r" (run|doctor|theory) | --(use|diff|verify|verify-against|artifact) ")
 _PARSERS = {
@@ -51,7 +51,7 @@ def commands(text: str = README) -> list[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the project as a reader clones it, with the stand-in and an edition of one record."""
+    """Copy the project as if cloned, with the replacement and an edition of one record."""
     pytest.importorskip("torch")
     target = tmp_path_factory.mktemp("walk") / "ridgepoint"
     (target.parent / HOME).mkdir()
@@ -68,14 +68,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: str, folder: Path) -> str:
-    """Run a command of a page and return its output; ``python`` is the interpreter of the tests."""
+    """Run a command with the interpreter of the tests; return the output."""
     home = folder.parent / HOME
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    person = {f"GIT_{who}_{what}": "g@x.org" for who in ("AUTHOR", "COMMITTER")
+    author = {f"GIT_{who}_{what}": "g@x.org" for who in ("AUTHOR", "COMMITTER")
               for what in ("NAME", "EMAIL")}  # fmt: skip
     finished = subprocess.run(
         ["bash", "-c", command], cwd=folder, text=True, check=False, timeout=900,
-        env={**os.environ, **person, "HOME": str(home), "USER": "gwendolyn", "PATH": path,
+        env={**os.environ, **author, "HOME": str(home), "USER": "gwendolyn", "PATH": path,
              "PYTHONPATH": ""},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -84,13 +84,13 @@ def run(command: str, folder: Path) -> str:
 
 
 def adapted(page: str) -> Iterator[str]:
-    """Yield the commands of a page, with a value of the stand-in and a folder of the test."""
+    """Yield the commands of a page, adapted to the replacement and to the folder of the test."""
     for command in commands((ROOT / page).read_text("utf-8")):
         yield command.replace("share_kept", "best_rate").replace("/var/www/courses/perf", "../perf")
 
 
-def take(command: str, checkout: Path) -> str:
-    """Run a command of a page, or its substitute, and return its output."""
+def run_or_replace(command: str, checkout: Path) -> str:
+    """Run a command of a page or a replacement; return the output."""
     if command.startswith("make "):
         command = command.replace("make ", "make --dry-run ")
     elif re.match("source |quarto |python -m (pip|tests.render.site_checks) ", command):
@@ -107,29 +107,29 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     outputs: dict[str, str] = {}
     for page in PAGES:
         for command in adapted(page):
-            # Builds depend on what was done before.
+            # Builds are repeated, since they depend on earlier commands.
             if command not in outputs or ("build.py" in command and "--new" not in command):
-                outputs[command] = take(command, checkout)
+                outputs[command] = run_or_replace(command, checkout)
     (error,) = re.findall(r"^error: (\S+):\d+: (.*)$", TUTORIAL, re.MULTILINE)
     refusal = re.compile(
         rf"^error: {re.escape(error[0])}:\d+: {re.escape(error[1])}$", re.MULTILINE
     )
     assert any(refusal.search(output) for output in outputs.values()), (
-        "the refusal is the tutorial's"
+        "no output contains the tutorial's error"
     )
     page = (checkout / "public" / OTHER / "index.html").read_text("utf-8")
-    # A number, or a range where other tests made the processes fall into two groups.
+    # A number, or a range if the processes fall into two groups.
     assert re.search(r"A call reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
     assert (checkout / "out" / "pdf" / f"{EXAMPLE}.pdf").is_file()
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
-    assert_nobody_is_named(checkout)
+    assert_no_name_is_published(checkout)
     (program,) = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.DOTALL | re.MULTILINE)
     output = run(f"python - <<'END'\n{program}END", checkout)
     assert re.search(r"^ *Width +Rate \(FLOP/s\)", output, re.MULTILINE)
 
 
-def assert_nobody_is_named(checkout: Path) -> None:
+def assert_no_name_is_published(checkout: Path) -> None:
     (record,) = (checkout / "data" / EXAMPLE).glob("*my-laptop*.json")
     pages = [p.read_bytes() for p in (checkout / "out" / "html" / EXAMPLE).glob("*.*s*")]
     assert any(b"my laptop" in page for page in pages)

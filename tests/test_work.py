@@ -142,7 +142,7 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
     layer = convolution(shape, groups * c_out, kernel, **window, bias=bias)
     if not transposed:
         return layer
-    # It maps the output shape back to the input shape.
+    # A transposed convolution maps the output shape back to the input shape.
     shapes = {"input_shape": layer.output_shape, "output_shape": layer.input_shape}
     return altered(layer, **shapes, transposed=True)
 
@@ -156,19 +156,19 @@ def test_shapes_parameters_and_taps_equal_torch(layer: Convolution) -> None:
     if layer.transposed:
         kind = torch.nn.ConvTranspose2d
         ends = zip(layer.output_shape[2:], output_shape(layer)[2:], strict=True)
-        options["output_padding"] = tuple(found - least for found, least in ends)
+        options["output_padding"] = tuple(size - smallest for size, smallest in ends)
     channels = (layer.input_shape[1], layer.output_shape[1])
     module = kind(*channels, layer.kernel, layer.stride, layer.padding, **options, device="meta")
-    found = tuple(module(torch.empty(layer.input_shape, device="meta")).shape)
-    assert found == layer.output_shape
-    assert layer.transposed or found == output_shape(layer)
+    shape = tuple(module(torch.empty(layer.input_shape, device="meta")).shape)
+    assert shape == layer.output_shape
+    assert layer.transposed or shape == output_shape(layer)
     assert sum(p.numel() for p in module.parameters()) == parameter_count(layer)
 
 
 @settings(max_examples=60, deadline=None)
 @given(convolutions())
 def test_products_with_data_equal_a_sum_by_torch(layer: Convolution) -> None:
-    # A convolution of ones with ones sums to the number of products.
+    # The sum of a convolution of ones with ones is the number of products.
     torch = pytest.importorskip("torch")
     channels = (layer.output_shape[1], layer.input_shape[1] // layer.groups)
     geometry = (layer.stride, layer.padding, layer.dilation, layer.groups)
@@ -177,7 +177,7 @@ def test_products_with_data_equal_a_sum_by_torch(layer: Convolution) -> None:
     assert int(torch.conv2d(ones, weights, None, *geometry).sum()) == valid_tap_macs(layer)
 
 
-#: 2 images, 3 channels in, 4 out, 3 × 3, on maps of 5 × 5 that become 3 × 3.
+#: 2 images, 3 input and 4 output channels, a kernel of 3 × 3, and maps of 5 × 5.
 PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 
 
@@ -189,12 +189,12 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
     (for_each_output("additions", PLAIN), 72),
     (bias_kernel(PLAIN, ""), 144),
     (bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
-    # 18 positions, 4 channels and 27 taps on tiles of 16, 8 and 32; two groups of 2 and 27.
+    # 18 positions, 4 channels and 27 taps in tiles of 16, 8 and 32; then two groups of channels.
     (tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
     (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
     (tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
     (tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
-    # A group's channels are filled up by themselves, those of depthwise ones together.
+    # Channels are padded per group, or together in depthwise convolutions.
     (padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
     (padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),
 ])  # fmt: skip
@@ -202,12 +202,12 @@ def test_amounts_of_terms(term: Term, amount: int) -> None:
     assert term.amount == amount
 
 
-#: 2 rows of 5 features to 10 and an activation: 60 parameters, 20 results, in float32.
+#: A linear layer from 5 to 10 features and an activation, on 2 rows of float32.
 SMALL = Chain(2, 5).linear(10).act().layers
 FORWARD = 4 * (10 + 60 + 20)
 
 
-@pytest.mark.parametrize(("found", "work", "moved"), [
+@pytest.mark.parametrize(("total_load", "work", "moved"), [
     (load(SMALL[0]), 200, FORWARD),
     (load(SMALL[1]), 0, 4 * 40),
     (load(SMALL[0], ("forward", "weight_gradient")), 400, 2 * FORWARD),
@@ -216,13 +216,13 @@ FORWARD = 4 * (10 + 60 + 20)
     (load(SMALL[1], PASSES), 0, 4 * 40 + 4 * 60),
     (total([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
-def test_work_and_traffic(found: Load, work: int, moved: int) -> None:
-    assert (found.flops, found.bytes) == (work, moved)
-    assert found.intensity == (work / moved if moved else 0)
+def test_work_and_traffic(total_load: Load, work: int, moved: int) -> None:
+    assert (total_load.flops, total_load.bytes) == (work, moved)
+    assert total_load.intensity == (work / moved if moved else 0)
 
 
 def test_the_first_layer_with_parameters_needs_no_input_gradient() -> None:
     layers = Chain(2, 3, 8, 8).act().conv(4, 3, 1, 1).act().flatten().linear(2).layers
     gradients = [passes[-1] == "input_gradient" for passes in training_passes(layers)]
     assert gradients == [False, False, True, True, True]
-    assert all(each[0] == "forward" for each in training_passes(layers))
+    assert all(passes[0] == "forward" for passes in training_passes(layers))

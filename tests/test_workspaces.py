@@ -23,7 +23,7 @@ def tensor(shape: tuple[int, ...], layout: Layout = "contiguous", dtype: str = "
     return networks.tensor(0, *shape, dtype=dtype, last=layout == "channels_last")
 
 
-def called(layer: Convolution, layout: Layout) -> Operator:
+def call_of(layer: Convolution, layout: Layout) -> Operator:
     weight = (layer.output_shape[1], layer.input_shape[1] // layer.groups, *layer.kernel)
     reads = {
         "input": tensor(layer.input_shape, layout, layer.dtype),
@@ -40,9 +40,9 @@ def called(layer: Convolution, layout: Layout) -> Operator:
     )  # fmt: skip
 
 
-#: Peaks (B) of one float32 convolution on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch
-#: 2.13.0+cpu, one thread, by the allocator's events; and whether a rule gives all of it.  Input,
-#: then output channels, kernel, stride and padding.
+#: Layout, input shape, and (output channels, kernel, stride, padding) of a float32 convolution; the
+#: peak (B) from the allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch
+#: 2.13.0+cpu, one thread; and True if the rules predict the peak exactly.
 ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] = (
     ("contiguous", (1, 3, 96, 96), (64, 11, 4, 2), 618_112, False),  # strides over its padding
     ("contiguous", (8, 3, 96, 96), (64, 11, 4, 2), 3_144_704, True),
@@ -63,86 +63,86 @@ def test_peaks_on_avx2(
     layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, complete: bool
 ) -> None:
     (layer,) = Chain(*shape).conv(*geometry).layers
-    found = workspace(called(layer, layout), Conditions(block=AVX2_BLOCK))  # type: ignore[arg-type]
-    peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + found.amount
-    assert found.complete == complete
+    predicted = workspace(call_of(layer, layout), Conditions(block=AVX2_BLOCK))  # type: ignore[arg-type]
+    peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + predicted.amount
+    assert predicted.complete == complete
     assert peak == measured if complete else peak <= measured
 
 
 def test_tensors_in_another_layout_are_copied() -> None:
     layer = mnist_conv2(64)
-    mixed = called(layer, "channels_last")
-    mixed.reads["input"] = called(layer, "contiguous").reads["input"]
-    found = workspace(mixed, Conditions(threads=2))
-    assert found.amount == 73_728 + 12_336 + input_bytes(layer)
+    mixed = call_of(layer, "channels_last")
+    mixed.reads["input"] = call_of(layer, "contiguous").reads["input"]
+    predicted = workspace(mixed, Conditions(threads=2))
+    assert predicted.amount == 73_728 + 12_336 + input_bytes(layer)
 
 
 def only(chain: Chain) -> Any:
     return chain.layers[0]
 
 
-PLAIN, LAST = LAYOUTS
-ON_16, ON_8, TWO = Conditions(), Conditions(block=8), Conditions(threads=2)
+CONTIGUOUS, LAST = LAYOUTS
+#: Channels in blocks of 16 (AVX-512) or 8 (AVX2) on one thread, and blocks of 16 on two threads.
+BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads=2)
 
 
-@pytest.mark.parametrize(("how", "layer", "layout", "amount"), [
+@pytest.mark.parametrize(("where", "layer", "layout", "amount"), [
     # The layer of conv_scaling, from its recorded events.
-    (TWO, mnist_conv2(64), PLAIN, 9_437_184),
-    (TWO, mnist_conv2(64), LAST, 73_728 + 12_336),
-    (ON_16, mnist_conv2(1), PLAIN, 307_712 - 147_456),
+    (TWO_THREADS, mnist_conv2(64), CONTIGUOUS, 9_437_184),
+    (TWO_THREADS, mnist_conv2(64), LAST, 73_728 + 12_336),
+    (BY_16, mnist_conv2(1), CONTIGUOUS, 307_712 - 147_456),
     # A small single image is unfolded.
-    (ON_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), PLAIN, 16 * 9 * 1024 * 4),
-    # Groups, single elements, float64 and much padding were not tried.
-    (ON_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), PLAIN, None),
-    (ON_16, only(Chain(2, 32, 8, 8).conv(32, 1)), PLAIN, None),
-    (ON_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), PLAIN, None),
-    (ON_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), PLAIN, None),
+    (BY_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), CONTIGUOUS, 147_456 * 4),
+    # No rule covers groups, kernels of one element, float64 and large padding.
+    (BY_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), CONTIGUOUS, None),
+    (BY_16, only(Chain(2, 32, 8, 8).conv(32, 1)), CONTIGUOUS, None),
+    (BY_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), CONTIGUOUS, None),
+    (BY_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), CONTIGUOUS, None),
     # A single channel, and channels in blocks of 16, 32 or 48.
-    (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), PLAIN, 2 * 32 * 36 * 4),
-    (ON_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
-    (ON_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
-    # Three positions of a row are computed at once, here of two: more padding is another
-    # kernel.
-    (ON_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), PLAIN, 2 * 16 * (81 + 144 * 8) * 4),
-    (ON_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), PLAIN, None),
-    # Large maps take at most two vectors of output channels, others four, so that 32 channels
-    # fill three of them up.
-    (ON_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
-    (ON_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
-    (ON_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
-    (ON_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
-    # A depthwise kernel has its weights in blocks of eight channels.
-    (ON_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
-    # Each thread gathers what a strided kernel of one element reads.
-    (ON_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), PLAIN,
+    (BY_16, only(Chain(2, 1, 8, 8).conv(32, 3)), CONTIGUOUS, 2 * 32 * 36 * 4),
+    (BY_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
+    (BY_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
+    # The kernel computes three positions of a row at once; more padding selects another kernel.
+    (BY_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), CONTIGUOUS, 2 * 16 * (81 + 144 * 8) * 4),
+    (BY_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), CONTIGUOUS, None),
+    # Large maps use at most two vectors of output channels, others at most four; 32 channels are
+    # padded to three vectors.
+    (BY_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
+    (BY_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
+    (BY_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
+    (BY_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
+    # Weights of depthwise kernels are stored in blocks of eight channels.
+    (BY_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
+    # With stride 2, each thread copies the elements that a kernel of one element reads.
+    (BY_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), CONTIGUOUS,
      2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
-    (ON_8, only(Chain(16, 8, 8, 8).conv(8, 1)), PLAIN, 16 * 8 * 64 * 4 + 64 * 4),
-    (ON_8, only(Chain(1, 8, 8, 8).conv(8, 1)), PLAIN, 0),
-    (ON_8, only(Chain(1, 20, 32, 32).conv(8, 3)), PLAIN, 20 * 9 * 900 * 4),
-    (ON_8, only(Chain(1, 20, 32, 33).conv(8, 3)), PLAIN,
+    (BY_8, only(Chain(16, 8, 8, 8).conv(8, 1)), CONTIGUOUS, 16 * 8 * 64 * 4 + 64 * 4),
+    (BY_8, only(Chain(1, 8, 8, 8).conv(8, 1)), CONTIGUOUS, 0),
+    (BY_8, only(Chain(1, 20, 32, 32).conv(8, 3)), CONTIGUOUS, 20 * 9 * 900 * 4),
+    (BY_8, only(Chain(1, 20, 32, 33).conv(8, 3)), CONTIGUOUS,
      24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
 ])  # fmt: skip
-def test_amounts(how: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
-    found = workspace(called(layer, layout), how)
-    assert (found.amount if found.complete else None) == amount
+def test_amounts(where: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
+    predicted = workspace(call_of(layer, layout), where)
+    assert (predicted.amount if predicted.complete else None) == amount
 
 
-def test_reduced_precision_takes_at_least_what_its_rule_gives() -> None:
+def test_workspaces_in_reduced_precision_are_lower_bounds() -> None:
     half = msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16")
-    found, tiled = (workspace(called(half, "contiguous"), Conditions(tiles=t)) for t in (0, 1))  # type: ignore[arg-type]
-    assert (found.amount, found.complete) == (9_437_184 // 2, False)
+    untiled, tiled = (workspace(call_of(half, "contiguous"), Conditions(tiles=t)) for t in (0, 1))  # type: ignore[arg-type]
+    assert (untiled.amount, untiled.complete) == (9_437_184 // 2, False)
     assert (tiled.amount, tiled.complete) == (0, False)
 
 
 #: Operators with arguments, result and settings, and their workspace on one thread (B).
-MAPS, TURNED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
+MAPS, TRANSPOSED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
 HALF = tensor((2, 8, 6, 6), dtype="bfloat16")
-TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
+OPERATORS: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
     ("native_batch_norm", {"input": MAPS}, MAPS, {"training": False}, 2 * 8 * 4),
     ("native_batch_norm", {"input": MAPS, "running_mean": MAPS}, MAPS, {"training": True}, None),
     ("mean", {"self": MAPS}, tensor((2, 8)), {"dim": (2, 3)}, 12),
     ("mean", {"self": MAPS}, tensor(()), {}, None),
-    ("clone", {"self": TURNED}, tensor((60, 60)), {}, 60 * 60 * 4),
+    ("clone", {"self": TRANSPOSED}, tensor((60, 60)), {}, 60 * 60 * 4),
     ("clone", {"self": Tensor(0, (60, 59), (1, 60), "float32")}, tensor((60, 59)), {}, 0),
     ("clone", {"self": MAPS}, MAPS, {}, 0),
     ("add", {"self": MAPS}, MAPS, {}, 12),
@@ -153,13 +153,13 @@ TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] =
     ("roll", {"self": MAPS}, MAPS, {"dims": (2,)}, 0),
     ("roll", {"self": MAPS}, MAPS, {"dims": (2, 3)}, 576 * 4),
     ("roll", {"self": MAPS}, MAPS, {"dims": (1, 2, 3)}, None),
-    ("_softmax", {"self": TURNED}, TURNED, {}, 60 * 60 * 4),
+    ("_softmax", {"self": TRANSPOSED}, TRANSPOSED, {}, 60 * 60 * 4),
     ("native_group_norm", {"input": tensor((2, 8, 6, 6), "channels_last")}, MAPS, {}, None),
     ("avg_pool2d", {"self": tensor((2, 8, 6, 6), "channels_last")}, MAPS, {}, 0),
-    ("mm", {"self": TURNED, "mat2": TURNED}, tensor((60, 60)), {}, 0),
+    ("mm", {"self": TRANSPOSED, "mat2": TRANSPOSED}, tensor((60, 60)), {}, 0),
     ("mm", {"self": Tensor(0, (9, 5), (10, 2), "float32"), "mat2": tensor((5, 4))},
      tensor((9, 4)), {}, 9 * 5 * 4),
-    # From 400 products in a batch's matrix on, one matrix is copied; smaller ones were not tried.
+    # With 400 products per matrix or more, one matrix is copied; no rule covers smaller matrices.
     ("bmm", {"self": Tensor(0, (3, 10, 10), (200, 20, 2), "float32"), "mat2": tensor((3, 10, 4))},
      tensor((3, 10, 4)), {}, 10 * 10 * 4),
     ("bmm", {"self": Tensor(0, (3, 10, 10), (200, 20, 2), "float32"), "mat2": tensor((3, 10, 3))},
@@ -176,19 +176,19 @@ TAKEN: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] =
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), TAKEN)
+@pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), OPERATORS)
 def test_operators(
     name: str, reads: dict[str, Tensor], result: Tensor, settings: Any, amount: int | None
 ) -> None:
-    found = workspace(operator(name, reads, result, settings=settings), Conditions())
-    assert (found.amount if found.complete else None) == amount
+    predicted = workspace(operator(name, reads, result, settings=settings), Conditions())
+    assert (predicted.amount if predicted.complete else None) == amount
 
 
 def test_means_in_reduced_precision() -> None:
-    result, over = tensor((2, 8), dtype="bfloat16"), {"dim": (-1, -2)}
-    mean = operator("mean", {"self": HALF}, result, settings=over)
-    found = workspace(mean, Conditions())
-    assert (found.amount, found.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
+    result, dims = tensor((2, 8), dtype="bfloat16"), {"dim": (-1, -2)}
+    mean = operator("mean", {"self": HALF}, result, settings=dims)
+    predicted = workspace(mean, Conditions())
+    assert (predicted.amount, predicted.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
 
 
 def test_the_rule_of_a_library_is_not_used_for_another() -> None:
