@@ -161,8 +161,6 @@ def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
     assert path.read_text().startswith("# head\nconv_profiling:\n  roles:\n    cpu: b\n")
 
 
-# ---------------------------------------------------------------------------------------- pooling
-
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
 COUNTED = measured(2, attachments=(COUNTS,))
 NEW = measured(3)
@@ -410,9 +408,6 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     assert judgement.words.startswith(
         "not used, not the same measurement: other layers ran for batch 1, "
     )
-
-
-# ------------------------------------------------------------------------------------------- gates
 
 
 @pytest.mark.parametrize(("medians", "bimodal"), [

@@ -234,8 +234,6 @@ def test_details_of_a_value_contain_samples_and_formula() -> None:
     assert series["processes"] == [[0, 0, 0, 0], [0, 0, 250, 500], [0, 0, 500, 1000]]
 
 
-# --------------------------------------------------------------------------------------- tables
-
 NO_GPU = Missing("no GPU here")
 OUT_OF_MEMORY = Missing("out of memory on A|B: 5 GiB*")
 

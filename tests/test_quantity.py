@@ -318,9 +318,6 @@ def test_estimates_equal_values_by_hand(quantity: Quantity, expected: Estimate) 
     assert estimated(quantity) == expected
 
 
-# ------------------------------------------------------------------------------------- coverage
-
-
 def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
     """Draw autocorrelated calls of one process with true median 0."""
     samples = [rng.normal()]
@@ -398,9 +395,6 @@ def test_pairs_of_equal_times_rarely_decide_a_claim(
     # A gain above the noise is supported, even if all processes were disturbed.
     noise = [0.3 * x for x in autoregressive(rng, 0.9, 12)]
     assert verdict_of(in_pairs(noise, gain=3.0) > 1.1) == "supported"
-
-
-# -------------------------------------------------------------------------------------- verdicts
 
 
 def ratio(value: float) -> Quantity:

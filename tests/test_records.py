@@ -229,8 +229,6 @@ def test_fixed_quantities_depend_only_on_case_and_program() -> None:
     assert not FIXED & {"reserved_peak", "time", "ncu_dram_bytes", "lackey_multiply_adds_base"}
 
 
-# ------------------------------------------------------------------------------------------ on disk
-
 FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 
@@ -466,8 +464,6 @@ def test_rows_of_a_frame_have_quantity_place_and_unit() -> None:
     assert list(frame["value"]) == [7, 0.5, 0.25, 0.75, 0.5, 1]
     assert list(frame["batch"]) == [8] * 6
 
-
-# -------------------------------------------------------------------------------- imported records
 
 STUDY = "conv_scaling"
 

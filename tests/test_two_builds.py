@@ -128,9 +128,6 @@ def test_a_paper_has_the_same_bytes_in_both_environments(tmp_path: Path) -> None
     assert files and not differences
 
 
-# --------------------------------------------------------------------------------------- other data
-
-
 MANUSCRIPT = r"""# Results
 
 Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl-time.
@@ -229,8 +226,6 @@ def test_refused_data_are_a_sentence_for_each_side(
         assert f"Not built from the {age} data" in page
     assert "conv_profiling: its data are the same" in output.out and "Traceback" in output.err
 
-
-# --------------------------------------------------------------------------- an artifact and a site
 
 STUDY = tiny.STUDY
 AUTHOR = """\

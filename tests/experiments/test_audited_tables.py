@@ -1,4 +1,4 @@
-"""The audit of published tables: formats, units, verdicts, and what explains a difference."""
+"""The audit of published tables: formats, units, verdicts, and explanations of differences."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ LLAMA = {
 }  # fmt: skip
 
 
-def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
+def check_of(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     """Check the claim of a row such as ``device=H200; flops=420 TFLOP/s; mfu=21.2 %``."""
     cells = dict(cell.strip().split("=") for cell in (*row.split(";"), *given))
     path = folder / "table.csv"
@@ -36,23 +36,23 @@ def checked(folder: Path, claim: str, row: str, *given: str) -> ClaimCheck:
     return next(check for check in checks(table_row) if check.claim == claim)
 
 
-#: Published cases, paraphrased, with the explanation on which the discussion agreed.  Where the
-#: discussion states no rate, we chose a rate that reproduces the stated factor.  The last six cases
-#: were searched for after the code was finished.
+#: Published cases, paraphrased, with the explanation on which the discussion agreed.  If the
+#: discussion states no rate, the row has a rate that reproduces the stated factor.  The last six
+#: cases were collected after the code was finished.
 CASES = list(csv.DictReader((Path(__file__).parent / "public_cases.csv").open(encoding="utf-8")))
 
 
 def test_the_correct_explanation_of_published_cases_ranks_high(tmp_path: Path) -> None:
-    ranks, numbers = {}, []
+    ranks, counts = {}, []
     for case in CASES:
         claim = "mfu" if "mfu" in case["row"] else "flops"
-        check = checked(tmp_path, claim, case["row"], "precision=bf16", "direction=training")
+        check = check_of(tmp_path, claim, case["row"], "precision=bf16", "direction=training")
         assert check.verdict in ("differs", "impossible"), case
         ranks[case["case"]] = check.explanations.index(case["right"])
-        numbers.append(len(check.explanations))
+        counts.append(len(check.explanations))
     assert len(ranks) == 14 and sum(rank == 0 for rank in ranks.values()) >= 10, ranks
-    assert statistics.median(numbers) <= 3
-    share = checked(tmp_path, "mfu", CASES[4]["row"], "precision=bf16").recomputed
+    assert statistics.median(counts) <= 3
+    share = check_of(tmp_path, "mfu", CASES[4]["row"], "precision=bf16").recomputed
     assert share == pytest.approx(0.3276, abs=1e-4)
 
 
@@ -64,10 +64,10 @@ def random_row(random: Random) -> tuple[str, str, float, str]:
     first, second = (90 ** random.random() for _ in range(2))
     left, right = (f"{number:.{random.randrange(1, 4)}e}" for number in (first, second))
     count, share = random.choice((1, 8, 64)), random.uniform(10, 70)
-    known = f"device=H200; precision=bf16; devices={count}; "
+    device = f"device=H200; precision=bf16; devices={count}; "
     return random.choice((
-        ("mfu", f"{known}flops={share * 9.89 * count:.3e} TFLOP/s", share, "%"),
-        ("mfu", f"{known}direction=training; parameters={left}B; "
+        ("mfu", f"{device}flops={share * 9.89 * count:.3e} TFLOP/s", share, "%"),
+        ("mfu", f"{device}direction=training; parameters={left}B; "
          f"rate={share * 9.89 * count * 1e3 / 6 / first:.3e}", share, "%"),
         ("flops", f"parameters={left}B; direction=training; rate={right}",
          6e9 * first * second, " FLOP/s"),
@@ -86,7 +86,7 @@ def test_rounded_values_pass_and_random_errors_stay_unexplained(
         claim, row, number, unit = random_row(random)
         number *= random.choice((random.uniform(0.2, 0.95), random.uniform(1.05, 5))) ** wrong
         printed = f"{number:.{random.randrange(1, 4)}e}{unit}"
-        check = checked(tmp_path, claim, f"{row}; {claim}={printed}")
+        check = check_of(tmp_path, claim, f"{row}; {claim}={printed}")
         if not wrong or check.verdict in ("differs", "impossible"):
             checks.append(check)
     if wrong:
@@ -95,7 +95,7 @@ def test_rounded_values_pass_and_random_errors_stay_unexplained(
         assert sum(check.verdict != "consistent" for check in checks) <= 2
 
 
-@pytest.mark.parametrize(("claim", "row", "verdict", "reading"), [
+@pytest.mark.parametrize(("claim", "row", "verdict", "explanation"), [
     ("speedup", "time=4.0 ms; baseline_time=10.0 ms; speedup=2.5x", "consistent", None),
     ("speedup", "time=4.0 ms; baseline_time=10.0 ms; speedup=150 %", "differs",
      "the gain, a speed-up less 1"),
@@ -126,7 +126,7 @@ def test_rounded_values_pass_and_random_errors_stay_unexplained(
      "the forward pass alone"),
     ("mfu", "device=T4; precision=fp16; flops=13 TFLOP/s; base_clock=585 MHz; "
      "boost_clock=1590 MHz; mfu=54 %", "differs", "the peak at base clock"),
-    # 300 of 989 TFLOP/s as rounded shares, and shares that no known factor explains.
+    # 300 of 989 TFLOP/s is 30.3 %; no known factor explains the last three shares.
     *(("mfu", f"device=H200; precision=bf16; flops=300 TFLOP/s; mfu={share} %", verdict, None)
       for share, verdict in (("30", "consistent"), ("30.3", "consistent"), ("30.33", "consistent"),
                              ("27.1", "differs"), ("47", "differs"), ("72", "differs"))),
@@ -144,12 +144,12 @@ def test_rounded_values_pass_and_random_errors_stay_unexplained(
      "not enough given", "parameters ('many' is not under"),
 ])  # fmt: skip
 def test_claims_and_their_verdicts(
-    tmp_path: Path, claim: str, row: str, verdict: str, reading: str | None
+    tmp_path: Path, claim: str, row: str, verdict: str, explanation: str | None
 ) -> None:
-    check = checked(tmp_path, claim, row)
+    check = check_of(tmp_path, claim, row)
     assert check.verdict == verdict
     reasons = check.missing if verdict == "not enough given" else check.explanations
-    assert reading in reasons if reading else not check.explanations
+    assert explanation in reasons if explanation else not check.explanations
 
 
 def test_every_known_precision_has_an_item_size() -> None:
@@ -168,7 +168,7 @@ def test_a_configuration_counts_matrices_and_attention(tmp_path: Path) -> None:
     assert model.attention_macs(Fraction(4096), causal=False) == 2 * 32 * 4096 * 4096
     assert model.attention_macs(Fraction(4095), causal=True) == 2 * 32 * 4096 * 2048
     row = "config=config.json; sequence=4096; direction=forward; rate=1000; flops=14.3 TFLOP/s"
-    check = checked(tmp_path, "flops", row)
+    check = check_of(tmp_path, "flops", row)
     assert (check.verdict, check.explanations) == ("differs", ("attention counted, causal",))
     path.write_text('{"model_type": "mixtral"}')
     with pytest.raises(UsageError, match="'mixtral' is not counted; possible are"):
@@ -260,17 +260,17 @@ def test_cells_and_their_units(
         assert float(cell.number.interval.high - cell.number.value) == pytest.approx(half)
 
 
-@pytest.mark.parametrize(("headings", "named", "reason"), [
+@pytest.mark.parametrize(("headings", "selected", "reason"), [
     (("GFLOPs",), {}, 'give --column flops="GFLOPs" or --column operations="GFLOPs"'),
     (("MFU", "Utilization"), {}, 'give --column mfu="Utilization", or'),
     (("MFU",), {"mfuu": "MFU"}, "no such quantity; possible are mfu"),
     (("MFU (%)",), {"mfu": "MFU %"}, r"no such heading; possible are MFU \(%\)"),
 ])  # fmt: skip
 def test_an_ambiguous_heading_is_refused(
-    headings: tuple[str, ...], named: dict[str, str], reason: str
+    headings: tuple[str, ...], selected: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        columns(headings, named)
+        columns(headings, selected)
 
 
 def test_the_command_prints_verdicts_and_json(
@@ -297,8 +297,8 @@ def test_the_command_prints_verdicts_and_json(
     for option in ("direction=training", "parameters=7B", "precision=bf16"):
         assert f"--given {option}" in printed
     assert "--column parameters=Model" in printed
-    named = ["--column", "parameters=Model", "--given", "direction=training"]
-    assert main(["audit", str(path), "--given", "precision=bf16", *named]) == 0
+    column = ["--column", "parameters=Model", "--given", "direction=training"]
+    assert main(["audit", str(path), "--given", "precision=bf16", *column]) == 0
 
 
 def test_an_audit_writes_a_report_and_a_study(

@@ -1,6 +1,6 @@
-"""The network written from scratch, on every array library, compared with PyTorch's operations.
+"""The network written from scratch, on all array libraries, compared with PyTorch's operations.
 
-Its images are scikit-learn's digits, or MNIST from a folder; each damaged file must be reported.
+Images are scikit-learn's digits, or MNIST from a folder; damaged files are reported.
 """
 
 import gzip
@@ -64,7 +64,7 @@ def training_on(name: str, dtype: str = "float32") -> Training:
     return perceptron.training_of(library(name), factors, split)
 
 
-# Tolerance after 20 iterations: libraries add in different orders.
+# Results differ after 20 iterations, because libraries add numbers in different orders.
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", ["torch", "strict"])
 def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None:
@@ -77,8 +77,8 @@ def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None
         xp, sums = case.library.xp, perceptron.forward(case.ops, parameters, part.images).z2
         scores = [measure(xp, sums, part.targets) for measure in (loss, accuracy)]
         results.append([*(np.asarray(p) for p in parameters), *scores])
-    for result, wanted in zip(*results, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=tolerance)
+    for result, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
 
 
 @settings(deadline=None, max_examples=10)
@@ -95,9 +95,9 @@ def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     tensors = [torch.tensor(value, requires_grad=True) for value in parameters]
     hidden_sums = functional.linear(torch.tensor(part.images).T, tensors[0], tensors[1][:, 0])
     scores = functional.linear(functional.relu(hidden_sums), tensors[2], tensors[3][:, 0])
-    wanted = functional.cross_entropy(scores, torch.tensor(part.targets).T)
-    wanted.backward()
-    assert loss(xp, activations.z2, part.targets) == pytest.approx(float(wanted.detach()))
+    expected = functional.cross_entropy(scores, torch.tensor(part.targets).T)
+    expected.backward()
+    assert loss(xp, activations.z2, part.targets) == pytest.approx(float(expected.detach()))
     for gradient, tensor in zip(gradients, tensors, strict=True):
         np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-12)
 
@@ -121,7 +121,7 @@ def _call_and_count(function: Any, given: Any, named: Any) -> Any:
 
 
 def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
-    """Count calls on NumPy's own namespace; ``clip`` of the array API makes several calls."""
+    """Calls are counted without the array API, whose ``clip`` makes several NumPy calls."""
     part = training_on("numpy").train
     parameters = Parameters(*(tensor.view(Counting) for tensor in perceptron.initial(10, SEED)))
     for calls in (subject.ALL_CALLS, DIVIDED_RATE_CALLS):
@@ -148,8 +148,8 @@ def test_other_numbers_of_calls_compute_the_same_iteration(name: str, calls: int
     case = training_on(name)
     ops = operations_with(calls, case.library.xp, case.train.images.shape[1])
     result = iteration(ops, case.parameters, *case.train)
-    for value, wanted in zip(result, case.iterate(case.parameters), strict=True):
-        np.testing.assert_allclose(value, wanted, rtol=0, atol=1e-6)
+    for value, expected in zip(result, case.iterate(case.parameters), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6)
     series = backend_speedup.paired_times(case, calls, QUICK)
     assert len(series["time"]) == len(series["baseline_time"]) >= QUICK.minimum_samples
 
@@ -158,12 +158,12 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
     case, names = training_on("numpy"), list[str]()
     plain, (xp, wait) = Operations(case.library.xp), (case.library.xp, case.library.wait)
     ticks = iter(range(10_000))
-    watched = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: names.append(name))
-    results = [iteration(ops, case.parameters, *case.train) for ops in (plain, watched)]
+    timed = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: names.append(name))
+    results = [iteration(ops, case.parameters, *case.train) for ops in (plain, timed)]
     results.append(case._replace(forward=fused_forward).iterate(case.parameters))
-    for wanted, *values in zip(*results, strict=True):
+    for expected, *values in zip(*results, strict=True):
         for value in values:
-            np.testing.assert_array_equal(value, wanted)
+            np.testing.assert_array_equal(value, expected)
     assert (names.count("matrix_product_time"), names.count("update_time")) == (5, 4)
     times = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
     assert times.keys() >= {*PERFORMANCE, *OPERATIONS}

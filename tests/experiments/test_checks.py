@@ -1,4 +1,4 @@
-"""Checks of a machine, of a run's results and of submitted records."""
+"""Checks of a machine, of a run's results, and of submitted records."""
 
 import shutil
 import sys
@@ -80,14 +80,14 @@ def case_of_processes(*medians: float, **change: Any) -> Case:
 
 def test_unstable_and_disturbed_cases_are_named() -> None:
     good, bimodal = case_of_processes(1.0, 1.2), case_of_processes(0.001, 0.002, 0.0015)
-    loud = case_of_processes(1.0, 1.0, disturbance="somebody")
+    busy = case_of_processes(1.0, 1.0, disturbance="somebody")
     one_of_six = case_of_processes(*[1.0] * 6)
-    one_of_six = changed(one_of_six, rounds=(loud.rounds[0], *one_of_six.rounds[1:]))
+    one_of_six = changed(one_of_six, rounds=(busy.rounds[0], *one_of_six.rounds[1:]))
     failed = case_of_processes(1.0, status="failed", reason="It broke.", series={})
     for cases, message in (
         ([one_of_six, failed], "None"),
         ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
-        ([loud] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
+        ([busy] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
     ):
         assert str(instability(cases, named=1)).startswith(message)
 
@@ -97,7 +97,7 @@ FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.jso
 
 @pytest.fixture
 def plan_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the study the cases of the record, which is older than the study's plan."""
+    """Replace the cases of the study by those of ``FILE``, which has an older plan."""
     cases = tuple(case.factors for case in read_record(FILE, DATA).record.cases)
     study = replace(registry.load("conv_scaling"), cases=lambda levels: cases)
     monkeypatch.setattr(registry, "load", lambda name: study)
@@ -118,8 +118,8 @@ def speed_up_first_case(record: Record) -> Record:
 
 @pytest.mark.usefixtures("plan_of_the_record")
 def test_a_fault_changes_only_its_check() -> None:
-    good = read_record(FILE, DATA)
-    before = {check.topic: check.level for check in checks_of(good, DATA)}
+    stored = read_record(FILE, DATA)
+    before = {check.topic: check.level for check in checks_of(stored, DATA)}
     topics = "machine content files plan outcomes state quiet ceilings"
     assert before.keys() == {*topics.split()}
     failed = change_first_case(status="failed", reason="It broke.", rounds=(), series={})
@@ -132,7 +132,7 @@ def test_a_fault_changes_only_its_check() -> None:
         ("plan", "note", lambda record: changed(record, cases=record.cases[1:])),
     )
     for topic, level, change in faults:
-        faulty = Stored(change(good.record), good.file)
+        faulty = Stored(change(stored.record), stored.file)
         after = {check.topic: check.level for check in checks_of(faulty, DATA)}
         assert before[topic] == "ok" and after == {**before, topic: level}
 
@@ -149,19 +149,19 @@ def test_an_unexpected_error_does_not_stop_other_checks(
 
 @pytest.mark.usefixtures("plan_of_the_record")
 def test_check_prints_markdown(tmp_path: Path, ask: Ask) -> None:
-    """Compute the row here: the median of eight process medians, with their range as interval."""
+    """The expected row is the median of eight process medians, with their range as interval."""
     record = read_record(FILE, DATA).record
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
     assert len(medians) == 8
-    ends = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
-    row = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {ends} | 8 processes |"
+    interval = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
+    row = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {interval} | 8 processes |"
     code, markdown, _ = ask("check", FILE, "--markdown")
     assert markdown.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
     assert row in markdown.split("\n| `batch=1,", 1)[1].split("\n")[0]
     assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in markdown
     assert code == 0 and markdown.count("\n| `batch=") == len(record.cases)
-    fail = change_first_case(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})
-    code, markdown, _ = ask("check", write_record(fail(record), tmp_path), "--markdown")
+    failed = change_first_case(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})
+    code, markdown, _ = ask("check", write_record(failed(record), tmp_path), "--markdown")
     assert code == 1 and "- **problem**, outcomes: `1 of 50 cases failed" in markdown
     assert "subject=layer` | – | – | – | – | `failed: a\\|b 'c' <d> @e` |\n" in markdown
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in markdown
@@ -200,11 +200,11 @@ def test_collect_prints_a_row_per_submission(
     expected = write_submissions(tmp_path / "in")
     into, notes = tmp_path / "class", tmp_path / "notes"
     command = ["collect", str(tmp_path / "in"), "--into", str(into), "--notes", str(notes)]
-    for turn in range(2):
+    for repetition in range(2):
         assert main(command) == 1
         head, *lines = capsys.readouterr().out.splitlines()
         rows, (end, *site) = lines[:8], lines[8:]
-        assert head.split()[:3] == ["who", "machine", "study"] and len(site) == 1 - turn
+        assert head.split()[:3] == ["who", "machine", "study"] and len(site) == 1 - repetition
         assert {row.split()[0] for row in rows} == expected.keys()
         assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 6
         for row in rows:
@@ -235,9 +235,9 @@ def test_collect_copies_a_single_file_and_follows_no_link(
     (tmp_path / "half" / "conv_scaling").symlink_to(tmp_path / "elsewhere")
     assert main(["collect", str(FILE), "--into", str(tmp_path / "half")]) == 1
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    relabelled = read_record(FILE, DATA).record
-    machine = changed(relabelled.environment, key="laptop", name="my laptop")
-    later = changed(relabelled, environment=machine, started="2026-11-26T04:49:23Z")
+    record = read_record(FILE, DATA).record
+    machine = changed(record.environment, key="laptop", name="my laptop")
+    later = changed(record, environment=machine, started="2026-11-26T04:49:23Z")
     again = write_record(changed(later, attachments=()), tmp_path / "in")
     capsys.readouterr()
     fresh = str(tmp_path / "fresh")

@@ -31,17 +31,17 @@ from tests import factory
 from tests.experiments.conftest import ROOT, Ask, make_environment, make_header
 
 
-def test_listing_imports_no_torch_and_names_every_study() -> None:
+def test_listing_studies_imports_no_torch() -> None:
     program = (
         "import sys; from experiments.__main__ import main; "
         "code = main(['list']) or main(['list', 'conv_scaling']); "
         "assert not {'torch', 'pandas', 'psutil', 'numpy'} & set(sys.modules); sys.exit(code)"
     )
     words = [sys.executable, "-c", program]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert all(f"\n{study} " in done.stdout for study in registry.STUDIES)
-    assert "28 cases" in done.stdout and "forward, forward_backward" in done.stdout
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert all(f"\n{study} " in ended.stdout for study in registry.STUDIES)
+    assert "28 cases" in ended.stdout and "forward, forward_backward" in ended.stdout
 
 
 @pytest.mark.parametrize("name", program._COMMANDS)
@@ -124,7 +124,7 @@ def test_a_run_writes_a_record(ask: Ask, tmp_path: Path, monkeypatch: pytest.Mon
     assert stored.record.protocol.plan == "custom"
     assert stored.record.environment.missing["ceilings.before"] == "the study asks for no ceilings"
     assert not list((tmp_path / "data" / "tiny").glob(".*"))
-    # The recorded command contains no folder of this machine.
+    # The recorded command contains no absolute path.
     request = Request("tiny", Path("/somewhere/data"), quick=True, images=Path("/home/me/mnist"))
     assert request.command(2)[5:] == (
         *("--device", "cpu", "--threads", "2", "--quick", "--data", "mnist"),
@@ -155,20 +155,20 @@ def test_a_run_ends_with_the_next_command(tmp_path: Path, monkeypatch: pytest.Mo
     quick = msgspec.structs.replace(other, protocol=plan)
     older = msgspec.structs.replace(quick, started="2026-11-02T10:00:00Z")
     machine = factory.environment("other-1t")
-    elsewhere = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
+    other_machine = factory.record(started="2026-11-04T10:00:00Z", machine=machine)
     build = "python build.py conv_scaling"
-    for record, data, words, command in (
+    for record, data, use, command in (
         (full, "data", "Used as cpu", build),
         (quick, "data", "Not used", f"{build} --replicate"),
         (older, "data", "Not used", f"{build} --replicate conv_scaling/{record_name(older)}"),
         (quick, "my data", "Used as cpu", f"{build} --replicate --data 'my data'"),
-        (elsewhere, "data", "Not used, data/editions.yaml names other", f"{build} --replicate"),
+        (other_machine, "data", "Not used, data/editions.yaml names other", f"{build} --replicate"),
     ):
         path = write_record(record, Path(data))
-        if record is elsewhere:
+        if record is other_machine:
             Path("data/editions.yaml").write_text("conv_scaling: {roles: {cpu: example-2t}}")
         usable, (first, *agreement, last) = outcome.purpose(record, path, Path(data))
-        assert usable and first.startswith(words) and last == f"Next: {command}"
+        assert usable and first.startswith(use) and last == f"Next: {command}"
         assert not agreement or record is full
         monkeypatch.setattr(outcome, "agreement_with_paper", lambda *_: [])
 
@@ -203,21 +203,21 @@ def test_dry_run_prints_time_and_faults(
     first, *_, last = err.splitlines()
     assert (code, out) == (0, "") and not list(tmp_path.iterdir())
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
-    ends = r"(s|min)( at the present load)?: 8 cases; processes: 6 retained and 6 default."
-    assert re.fullmatch(rf"About \d+ {ends}", last)
+    pattern = r"(s|min)( at the present load)?: 8 cases; processes: 6 retained and 6 default."
+    assert re.fullmatch(rf"About \d+ {pattern}", last)
     monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
         assert re.search(rf"About \d+ (s|min){load}: 8 cases; ", ask(*words)[2])
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
-    for place, name, value, code, message in (
+    for module, name, value, code, message in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
         (forecast.shutil, "disk_usage", lambda _: SimpleNamespace(free=10), 1, "0 MB are free and"),
         (registry, "load", lambda _: broken, 1, "neither the smallest nor the largest case can be"),
         (sys.modules, "torch", None, 1, "pip install"),
     ):
         with monkeypatch.context() as patch:
-            (patch.setitem if place is sys.modules else patch.setattr)(place, name, value)
+            (patch.setitem if module is sys.modules else patch.setattr)(module, name, value)
             returned, _, err = ask(*words)
             assert returned == code and message in err and "Traceback" not in err
     with monkeypatch.context() as patch:
@@ -255,9 +255,9 @@ def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
 
 
 @pytest.mark.parametrize(("scatter", "turn_s", "pairs", "needed"), [
-    (0.01, 10.0, 8, 6),  # never fewer than the plan
+    (0.01, 10.0, 8, 6),  # at least the plan's pairs
     (0.1, 10.0, 17, 17),
-    (0.1, 18.0, 9, 17),  # 900 s less the plan's 828 s leave time for one more pair of 40 s
+    (0.1, 18.0, 9, 17),  # of 900 s, the plan uses 828 s; one more pair needs 40 s
     (1.0, 1.0, 150, "over 200"),
 ])  # fmt: skip
 def test_a_full_run_measures_the_pairs_that_its_margin_needs(

@@ -1,7 +1,7 @@
-"""Counting as the last step of a run: by a fake counter, by valgrind, and by a fake ncu.
+"""Counting as the last step of a run: with a fake counter, with valgrind, and with a fake ncu.
 
-A replacement for ncu on the PATH runs the real worker with a replacement for torch.  The command
-line, the worker, the ranges, the messages and the parser of the table are the real ones.
+The replacement for ncu runs the real worker with a replacement for torch.  Command line, worker,
+ranges, messages and the parser of tables are not replaced.
 """
 
 import json
@@ -73,11 +73,11 @@ def counted_run(
 
 
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
-    path, asked, interruptions = write_journal(tmp_path), list[list[int]](), [KeyboardInterrupt()]
+    path, calls, interruptions = write_journal(tmp_path), list[list[int]](), [KeyboardInterrupt()]
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         """Count 100 times the size; refuse size 4."""
-        asked.append([case for case, _ in task.cases])
+        calls.append([case for case, _ in task.cases])
         for case, factors in task.cases:
             if case == 2 and interruptions:
                 raise interruptions.pop()
@@ -101,14 +101,14 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
         assert missing == {f"cases[3].{NAME}": "no luck"}
         assert cases[0].samples("time") == (0.5,)
     # Size 6 would exceed the budget and size 2 failed; the second run counts the rest.
-    assert asked == [[0, 2, 3, 4], [2, 3, 4]]
+    assert calls == [[0, 2, 3, 4], [2, 3, 4]]
 
 
 def test_equal_cases_of_earlier_records_are_not_counted_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
-    """Counts of 3 and 5 exist, of 4 with another torch; the time ends after size 1."""
-    path, asked = write_journal(tmp_path / "tiny"), list[int]()
+    """Earlier records count sizes 3, 5 and, with another torch, 4; time is over after size 1."""
+    path, calls = write_journal(tmp_path / "tiny"), list[int]()
     same_machine = make_environment()
     torch = msgspec.structs.replace(same_machine.torch, version="0.1")
     for machine_, sizes in ((same_machine, (3, 5)), (make_environment(torch=torch), (4,))):
@@ -120,13 +120,13 @@ def test_equal_cases_of_earlier_records_are_not_counted_again(
     monkeypatch.setattr(counting, "cpu", lambda: same_machine.cpu)
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
-        asked.extend(case for case, _ in task.cases)
+        calls.extend(case for case, _ in task.cases)
         yield Count(case=0, series={NAME: (1,)})
 
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: None)
     cases_, missing, files = counted_run(path, notes)
-    assert asked == [0, 3, 5]
+    assert calls == [0, 3, 5]
     assert [case.samples(NAME) for case in cases_] == [(1,), (), (21,), (), (35,), ()]
     assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
     assert all(reason.startswith("not counted within 4 min") for reason in missing.values())
@@ -176,7 +176,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     assert missing == {}
     for case in cases:
         size = int(case.factors["size"])
-        wanted = {
+        expected = {
             "ncu_cuda_core_flops": (4000 * size,) * 2,
             "ncu_tensor_core_flops": (0,) * 2,
             **dict.fromkeys(CORE[1:], (1000 * size,) * 2),
@@ -184,15 +184,15 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
             "ncu_kernel_launches": (1, 1),
         }
         counted = {name: samples for name, samples in case.series.items() if name != "time"}
-        assert counted == (wanted if size in (1, 3) else {})
+        assert counted == (expected if size in (1, 3) else {})
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
         series, _ = counts_of(item.logs, name)
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    asked = (journal.parent / "asked.jsonl").read_text().splitlines()
-    (query, _), (words, locale) = map(json.loads, asked)
+    calls = (journal.parent / "asked.jsonl").read_text().splitlines()
+    (query, _), (words, locale) = map(json.loads, calls)
     assert (query, locale) == (["--query-metrics"], "C")
     command = " ".join(words)
     for option in ("target-processes all", "replay-mode kernel", "profile-from-start off",
@@ -221,7 +221,7 @@ def test_every_quantity_without_a_count_has_a_reason(
     missing: Sequence[str],
     reason_text: str,
 ) -> None:
-    # The study's own function would raise the error of the variable NO_MEMORY in this process.
+    # The study's function would raise the error of NO_MEMORY in this process.
     monkeypatch.setattr(counting, "multiply_adds", lambda study, factors: 1)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

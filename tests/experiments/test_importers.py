@@ -1,4 +1,4 @@
-"""Published files become records with their origin; missing facts are not guessed."""
+"""Import of published files: origin, samples, and facts that are missing or given."""
 
 import json
 import re
@@ -18,10 +18,10 @@ from report.core.records.record import ImportedRecord
 from report.core.records.store import read_attachments, read_records
 from tests import factory
 
-HERE = Path(__file__).parent / "imported"
-ROOT = HERE.parents[2]
+FOLDER = Path(__file__).parent / "imported"
+ROOT = FOLDER.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
-#: A trace of a published study that contains counters of kernels instead of times.
+#: A published trace with counters of kernels instead of times.
 COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
 
 
@@ -50,9 +50,9 @@ PROFILE = tuple(
 TIDY = (*GPU, "--set", "kind=gpu", "--set", "instrument=a script")
 #: File → content, and the options that the importer needs.
 FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
-    TIMM: ((HERE / TIMM).read_bytes(), ()),
-    "ncu.csv": ((HERE / "ncu.csv").read_bytes(), GPU),
-    "tidy.csv": ((HERE / "tidy.csv").read_bytes(), TIDY),
+    TIMM: ((FOLDER / TIMM).read_bytes(), ()),
+    "ncu.csv": ((FOLDER / "ncu.csv").read_bytes(), GPU),
+    "tidy.csv": ((FOLDER / "tidy.csv").read_bytes(), TIDY),
     "trace.json": (trace_of(KERNEL, *IGNORED_EVENTS), PROFILE),
     "counted.json": (COUNTED, PROFILE),
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
@@ -81,8 +81,8 @@ def run(folder: Path, name: str, content: bytes, *words: str) -> int:
     """Import a file with this content into ``folder/data``; ``words`` are further options."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(content)
-    given = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
-    return main(["import", str(folder / name), *given, *words, "--records", str(folder / "data")])
+    origin = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
+    return main(["import", str(folder / name), *origin, *words, "--records", str(folder / "data")])
 
 
 def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRecord:
@@ -92,7 +92,7 @@ def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRe
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_published_files_become_records_without_guesses(tmp_path: Path, name: str) -> None:
+def test_published_files_become_records(tmp_path: Path, name: str) -> None:
     content, words = FILES[name]
     record = imported(tmp_path, name, content, *words)
     for (file, number, quantity), (sample, count) in SAMPLES.items():
@@ -135,9 +135,9 @@ def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "imported already as s/imported/" in capsys.readouterr().err
     facts = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
     words = [w for pair in {**facts, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
-    given = (*words, "--device", "Intel Core i9-10940X")
+    options = (*words, "--device", "Intel Core i9-10940X")
     older = replace_in(TIMM, "1024,106", "1024.0,106.0")
-    record = imported(tmp_path / "told", "mine.csv", older, *given)
+    record = imported(tmp_path / "told", "mine.csv", older, *options)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
     assert record.environment.key == "intel-core-i9-10940x"
@@ -234,8 +234,8 @@ def test_a_refused_import_prints_one_sentence_and_writes_no_record(
 def test_damaged_files_are_read_or_refused(name: str, changes: list[tuple[float, bytes]]) -> None:
     """Replace bytes of a valid file at random places."""
     content = bytearray(FILES[name][0])
-    for place, new in changes:
-        start = int(place * len(content))
+    for position, new in changes:
+        start = int(position * len(content))
         content[start : start + len(new)] = new
     words = dict(word.split("=") for word in FILES[name][1] if "=" in word)
     try:

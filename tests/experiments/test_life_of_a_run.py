@@ -1,4 +1,4 @@
-"""A run from the command to the record: failed cases, interruption, resuming and closing."""
+"""A run from the command line to the record: failed cases, interruption, resuming, closing."""
 
 import shlex
 import signal
@@ -33,7 +33,7 @@ from report.core.records.store import read_attachments, read_records
 from tests import factory
 from tests.experiments.conftest import FOLDER, Driver, finished, make_environment, make_header
 
-#: Run a command line in this process; return the exit code and all output.
+#: Function that runs a command line in this process; returns the exit code and all output.
 Command = Callable[..., tuple[int, str]]
 
 
@@ -108,8 +108,8 @@ def test_a_failed_case_is_recorded_and_the_run_continues(
         return
     assert ways == ["well", *REASONS, *FILES, "well again"]
     assert "way=no file writes no file: Memory ran out." in output
-    place = f"cases[{ways.index('no file')}].files"
-    assert stored.record.environment.missing[place] == "Memory ran out."
+    missing_file = f"cases[{ways.index('no file')}].files"
+    assert stored.record.environment.missing[missing_file] == "Memory ran out."
     assert read_attachments(stored, ("*",), tmp_path) == {
         "images.json": b"1,797 digits",
         "trace-ano": b"\x00\xff",
@@ -135,9 +135,9 @@ def test_fatal_errors(tmp_path: Path, command: Command, monkeypatch: pytest.Monk
 
 def run_until(driver: Driver, size: str, *words: str, saved: int) -> subprocess.Popen[str]:
     """Start a run; return once it waits in case ``size`` with ``saved`` new cases on disk."""
-    before, already = driver.finished(), len(driver.measured())
+    before, measured_before = driver.finished(), len(driver.measured())
     process = driver.start(*words, hold=size)
-    factory.until(lambda: size in driver.measured()[already:], process)
+    factory.until(lambda: size in driver.measured()[measured_before:], process)
     factory.until(lambda: driver.finished() >= before + saved, process)
     return process
 
@@ -308,4 +308,4 @@ def test_only_one_process_writes_a_journal(saved_journal: Journal) -> None:
     saved_journal.path.unlink()
     assert journals.is_in_use(saved_journal.path), "a removed journal counts as in use"
     with new_journal(saved_journal.path.parent, HEADER) as other:
-        assert other.path != saved_journal.path, "runs of the same second have different names"
+        assert other.path != saved_journal.path, "two runs may start in the same second"

@@ -1,6 +1,6 @@
-"""Planned cases of all studies, and the smallest run of each study up to its record.
+"""Planned cases of all studies, and a small run of each study.
 
-Runs happen in this process; only conv_scaling measures ceilings.
+The runs measure in this process; only conv_scaling measures ceilings.
 """
 
 import gzip
@@ -77,14 +77,14 @@ def test_every_call_returns_the_output_of_the_last_layer(name: str) -> None:
 def test_conv_profiling_measures_the_named_shapes() -> None:
     study = STUDIES["conv_profiling"]
     for case in plan("conv_profiling"):
-        into, out = map(int, str(case["channels"]).split("-"))
+        inputs, outputs = map(int, str(case["channels"]).split("-"))
         kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
         (layer,) = layers_of_case(study, case)
-        assert layer.input_shape == (batch, into, extent - 2, extent - 2)
-        taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
-        assert counting.multiply_adds(study, case) == taps
-    listed = [shape for shapes in SHAPES.values() for shape in shapes]
-    assert len(listed) == len(set(listed)), "no held-out shape was used to derive rules"
+        assert layer.input_shape == (batch, inputs, extent - 2, extent - 2)
+        expected_macs = batch * outputs * (extent - 1 - kernel) ** 2 * inputs * kernel**2
+        assert counting.multiply_adds(study, case) == expected_macs
+    shapes = [shape for shapes in SHAPES.values() for shape in shapes]
+    assert len(shapes) == len(set(shapes)), "no held-out shape was used to derive rules"
     assert study.plan.full.processes == {"retained": 8} and study.plan.full.maximum_samples == 200
 
 
@@ -110,7 +110,7 @@ def test_settings_select_cases() -> None:
     assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}
 
 
-#: A batch of a thousand million images needs 86 TB, more than any machine has.
+#: A batch of 10⁹ images needs 86 TB, more than any machine has.
 TOO_MANY = 10**9
 RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": ("subject=layer", f"batch=1,{TOO_MANY}"),
@@ -161,7 +161,7 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
         assert bool(series) == fits
         assert all(samples and QUANTITIES[name].admits(samples) for name, samples in series)
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
-        # Only papers that replay events have them in their records.
+        # Records contain allocator events only for studies that replay them.
         assert ("memory_events" in case.series) == (fits and name.startswith("conv"))
         assert bool(case.rounds) == (fits and study.policies(case.factors, record.protocol) != ())
         for round_ in case.rounds:
@@ -169,7 +169,7 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
             assert round_.status == "ok" and times and min(times) > 0
             assert len(round_.samples("page_faults")) == len(times)
     levels = {check.topic: check.level for check in checks_of(stored, records)}
-    # When tests run in parallel, a ceiling may be slower than the cases that it bounds.
+    # In parallel tests, a measured ceiling may be lower than the rates of cases.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
     text = (records / stored.file).read_bytes()
     assert Path(stored.file).name == record_name(record, text)
@@ -188,13 +188,13 @@ def test_ceilings_are_measured_before_and_after_a_run(run: Callable[[str], Run])
     recorded = run("conv_scaling")
     work = {(c.operation, c.instrument, c.moment): c.work for c in recorded.stored.record.ceilings}
     for moment in ("before", "after"):
-        assert {operation for operation, _, at in work if at == moment} >= {
+        assert {operation for operation, _, when in work if when == moment} >= {
             "matrix_product", "convolution", "copy", "read", "triad",
         }  # fmt: skip
         assert work["matrix_product", "torch.mm", moment] == 2 * 1024**3
         # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
         assert work["convolution", "torch.nn.Conv2d", moment] == 2 * 8 * 26**2 * 256 * 9 * 256
-        # Where systems map several pages at once, page mapping has no ceiling.
+        # Page mapping has no ceiling on systems that map several pages at once.
         assert work.get(("page_mapping", "mmap", moment)) in (None, 64 * 2**20 // mmap.PAGESIZE)
     failed = recorded.case(batch=TOO_MANY, **{"pass": "forward"})
     assert "86528000000000 B" in str(failed.reason)
@@ -214,7 +214,7 @@ def test_waiting_for_images_is_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(training_roofline, "LOADED_WARMUP", 1)
     crops = image_loader.RandomCrops(32, 8, 4)
     assert crops[3].shape == (3, 8, 8) and crops[3].dtype is torch.float32
-    # Normalized: black is 2 standard deviations below the mean, white at most 2.45 above.
+    # Normalized pixels: black is 2 standard deviations below the mean, white at most 2.45 above.
     assert -2.01 < crops[0].min() < crops[0].max() < 2.45
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     session, cores = Session("cpu", QUICK), os.sched_getaffinity(0)
@@ -251,7 +251,7 @@ def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
 def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
-    """Measure in a separate process, because preparing the limit changes the C library's heap."""
+    """Preparing the limit changes the C library's heap, so a separate process measures."""
     from multiprocessing import get_context
 
     with get_context("spawn").Pool(1) as pool:
@@ -264,14 +264,14 @@ def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
     assert not isinstance(fits, Missing) and fits.largest == largest
 
 
-@pytest.mark.parametrize(("border", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
-def test_the_search_finds_the_largest_batch(border: int, start: int) -> None:
-    tried = inference_memory._search(lambda batch: batch <= border, start)
-    assert max((batch for batch, ran in tried.items() if ran), default=0) == border
-    assert not tried[border + 1] and len(tried) < 14
+@pytest.mark.parametrize(("largest", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
+def test_the_search_finds_the_largest_batch(largest: int, start: int) -> None:
+    tried = inference_memory._search(lambda batch: batch <= largest, start)
+    assert max((batch for batch, ran in tried.items() if ran), default=0) == largest
+    assert not tried[largest + 1] and len(tried) < 14
 
 
-def test_filling_a_heap_that_cannot_grow_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filling_a_heap_ends_if_the_heap_cannot_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = iter(range(100_000))
     library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
     monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)

@@ -280,8 +280,6 @@ def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant
     assert stored.at(5) == at_batch(name, image, variant, 5)
 
 
-# -------------------------------------------------------------------- random networks
-
 #: Operators on a CPU whose multiply-adds torch's counter ignores.
 UNCOUNTED = {
     "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention",

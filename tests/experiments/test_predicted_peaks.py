@@ -28,13 +28,13 @@ from report.theory.workspaces import OF_OPERATORS, WITHOUT_WORKSPACE
 from tests.experiments.functions import Function
 
 Shape = tuple[int, ...]
-PLAIN = networks.Variant()
+CONTIGUOUS = networks.Variant()
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
 PRECISIONS = ("float32", "bfloat16")
 
 
 def measured(
-    build: Callable[[], nn.Module], shape: Shape, variant: networks.Variant = PLAIN
+    build: Callable[[], nn.Module], shape: Shape, variant: networks.Variant = CONTIGUOUS
 ) -> tuple[int, int]:
     """Measure the live bytes before one call and the peak during the call."""
 
@@ -42,12 +42,12 @@ def measured(
         nhwc = variant.layout == "channels_last"
         layout = torch.channels_last if nhwc else torch.contiguous_format
         module = with_layout(build, "float32", nhwc)().eval()
-        source = torch.randn(shape).contiguous(memory_format=layout)
+        images = torch.randn(shape).contiguous(memory_format=layout)
 
         def call() -> object:
-            reduced = variant.precision == "bfloat16"
-            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-                return module(source)
+            is_bfloat16 = variant.precision == "bfloat16"
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
+                return module(images)
 
         return Workload(call)
 
@@ -61,7 +61,7 @@ def measured(
     [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8), ("AlexNet", 8)],
 )
 def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Variant) -> None:
-    """Use the committed captures of networks, with and without autocast."""
+    """Stored captures are used, with and without autocast."""
     if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
@@ -143,7 +143,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "step": lambda x: x[:, ::2],
     "last step": lambda x: x[..., ::2],
     "transposed": lambda x: x.transpose(-1, -2),
-    "turned": lambda x: x.transpose(0, 1),
+    "first extents exchanged": lambda x: x.transpose(0, 1),
     "expanded": lambda x: x[:, :1].expand(x.shape),
     "overlapping": lambda x: x.as_strided(x.shape, [max(1, s // 2) for s in x.stride()]),
     "channels last": lambda x: x.movedim(1, -1).contiguous().movedim(-1, 1),
@@ -155,7 +155,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str) -> None:
     function, shape = OPERATORS[name]
     shape = tuple(2 * extent for extent in shape)
-    # The product x * x is freed during the call, unlike an input.
+    # The operator's input is a product, so that it can be freed during the call.
     build = partial(Function, lambda x: function(VIEWS[view](x * x)))
     try:
         build()(torch.zeros(shape))

@@ -33,15 +33,15 @@ LOCAL = ("--cluster", "local", "--nodes", "2")
 
 def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     pytest.importorskip("submitit")
-    held, driver = tmp_path / "held", Driver(tmp_path)
+    file, driver = tmp_path / "held", Driver(tmp_path)
     monkeypatch.setenv("TINY_STUDY", "tiny_timed")
-    monkeypatch.setenv("TINY_HELD", str(held))
+    monkeypatch.setenv("TINY_HELD", str(file))
     process = driver.start(*LOCAL, command="submit")
-    # Wait until the third case waits and the first case is on disk.
+    # Wait until case 3 waits and case 1 is in the journal.
     finish = b'"kind":"finish","case":0'
-    factory.until(held.exists, process)
+    factory.until(file.exists, process)
     factory.until(lambda: any(finish in path.read_bytes() for path in driver.journals()), process)
-    os.kill(int(held.read_text()), signal.SIGKILL)
+    os.kill(int(file.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
     for message in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
@@ -61,10 +61,10 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
     assert ask("status", "tiny", "--records", driver.data)[1].count("measured  ") == 2
     assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "nothing is left"
-    ((head, _),) = sweeps("tiny", driver.data)
-    default = head.environment.threads
+    ((first_part, _),) = sweeps("tiny", driver.data)
+    default = first_part.environment.threads
     options = ((None, None), (default, None), (default + 1, None), (None, "another kind of node"))
-    tags = [tag("tiny", head.shard, threads, label) for threads, label in options]
+    tags = [tag("tiny", first_part.shard, threads, label) for threads, label in options]
     states = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
     assert states == ["measured", "measured", "missing", "missing"]
 
@@ -72,7 +72,7 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
 def test_jobs_without_progress_end_the_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
-    """Before its jobs, shard 2 has the cases in ``saved``; after the fourth job none are added.
+    """Before job n, shard 2 has ``saved[n]`` finished cases; later jobs add none.
 
     Before the last job, the record of shard 1 disappears, which must not submit shard 1.
     """
@@ -163,12 +163,12 @@ def test_errors_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask
     assert "\nexec " in script, "exec, so that the run receives the signal"
 
 
-def test_every_part_of_a_gpu_session_is_valid() -> None:
+def test_all_parts_of_a_gpu_session_are_valid() -> None:
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).select()
         assert cases
         assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
-        # A protocol that cannot be read back would waste half an hour of a GPU.
+        # Reading the record back would fail only after half an hour of measuring.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.request.counters == "none" or study.subject is not None
         assert not part.request.if_missing, "a session never skips measured parts"
@@ -193,7 +193,7 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
     tmp_path: Path,
     notes: Notes,
 ) -> None:
-    """One part ends early, one fails, three reach their limit, of which one has no case."""
+    """One part ends early, one fails, three reach their limit; of these, one has no case."""
     result, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 

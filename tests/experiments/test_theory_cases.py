@@ -1,4 +1,4 @@
-"""Theory of networks: cases in which other tools are wrong, and the largest batch that fits."""
+"""Theory of networks: cases that other tools count wrong, and the largest batch that fits."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ put = aten.index_put_
 
 
 class Cache(nn.Module):
-    """A cache of keys with 4,096 rows; a call writes one row."""
+    """Cache of keys with 4,096 rows; a call writes one row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,8 +48,8 @@ def flexible(x: Any) -> Any:
     return flex_attention(x, x, x)
 
 
-#: Bytes of an EmbeddingBag: 160 indices and rows of 256 B; 8 offsets, written and read; and 8 sums
-#: with two numbers per bag and one per row.
+#: Bytes of an EmbeddingBag: 160 indices and rows of 256 B; 8 offsets, written and read; 8 sums;
+#: two numbers per bag; and one number per row.
 BAG_BYTES = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: torch.mul(*x.chunk(2, 1)), ((2, 8, 4, 4),), 1_536),
@@ -83,7 +83,7 @@ def test_every_byte_is_counted_once(function: Any, inputs: tuple[Any, ...], expe
 # Attention: projections, scores and values.  LSTM: weights of inputs and of hidden states.
 ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), 3)
 LSTM = First(nn.LSTM(5, 6, batch_first=True), 1)
-COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
+MULTIPLY_ADDS: list[tuple[Any, tuple[Any, ...], int, int]] = [
     # Function, inputs, all multiply-adds, and multiply-adds without padding or masks.
     (lambda q: attention(q, q, q, is_causal=True), ((2, 3, 16, 8),), 24_576, 24_576 * 136 // 256),
     (nn.Conv2d(1, 1, 3, padding=1, bias=False), ((1, 1, 8, 8),), 576, 22 * 22),
@@ -98,7 +98,7 @@ COUNTS: list[tuple[Any, tuple[Any, ...], int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "full", "effective"), COUNTS)
+@pytest.mark.parametrize(("function", "inputs", "full", "effective"), MULTIPLY_ADDS)
 def test_multiply_adds(function: Any, inputs: tuple[Any, ...], full: int, effective: int) -> None:
     theory = theory_of_call(function, *inputs)
     assert (theory.multiply_adds, theory.effective) == (full, effective)
@@ -146,7 +146,7 @@ def test_unsupported_operators_are_refused_with_advice(
         theory_of_call(function, *inputs)
 
 
-def shared() -> nn.Module:
+def tied() -> nn.Module:
     layer = nn.Linear(10, 10)
     return nn.Sequential(nn.Sequential(layer), nn.Sequential(layer))
 
@@ -156,15 +156,15 @@ def head() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(192, 100), nn.ReLU(), normed)
 
 
-#: Multiply-adds and parameters by module.  A layer computes its result, the gradient of its weight,
-#: and the gradient of its input if a layer computed the input.  A weight norm has two parameters.
-OF_SHARED = {"0.0, 1.0": (5 * 100_000, 110)}
+#: Module → multiply-adds and parameters.  A layer computes a result, the weight's gradient, and the
+#: input's gradient if another layer computed the input.  A weight norm has two parameters.
+OF_TIED = {"0.0, 1.0": (5 * 100_000, 110)}
 NORM = "3.parametrizations.weight.0"
 OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
 
 
 @pytest.mark.parametrize(
-    ("build", "shape", "rows"), [(shared, (10, 100, 10), OF_SHARED), (head, (4, 3, 8, 8), OF_HEAD)]
+    ("build", "shape", "rows"), [(tied, (10, 100, 10), OF_TIED), (head, (4, 3, 8, 8), OF_HEAD)]
 )
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
 def test_work_of_modules_includes_their_gradients(
@@ -178,7 +178,7 @@ def test_work_of_modules_includes_their_gradients(
     assert calls == sum(operator.phase == "update" for operator in theory.network.operators)
 
 
-def test_grouped_gradients_are_right_for_both_counts_of_torch() -> None:
+def test_grouped_gradients_match_both_counts_of_torch() -> None:
     theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
     work = zip(theory.network.operators, theory.work, strict=True)
     # An image has no gradient.
@@ -273,7 +273,7 @@ STATE = {
     "momentum": WEIGHTS,
     "adam": 2 * WEIGHTS + STEP_COUNTS,
     "adamw": 2 * WEIGHTS + STEP_COUNTS,
-    # Per weight a row and a column, per bias a vector of the same size.
+    # A row and a column per weight, and a vector per bias.
     "adafactor": 4 * DEPTH * (2 * WIDTH + WIDTH) + STEP_COUNTS,
 }
 
@@ -312,8 +312,6 @@ def test_capture_policies_change_live_bytes() -> None:
     assert lists > single + WEIGHTS / 2, "the square roots of all parameters are alive together"
 
 
-# ------------------------------------------- operators on fake tensors, and on real ones
-
 CPU = torch.device("cpu")
 
 
@@ -326,7 +324,7 @@ def faked(func: Any, args: Any) -> Any:
 
 
 def layouts(result: Any) -> list[object]:
-    """Shape, strides and type of all tensors of a result."""
+    """Return shape, strides and type of all tensors of a result."""
     return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors_in(result)]
 
 

@@ -1,6 +1,6 @@
-"""``python -m experiments theory``: any network, from its code to tables, JSON and figures.
+"""``python -m experiments theory``: tables, JSON and figures of any network.
 
-The examples of ``docs/theory-of-a-network.md`` are run without changes.
+All commands of ``docs/theory-of-a-network.md`` are run.
 """
 
 import importlib.util
@@ -76,7 +76,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of captures on disk, empty at first."""
+    """Return the folder of cached captures, which is empty at first."""
     folder = tmp_path / "cache" / "captures"
     monkeypatch.setattr(capture_cache, "_folder", lambda: folder)
     return folder
@@ -108,7 +108,7 @@ def test_json_output_equals_values_by_hand(run: Ask) -> None:
 
 
 BUILD = ("{file}:build",)
-GIVEN, SMALL = (*BUILD, *INPUT), (*BUILD, "--image", "8")
+WITH_INPUT, WITH_IMAGE = (*BUILD, *INPUT), (*BUILD, "--image", "8")
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -122,23 +122,23 @@ GIVEN, SMALL = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     (("{file}:leaves", *INPUT), ":leaves: its code ended in SystemExit: os._exit(0)."),
     (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
     (BUILD, "does not say its input; give its shape, such as --input N,3,224,224"),
-    ((*SMALL, "--batch", "9" * 20), "more bytes than 64 bits tell"),
-    ((*SMALL, "--batch", "-5"), "'-5' is not a whole number of 1 or more"),
-    ((*GIVEN, "--accumulate", "0"), "from 1 to 1000"),
+    ((*WITH_IMAGE, "--batch", "9" * 20), "more bytes than 64 bits tell"),
+    ((*WITH_IMAGE, "--batch", "-5"), "'-5' is not a whole number of 1 or more"),
+    ((*WITH_INPUT, "--accumulate", "0"), "from 1 to 1000"),
     ((*BUILD, "--input", "2x3"), "'2x3' is not possible"),
     ((*BUILD, "--input", "fp16:2,8"), "float16"),
     ((*BUILD, "--input", "tensor:2,8"), "float16"),
     ((*BUILD, "--input", "2,3,8,9"), "cannot be captured"),
     (("{file}:empty", *INPUT, "--fits", "8GB"), "it runs no operator"),
-    ((*GIVEN, "--device-peaks", "A99"), "its peaks in float32; give one"),
-    ((*GIVEN, "--device-peaks", "a.json"), "no such file"),
-    ((*GIVEN, "--allocator", ""), "add --device cuda"),
+    ((*WITH_INPUT, "--device-peaks", "A99"), "its peaks in float32; give one"),
+    ((*WITH_INPUT, "--device-peaks", "a.json"), "no such file"),
+    ((*WITH_INPUT, "--allocator", ""), "add --device cuda"),
     ((*BUILD, "--fits", "A99"), "gives its memory; give a size"),
     ((*BUILD, "--fits", "8 parsecs"), "16GB"),
     ((*BUILD, "--fits", "record:none.json"), "no such file"),
-    ((*GIVEN, "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
-    ((*SMALL, "--train", "--checkpoint", "layer9"), "layer9"),
-    ((*SMALL, "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
+    ((*WITH_INPUT, "--optimizer", "adafactor", "--update", "fused"), "Adafactor"),
+    ((*WITH_IMAGE, "--train", "--checkpoint", "layer9"), "layer9"),
+    ((*WITH_IMAGE, "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
 ])  # fmt: skip
 def test_impossible_requests_print_one_sentence(
     words: tuple[str, ...], sentence: str, run: Ask
@@ -149,7 +149,7 @@ def test_impossible_requests_print_one_sentence(
 
 
 def test_a_network_may_print_and_close_output(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("{file}:closing", *INPUT, "--json") == run(*GIVEN, "--json")
+    assert run("{file}:closing", *INPUT, "--json") == run(*WITH_INPUT, "--json")
     # A missing package is reported before torch is imported.
     for name in ("torchvision", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -247,7 +247,7 @@ def test_the_peak_on_a_gpu_comes_from_its_allocator(
     result = json.loads(out)
     assert code == 0 and result["complete"] is False
     assert result["may_take_more"] == ["convolution.default", "addmm.default"]
-    # Four parameters, the image, the results of convolution and activation, in blocks of 512 B.
+    # Four parameters, the images, and two results, in blocks of 512 B.
     assert result["peak_bytes"] == 1024 + 512 + 6144 + 512 + 1536 + 2560 + 2560
     assert result["allocator"]["allocated_bytes"] == result["peak_bytes"]
     assert result["allocator"]["reserved_bytes"] == 2 * 2**20
@@ -302,8 +302,8 @@ def test_the_example_for_notebooks_runs() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, "theory-of-a-network.md", "exec"), names)
-    found, gpu = names["found"], names["gpu"]
-    assert found.parameters == 64 * 27 + 64 + 64 * 900 * 10 + 10
-    assert "<th>Least time (µs)</th>" in found._repr_html_()
+    theory, gpu = names["found"], names["gpu"]
+    assert theory.parameters == 64 * 27 + 64 + 64 * 900 * 10 + 10
+    assert "<th>Least time (µs)</th>" in theory._repr_html_()
     assert names["frontier"].verdict(names["frontier"].largest) == "undecided"
     assert gpu.peak.total <= gpu.cuda["allocated"] <= gpu.cuda["reserved"]

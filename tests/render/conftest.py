@@ -1,4 +1,4 @@
-"""Sample papers for the tests: texts from the folder sample/, figures drawn here."""
+"""Sample papers: texts from the folder ``sample``, figures drawn by the fixtures."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from report.render.typst import render_typst, typst_format
 
 SAMPLE = Path(__file__).parent / "sample"
 
-HEAD = """---
+FRONT_MATTER = """---
 title: A paper
 author:
   - name: Ada Example
@@ -34,6 +34,7 @@ needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def drawn(quantity: str) -> Rendered:
+    """Draw the figure of a quantity, with the PNG for Word."""
     line = Points("Forward", (16, 256), (3.5, 56.0))
     drawing = Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),))
     return render(drawing, f"s/fig-{quantity}", word=True)
@@ -70,7 +71,7 @@ def typst_pdf(source: Path, study: str = "p") -> bytes:
 
 @pytest.fixture(scope="session")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the complete source folder of the samples; tests may only read the folder."""
+    """Write the source folder of the samples; tests may only read the folder."""
     folder = tmp_path_factory.mktemp("source") / "sample"
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
@@ -84,7 +85,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the sample with all features as ``p.qmd``; tests may only add folders."""
+    """Write a paper with all features as ``p.qmd``; tests may only add folders."""
     folder = shutil.copytree(paper, tmp_path_factory.mktemp("featured") / "p")
     sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
     text = sample.replace("# Introduction", f"{more}# Introduction", 1)
@@ -96,7 +97,7 @@ def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Return a function that writes ``p.qmd`` with the sample's figures and bibliography."""
 
-    def make(body: str, head: str = HEAD) -> Path:
+    def make(body: str, head: str = FRONT_MATTER) -> Path:
         folder = shutil.copytree(paper, tmp_path / "p", dirs_exist_ok=True)
         (folder / "p.qmd").write_text(head + body, "utf-8")
         return folder

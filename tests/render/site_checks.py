@@ -1,5 +1,4 @@
-"""Checks of every page of a site in chromium: ``python -m tests.render.site_checks out/html``
-checks a whole site; the tests check a small site."""
+"""Check all pages of a site in chromium: ``python -m tests.render.site_checks out/html``."""
 
 import functools
 import shutil
@@ -22,9 +21,9 @@ HEIGHT = 900
 COLOURS = ("light", "dark")
 _RUN_AXE = """
 const done = arguments[arguments.length - 1];
-const words = each => `${each.id}: ${each.nodes.slice(0, 3).map(node => node.target.join(" "))}`;
+const line = fault => `${fault.id}: ${fault.nodes.slice(0, 3).map(n => n.target.join(" "))}`;
 axe.run(document, { resultTypes: ["violations"], preload: false })
-  .then(found => done(found.violations.map(words)));
+  .then(result => done(result.violations.map(line)));
 """
 _LOADED = "return performance.getEntriesByType('resource').map(entry => entry.name)"
 _OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -62,7 +61,7 @@ def axe_core() -> str | None:
 
 
 def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) -> list[str]:
-    """Return the faults of a page on all screens and in both colour schemes; load the page once."""
+    """Load a page once; return the faults on all screens and in both colour schemes."""
     resize(browser, WIDTHS[-1])
     browser.get(address)
     lines = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
@@ -80,7 +79,7 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) 
     for scheme in COLOURS:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        lines += [f"{scheme}: {each}" for each in browser.execute_async_script(_RUN_AXE)]
+        lines += [f"{scheme}: {fault}" for fault in browser.execute_async_script(_RUN_AXE)]
     return lines
 
 
@@ -117,7 +116,7 @@ class Page(HTMLParser):
 
     def values(self, *names: str) -> list[str]:
         """Return the values of the attributes ``names`` of all elements."""
-        return [words for _, each in self.elements for name, words in each.items() if name in names]
+        return [value for _, tag in self.elements for name, value in tag.items() if name in names]
 
 
 def dead_links(site: Path) -> list[str]:
@@ -139,11 +138,11 @@ def dead_links(site: Path) -> list[str]:
 
 
 def main(folder: str) -> int:
-    """Print all faults of a site and the checks left out; return 1 if there are faults."""
+    """Print all faults of a site and the omitted checks; return 1 if there are faults."""
     site, axe = Path(folder).resolve(), axe_core()
     faults_by_page = {"links": dead_links(site)}
     if axe is None:
-        print(f"{AXE} is not here: its faults were not looked for")
+        print(f"{AXE} is not installed; accessibility was not checked")
     with chromium() as browser:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()

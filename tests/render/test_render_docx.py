@@ -58,14 +58,14 @@ def test_word_has_references_captions_and_values(body: ElementTree.Element) -> N
         assert words in text, words
     for words in ("Only the page", "Only LaTeX", "Only Typst", "@fig", "@tbl", "{#eq"):
         assert words not in text, words
-    places = {mark.get(f"{W}name") for mark in body.iter(f"{W}bookmarkStart")}
+    bookmarks = {mark.get(f"{W}name") for mark in body.iter(f"{W}bookmarkStart")}
     anchors = {link.get(f"{W}anchor") for link in body.iter(f"{W}hyperlink")} - {None}
-    assert len(anchors) > 5 and anchors <= places
+    assert len(anchors) > 5 and anchors <= bookmarks
 
 
 def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.Element) -> None:
-    named = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
-    assert "Time & <batch>, 100 %" in named and all(named)
+    alternative_texts = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
+    assert "Time & <batch>, 100 %" in alternative_texts and all(alternative_texts)
     extent = next(body.iter(f"{DRAWING}extent"))
     assert int(extent.get("cx", 0)) == pytest.approx(3.5 * 914_400, rel=0.01)
     pictures = [name for name in word.namelist() if name.startswith("word/media/")]
@@ -79,7 +79,7 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
     for table in body.iter(f"{W}tbl"):
         assert next(table.iter(f"{W}tr")).find(f"{W}trPr/{W}tblHeader") is not None
         widths = [int(column.get(f"{W}w", 0)) for column in table.iter(f"{W}gridCol")]
-        # Widths are in twentieths of a point; the text is 16 cm wide, a digit less than 4.5 points.
+        # Widths are in 1/20 point; the text is 16 cm wide, and a digit is narrower than 4.5 points.
         assert sum(widths) <= 9_080
         for row in table.iter(f"{W}tr"):
             for width, cell in zip(widths, row.iter(f"{W}tc"), strict=True):
@@ -90,7 +90,7 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
 def test_styles_come_from_a_replaceable_reference_document(
     word: zipfile.ZipFile, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Text has 10.5 points, tables 8, on A4; only abstract and subtitle become properties."""
+    """Text has 10.5 points, tables 8, on A4; properties are at most abstract and subtitle."""
     assert {b'<w:sz w:val="21" />', b'<w:sz w:val="16" />'} <= sizes(word)
     assert b'<w:pgSz w:h="16838" w:w="11906" />' in word.read("word/document.xml")
     names = re.findall(r'name="([^"]+)"', word.read("docProps/custom.xml").decode())

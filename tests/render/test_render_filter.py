@@ -11,7 +11,7 @@ from PIL import Image
 from report.core.errors import RenderError
 from report.paper.manuscript import provenance
 from report.paper.values import Value
-from tests.render.conftest import HEAD, page_of, tex_of, typst_of, typst_pdf
+from tests.render.conftest import FRONT_MATTER, page_of, tex_of, typst_of, typst_pdf
 
 Write = Callable[..., Path]
 
@@ -71,7 +71,7 @@ TEXTS_BY_FEATURE: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, .
         ('<a href="#v-layer-flops" class="value">21,233,664 FLOP</a>',),
         ("does 21,233,664 FLOP per",), ("does 21,233,664 FLOP per",),
     ),
-    "what is hidden takes no number": (
+    "hidden figures have no number": (
         ('<span class="label">Figure 1.</span> C',), (r"\label{fig-hidden}",), (),
     ),
     "citations": (
@@ -126,7 +126,7 @@ def test_text_for_some_formats_is_in_no_other_format(texts: dict[str, str]) -> N
 
 
 def test_authors_may_add_pictures(write: Write) -> None:
-    """A photograph has one file; a drawing has a file per format."""
+    """A photograph is one file; a drawing has a file per format."""
     folder = write(
         '![A](pictures/photo.png){#fig-a fig-alt="alt"}\n\n'
         '![B](pictures/plan){#fig-b fig-alt="alt"}\n'
@@ -154,8 +154,8 @@ def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
     assert not (folder / "tex").exists()
 
 
-def test_the_list_of_numbers_is_as_pandoc_would_write_it(write: Write) -> None:
-    """Pandoc reads the list where its condition has no quotes, and refuses one of 501 lines."""
+def test_the_list_of_values_equals_pandocs(write: Write) -> None:
+    """Pandoc converts the list if the condition has no quotes; it refuses a list of 501 lines."""
     names = ("Less | <than>", "a_b*c*", "\\ & [x]{#y}", '"CuPy\'s" -- 2^10^ ... |')
     values = [Value(f"n_{number}", name, 0.5, "s", name) for number, name in enumerate(names)]
 
@@ -171,8 +171,8 @@ def test_the_list_of_numbers_is_as_pandoc_would_write_it(write: Write) -> None:
 def test_long_words_of_code_may_break(write: Write) -> None:
     token = "nounbreakablewords" * 7 + "END"
     folder = write(f"```\nshort {token}\n```\n")
-    pieces = "\u200b".join(token[i : i + 12] for i in range(0, len(token), 12))
-    assert f"short {pieces}\n" in latex(folder) and f"short {pieces}\n" in typst_of(folder)
+    broken = "\u200b".join(token[i : i + 12] for i in range(0, len(token), 12))
+    assert f"short {broken}\n" in latex(folder) and f"short {broken}\n" in typst_of(folder)
     assert token in page_of(folder)
 
 
@@ -220,7 +220,7 @@ def test_authors_may_have_an_address_and_roles(write: Write) -> None:
     links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
     for printed, link in zip(FORMATS.values(), links, strict=True):
         for style in ("ieee", "acm", "article", "report"):
-            head = HEAD.replace("ieee", style)
+            head = FRONT_MATTER.replace("ieee", style)
             text = printed(write("Text.\n", head.replace("Ada Example", f"Ada Example{more}")))
             assert link in text and "corresponding author, equal contribution" in text
             assert "mailto" not in printed(write("Text.\n", head))

@@ -22,7 +22,7 @@ from report.paper.tables import Column, Table, to_markdown
 from report.render import STYLES
 from report.render.latex import bundle, compile_latex, notes_of
 from report.render.source import in_style, read_source
-from tests.render.conftest import HEAD, needs_latex, page_of, tex_of, typst_pdf
+from tests.render.conftest import FRONT_MATTER, needs_latex, page_of, tex_of, typst_pdf
 
 Write = Callable[..., Path]
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
@@ -32,7 +32,7 @@ OPERATORS = 63
 
 
 def pages_of(pdf: bytes) -> list[str]:
-    """Return each page's text as one line, without hyphenation and without leaders of contents."""
+    """Return each page's text as one line, without hyphenation and dot leaders."""
     texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
     joined = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
     return [" ".join(text.split()) for text in joined]
@@ -67,15 +67,15 @@ def report(engine: str, source: Path) -> bytes:
 
 BOX = " ".join(rf'{side}="([-\d.]+)"' for side in ("xMin", "yMin", "xMax", "yMax"))
 WORD = re.compile(f"<word {BOX}>(.*?)</word>")
-#: Points that boxes may overlap (italics lean over indices) or exceed the margin (hyphens hang).
+#: Points by which boxes may overlap (italics) or exceed the margin (hanging hyphens).
 SHARED, HANGING = 1.5, 4.0
-#: Page width → margins at the sides, the top (with running head) and the bottom, in points; A4 has
-#: one column, US letter two.
+#: Page width → margins at the sides, top (with running head) and bottom, in points.  Pages of A4
+#: have one column, pages of US letter two.
 MARGINS = {595: (70.8, 30.0, 79.4), 612: (45.0, 30.0, 54.0)}
 
 
 def misplaced(page: str) -> Iterator[str]:
-    """Yield words of a ``pdftotext -bbox`` page that cover other words or exceed the margins."""
+    """Yield a sentence per word of a ``pdftotext -bbox`` page that is covered or in the margin."""
     width, height = (float(re.search(rf'{n}="([\d.]+)"', page)[1]) for n in ("width", "height"))  # type: ignore[index]
     # Roots and hats may cover letters, so words without letters or digits are left out.
     words = [word for word in WORD.findall(page) if any(map(str.isalnum, html.unescape(word[4])))]
@@ -83,10 +83,10 @@ def misplaced(page: str) -> Iterator[str]:
     across = np.minimum.outer(right, right) - np.maximum.outer(left, left)
     down = np.minimum.outer(bottom, bottom) - np.maximum.outer(top, top)
     lower = np.minimum.outer(bottom - top, bottom - top)
-    for one, other in zip(
+    for first, second in zip(
         *np.nonzero(np.triu((across > SHARED) & (down > lower / 2), 1)), strict=True
     ):
-        yield f"{words[one]} covers {words[other]}"
+        yield f"{words[first]} covers {words[second]}"
     side, head, foot = MARGINS[int(width)]
     low = (top + bottom) / 2 > height - foot + HANGING
     beside = (left < side - HANGING) | (right > width - side + HANGING) | (top < head)
@@ -127,7 +127,7 @@ def test_pdfs_have_numbers_and_metadata(engine: str, sample: bytes) -> None:
 
 def test_struck_underlined_and_marked_words_are_printed(write: Write, engine: str) -> None:
     words = "~~struck *words*~~ [below]{.underline} [marked]{.mark}"
-    source = write(f"Body {words} end.\n", HEAD.replace("A paper", f"Title {words} end"))
+    source = write(f"Body {words} end.\n", FRONT_MATTER.replace("A paper", f"Title {words} end"))
     text = " ".join(" ".join(pages_of(pdf_of(engine, source))).split())
     for begin in ("Title", "Body"):
         assert f"{begin} struck words below marked end" in text
@@ -146,7 +146,7 @@ def test_latex_runs_no_program_and_names_missing_references(write: Write, tmp_pa
 
 @pytest.mark.parametrize("sentences", [30, 320])
 def test_a_supplement_follows_references(write: Write, sentences: int, engine: str) -> None:
-    """The supplement follows on the page of the references; no sentence is lost or repeated."""
+    """The supplement begins on the page of the references; no sentence is lost or repeated."""
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
     source = write(f"{words} Known [@williams2009].\n\n{supplement}")
@@ -159,7 +159,7 @@ def test_a_supplement_follows_references(write: Write, sentences: int, engine: s
 
 @needs_latex
 @pytest.mark.parametrize(("style", "needed"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
-def test_latexmk_makes_an_archive(paper: Path, style: str, needed: str, tmp_path: Path) -> None:
+def test_latex_archives_compile(paper: Path, style: str, needed: str, tmp_path: Path) -> None:
     if subprocess.run(["kpsewhich", needed], check=False, capture_output=True).returncode:
         pytest.skip(f"{needed} is not installed")
     source = shutil.copytree(paper, tmp_path / "source")
@@ -213,17 +213,17 @@ def test_contents_print_page_numbers(report: bytes) -> None:
 
 
 def test_a_long_table_repeats_its_heading_on_every_page(report: bytes) -> None:
-    holding = [text for text in pages_of(report) if "aten::" in text]
-    assert len(holding) > 1
-    for text in holding:
+    pages = [text for text in pages_of(report) if "aten::" in text]
+    assert len(pages) > 1
+    for text in pages:
         assert len(re.findall(r"Operator Batch Calls Memory \(B\) Time \(ms\)", text)) == 1
-    assert sum(text.count("aten::") for text in holding) == OPERATORS
-    assert "Self time only; Section 2 says what is counted." in holding[-1]
+    assert sum(text.count("aten::") for text in pages) == OPERATORS
+    assert "Self time only; Section 2 says what is counted." in pages[-1]
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
-    head = HEAD.replace("style: ieee\n", "style: report\nabstract: Short.\n")
+    head = FRONT_MATTER.replace("style: ieee\n", "style: report\nabstract: Short.\n")
     source = write("# Results\n\nWords.\n", head)
     document = source / "p.qmd"
     document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
@@ -252,30 +252,30 @@ TEXTS = {
 }
 
 
-EVERY = " ".join(TEXTS)
+ALL_TEXTS = " ".join(TEXTS)
 #: Places of the texts: fields that authors type, and tables of data.
 FIELDS = ("title", "writer", "place", "abstract", "keyword", "prose", "caption", "cell")
-TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {EVERY}",),))
+TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {ALL_TEXTS}",),))
 PAPER = f"""---
 title: |
-  Mtitle {markdown(EVERY)}
+  Mtitle {markdown(ALL_TEXTS)}
 author:
   - name: |
-      Mwriter {markdown(EVERY)}
+      Mwriter {markdown(ALL_TEXTS)}
     affiliation: |
-      Mplace {markdown(EVERY)}
+      Mplace {markdown(ALL_TEXTS)}
 abstract: |
-  Mabstract {markdown(EVERY)}
+  Mabstract {markdown(ALL_TEXTS)}
 keywords:
   - |
-    Mkeyword {markdown(EVERY)}
+    Mkeyword {markdown(ALL_TEXTS)}
 bibliography: references.bib
 print-style: ieee
 ---
 
-Mprose {markdown(EVERY)}
+Mprose {markdown(ALL_TEXTS)}
 
-{to_markdown(TABLE, markdown(f"Mcaption {EVERY}"))}
+{to_markdown(TABLE, markdown(f"Mcaption {ALL_TEXTS}"))}
 """
 
 

@@ -10,12 +10,12 @@ from report.core.errors import RenderError
 from report.core.system import programs
 from report.render import pandoc
 from report.render.latex import compile_latex
-from tests.render.conftest import HEAD, LACKING, tex_of
+from tests.render.conftest import FRONT_MATTER, LACKING, tex_of
 from tests.render.conftest import page_of as html
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
-#: Line number of the first line that a test adds to the template.
-FIRST = HEAD.count("\n") + 3
+#: Number of the template's line that contains the test's text.
+FIRST = FRONT_MATTER.count("\n") + 3
 ENTRY = "@article{knuth84,\n  title = {X},\n  author = {Knuth, D},\n  year = 1984\n}\n"
 PRINTED = "::: {#tbl-x}\n\n| a |\n|---|\n| TEXT |\n\nCaption.\n:::"
 
@@ -33,7 +33,7 @@ WIDE = "\n".join(
     for cells in ([f"Column{n}" for n in range(14)], ["--"] * 14, ["aixxxxxx"] * 14)
 )
 
-#: Text in the template, the line of the error after ``FIRST``, and words of the error.
+#: Text in the template, number of lines from ``FIRST`` to the error, and words of the error.
 PROBLEMS: tuple[tuple[str, int, str], ...] = (
     ("Text [@nobody].", 0, "@nobody is not in"),
     ('{{ tables["tbl-x"] }}', 0, "@nobody is not in"),
@@ -96,14 +96,14 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
 def broken(
     write: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, str], Path]:
-    """Return a function that writes a paper, and its template as a template of the project."""
+    """Return a function that writes a paper and the template of the paper."""
 
     def make(text: str, entries: str) -> Path:
         text = f"Words.\n\n{text}\n"
         folder = write(text.replace('{{ tables["tbl-x"] }}', PRINTED.replace("TEXT", "@nobody")))
         papers = tmp_path / "templates" / "papers"
         papers.mkdir(parents=True)
-        (papers / "p.qmd.j2").write_text(HEAD + text, "utf-8")
+        (papers / "p.qmd.j2").write_text(FRONT_MATTER + text, "utf-8")
         (folder / "references.bib").write_text(ENTRY + entries, "utf-8")
         monkeypatch.setattr("report.render.problems.PAPERS", papers, raising=False)
         return folder
@@ -112,7 +112,7 @@ def broken(
 
 
 def error_of(folder: Path, render: Callable[[Path], object] = html) -> str:
-    """Return the error: one sentence that names the project's file, not the rendered folder."""
+    """Return the error, which must be one sentence without the path of the rendered folder."""
     with pytest.raises(RenderError) as caught:
         render(folder)
     sentence = str(caught.value)

@@ -62,8 +62,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 def build(folder: Path, *arguments: str) -> tuple[int, str]:
     """Run ``build.py`` with Quarto; return the exit code and the output."""
     command = (sys.executable, "build.py", "--engine", "quarto", "--jobs", "1", *arguments)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr + done.stdout
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stderr + ended.stdout
 
 
 def test_a_recent_quarto_is_found(
@@ -159,8 +159,8 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def numbered(document: Path) -> dict[int, tuple[str, str]]:
-    """Number and mark all values of a document; return text and id by number."""
+def number_values(document: Path) -> dict[int, tuple[str, str]]:
+    """Mark all values of a document with numbers; return text and id by number."""
     values: dict[int, tuple[str, str]] = {}
 
     def mark(link: re.Match[str]) -> str:
@@ -173,7 +173,7 @@ def numbered(document: Path) -> dict[int, tuple[str, str]]:
     return values
 
 
-def printed_in(path: Path) -> dict[int, str]:
+def marked_values(path: Path) -> dict[int, str]:
     """Return the marked values in a page, PDF or Word document, by number."""
     if path.suffix == ".pdf":
         text = "".join(page.extract_text() for page in PdfReader(path).pages)
@@ -191,7 +191,7 @@ FORMATS = {
 
 
 def figures_in(file: Path, document: Path) -> set[str]:
-    """Return the figures of a page, a Word document, or a PDF whose source lies in the folder."""
+    """Return the figures of a page or Word document, or of the source beside a PDF."""
     if file.suffix == ".docx":
         return {name for name in zipfile.ZipFile(file).namelist() if "media/" in name}
     sources = [document.with_suffix(ending) for ending in (".tex", ".typ")]
@@ -206,10 +206,10 @@ def test_quarto_prints_every_value_and_figure(rendered: Path, tmp_path: Path, to
     source = rendered / "quarto" if to == "all" else rendered / "qmd" / PAPER
     folder = shutil.copytree(source, tmp_path / "p", ignore=shutil.ignore_patterns("_site"))
     document = folder / (PAPER if to == "all" else "") / f"{PAPER}.qmd"
-    values = numbered(document)
-    words = ["."] if to == "all" else [document.name, "--to", to, "-M", "keep-typ:true"]
-    done = run([find_quarto(), "render", *words], folder, 600)
-    assert done.returncode == 0 and "WARN" not in done.stderr, done.stderr
+    values = number_values(document)
+    arguments = ["."] if to == "all" else [document.name, "--to", to, "-M", "keep-typ:true"]
+    ended = run([find_quarto(), "render", *arguments], folder, 600)
+    assert ended.returncode == 0 and "WARN" not in ended.stderr, ended.stderr
     computed = json.loads((rendered / "values" / f"{PAPER}.json").read_text("utf-8"))["values"]
     for text, id in values.values():
         exact = computed[id.replace("-", "_")]["file"].replace("−", "-")
@@ -217,6 +217,6 @@ def test_quarto_prints_every_value_and_figure(rendered: Path, tmp_path: Path, to
         assert first == approx(second, rel=0.06), id
     for ending in FORMATS[to]:
         file = (folder / "_site" / PAPER if to == "all" else folder) / f"{PAPER}.{ending}"
-        assert printed_in(file) == {number: text for number, (text, _) in values.items()}
+        assert marked_values(file) == {number: text for number, (text, _) in values.items()}
         figures = set(re.findall(r"\]\((figures/\w+)\)", document.read_text("utf-8")))
         assert len(figures_in(file, document)) == len(figures) > 0

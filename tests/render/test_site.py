@@ -53,7 +53,7 @@ ENTRY = {
     "measured": "2025-01-02", "imported": [], "question": "How <fast>?",
     "takeaway": "It is <slow>.", "figure": ["figures/time.svg", "Time", "fig-time"],
 }  # fmt: skip
-BARE_ENTRY = {
+EMPTY_ENTRY = {
     **ENTRY, "title": "Other", "devices": [], "measured": None, "question": "", "takeaway": "",
     "figure": None,
 }  # fmt: skip
@@ -125,8 +125,8 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (paper_folder / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
     (paper_folder / "figures" / "card.svg").write_bytes(drawing.svg)
     (paper_folder / "details.js").write_text(script_of("details", details), "utf-8")
-    given = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
-    for name in ("reported/sample.json", *(f"sample/{each}" for each in given)):
+    files = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
+    for name in ("reported/sample.json", *(f"sample/{file}" for file in files)):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("{}")
     shutil.copytree(paper_folder, folder / "other")
@@ -140,7 +140,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     atlas = {"machines": ["CPU 1", "CPU 2"], "claims": claims, "line": "Replicated on 2."}
     paper_page = (ENTRY, values, records, machines, page)
     full = SitePaper("sample", *paper_page, pdf=True, reported=True, atlas=atlas)
-    write_site([full, SitePaper("other", BARE_ENTRY)], folder, SETTINGS)
+    write_site([full, SitePaper("other", EMPTY_ENTRY)], folder, SETTINGS)
     return folder
 
 
@@ -201,7 +201,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 def open_dialog(browser: webdriver.Chrome) -> WebElement:
     """Wait for an open dialog and return the dialog."""
     wait = WebDriverWait(browser, 20)
-    return wait.until(lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]"))
+    return wait.until(lambda page: page.find_element(By.CSS_SELECTOR, "dialog[open]"))
 
 
 @needs_chromium
@@ -211,7 +211,7 @@ def test_pages_have_no_fault_on_any_screen(browser: webdriver.Chrome, site: Path
     by_page = {name: site_checks.faults(browser, pages[name], site.as_uri(), axe) for name in TEXTS}
     assert {name: faults for name, faults in by_page.items() if faults} == {}
     if axe is None:
-        pytest.skip("axe-core cannot be had: npm or its registry is not there; all else passed")
+        pytest.skip("axe-core needs npm and the npm registry; all other checks passed")
 
 
 @needs_chromium
@@ -232,7 +232,7 @@ def test_dialogs_open_and_close_by_key_and_return_the_focus(
     browser.switch_to.active_element.send_keys(Keys.ESCAPE)
     WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
     assert browser.execute_script("return document.activeElement.matches(arguments[0])", opener)
-    assert [each["message"] for each in browser.get_log("browser")] == []
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
 
 
 @needs_chromium
@@ -266,6 +266,6 @@ def test_the_search_finds_sections_of_other_pages(browser: webdriver.Chrome, sit
     browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
     browser.switch_to.active_element.send_keys("Questions")
     wait = WebDriverWait(browser, 20)
-    wait.until(lambda found: found.find_element(By.CSS_SELECTOR, ".results a")).click()
-    wait.until(lambda found: found.current_url.endswith(f"{PAPER}#sec-questions"))
+    wait.until(lambda page: page.find_element(By.CSS_SELECTOR, ".results a")).click()
+    wait.until(lambda page: page.current_url.endswith(f"{PAPER}#sec-questions"))
     assert browser.find_element(By.ID, "sec-questions").is_displayed()
