@@ -168,7 +168,7 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 
 
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
-    """Multiply or divide all durations by 10 to 100,000, half of each series each way, at random.
+    """Multiply half of the durations of a series by 10 to 100,000, and divide the others.
 
     Both factors are drawn per series.  With equal factors, half of all ratios of two series would
     not change, and a true claim could still be supported.
@@ -231,7 +231,7 @@ def _failed(place: int, case: Case) -> Case:
     return unmeasured(case, status=status, reason=HOSTILE)
 
 
-def both(first: Change, second: Change) -> Change:
+def composed(first: Change, second: Change) -> Change:
     """Return a change that applies ``first`` and then ``second``."""
     return lambda inputs: second(first(inputs))
 
@@ -249,13 +249,13 @@ def no_files(inputs: Inputs) -> Inputs:
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
-    "every third case left out, no ceilings": both(
+    "every third case left out, no ceilings": composed(
         of_cases(lambda place, case: case if place % 3 else None),
         of_records(lambda record: _changed(record, ceilings=())),
     ),
     "no time": without("s"),
-    "no memory, no files": both(without("B", names=("memory_owners",)), no_files),
-    "no counts, and the clock stood still": both(
+    "no memory, no files": composed(without("B", names=("memory_owners",)), no_files),
+    "no counts, and the clock stood still": composed(
         without("1", "MAC"),
         of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),

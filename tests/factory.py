@@ -131,7 +131,7 @@ def layer_cases(
     peak: Callable[[int], int] = lambda batch: 2 * batch * OUTPUT_BYTES,
     passes: Sequence[str] = ("forward", "forward_backward"),
 ) -> list[Case]:
-    """Return cases of the layer; forward and backward together take three times forward."""
+    """Return cases of the layer; forward and backward together last three times as long."""
     return [
         case(
             batch,
@@ -196,7 +196,7 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
-    """Return the environment of a CPU, or of ``gpu``; ``change`` are other fields."""
+    """Return the environment of a run on a CPU or on ``gpu``; ``change`` are other fields."""
     change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
     machine = msgspec.structs.replace(PLAIN.environment, **change)
     missing = dict.fromkeys(null_fields(machine), "not set by this test")
@@ -204,7 +204,7 @@ def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) 
 
 
 def host(**change: Any) -> Host:
-    """Return a host; fields that ``change`` does not set are unknown."""
+    """Return a host with the fields ``change``; all other fields are unknown."""
     plain = dict.fromkeys(Host.__struct_fields__)
     return Host(**{**plain, "flags": (), "caches": (), **change})
 
@@ -287,7 +287,7 @@ def until(condition: Callable[[], object], process: subprocess.Popen[str] | None
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write files, whose names are relative to ``folder``."""
+    """Write files with these names below ``folder``; return the folder."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

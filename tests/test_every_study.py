@@ -199,10 +199,7 @@ def test_markup_in_data_is_printed_as_text(study: str) -> None:
 
 @every_study_of_own_records
 def test_noise_decides_no_claim(study: str) -> None:
-    """At a level of 95 %, one draw of noise decides about a claim in twenty.
-
-    Two draws should not decide the same claim about times.
-    """
+    """At a level of 95 %, noise decides a claim in twenty, but not the same claim twice."""
     claims = findings(study).claims
     inputs = [noise(committed(study), seed) for seed in (5, 6)]
     inputs.append(DEGRADED["no time"](committed(study)))

@@ -78,11 +78,11 @@ def test_records_survive_writing(parts: list[Any], shard: Shard | None, name: st
         for number, (layers, (status, reason), measured) in enumerate(parts, start=1)
     ]
     record = msgspec.structs.replace(factory.record(cases), shard=shard)
-    again = parse(encode(record), PLACE)
-    assert again == record
-    assert encode(again) == encode(record)
-    # Cases with equal layers share one tuple of layers.
-    assert len({id(case.layers) for case in again.cases}) == len({c.layers for c in again.cases})
+    decoded = parse(encode(record), PLACE)
+    assert decoded == record
+    assert encode(decoded) == encode(record)
+    all_layers = [case.layers for case in decoded.cases]
+    assert len(set(map(id, all_layers))) == len(set(all_layers)), "equal layers are one tuple"
 
 
 def test_rounds_layers_and_ceilings_have_one_line_each() -> None:

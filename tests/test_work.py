@@ -94,6 +94,7 @@ def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
 
 
 def only(chain: Chain) -> Layer:
+    """Return the only layer of a chain."""
     (layer,) = chain.layers
     return layer
 

@@ -78,6 +78,7 @@ def test_tensors_in_another_layout_are_copied() -> None:
 
 
 def only(chain: Chain) -> Any:
+    """Return the only layer of a chain."""
     return chain.layers[0]
 
 

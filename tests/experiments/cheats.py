@@ -20,10 +20,12 @@ ticks = []
 
 
 def make(seed):
+    """Return a random matrix, the argument of all functions."""
     return np.random.default_rng(seed).standard_normal((SIDE, SIDE), dtype=np.float32)
 
 
 def honest(x):
+    """Return the result of a layer with ReLU; the baseline."""
     return np.maximum(x @ WEIGHTS, 0)
 
 
@@ -66,6 +68,7 @@ def setup_clock():
 
 
 def clock(x):
+    """Sleep while the clocks stand still, then compute."""
     time.sleep(SLEEP_S)
     return honest(x)
 
@@ -113,6 +116,7 @@ def burn(seconds=5 * SLEEP_S):
 
 
 def slow(x):
+    """Use the processor before the computation."""
     burn(2 * SLEEP_S)
     return honest(x)
 
@@ -150,6 +154,7 @@ def awake(x):
 
 
 def asleep(x):
+    """Sleep before the computation."""
     time.sleep(10 * SLEEP_S)
     return honest(x)
 
@@ -179,8 +184,10 @@ def total(x):
 
 
 def constant(x):
+    """Return the same result for all arguments."""
     return np.ones(SIDE)
 
 
 def same_arguments(seed):
+    """Return the same argument for all seeds."""
     return make(0)

@@ -134,7 +134,7 @@ def test_fatal_errors(tmp_path: Path, command: Command, monkeypatch: pytest.Monk
 
 
 def run_until(driver: Driver, size: str, *words: str, saved: int) -> subprocess.Popen[str]:
-    """Start a run; return once it waits in case ``size`` with ``saved`` new cases on disk."""
+    """Start a run; return when the run waits in case ``size`` and has saved ``saved`` new cases."""
     before, measured_before = driver.finished(), len(driver.measured())
     process = driver.start(*words, hold=size)
     factory.until(lambda: size in driver.measured()[measured_before:], process)
