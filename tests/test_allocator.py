@@ -54,7 +54,7 @@ BY_FOUR = "roundup_power2_divisions:4"
     ("", 10 * MIB - 511, 10 * MIB, 10 * MIB),
     ("", 10 * MIB, 10 * MIB, 10 * MIB),
     ("", 10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
-    # 1,200 MiB is rounded to a quarter between 1,024 and 2,048 (example in PyTorch's CUDA notes).
+    # Four divisions between 1,024 and 2,048 MiB: an example of PyTorch's notes on CUDA.
     (BY_FOUR, 1200 * MIB, 1280 * MIB, 1280 * MIB),
     (BY_FOUR, 1024 * MIB, 1024 * MIB, 1024 * MIB),
     (BY_FOUR, 2048, 2048, 2 * MIB),

@@ -15,6 +15,7 @@ from report.quantity.evaluation import estimate
 
 
 def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
+    """Return a printed number; without ``decimals`` the number is exact."""
     return Printed(value, decimals, unit, "Table 1, row 1")
 
 

@@ -179,7 +179,7 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
         ["02"],
         {"01": "not used, older and measured by other code"},
     ),
-    # The pooled run with most attachments represents all.
+    # The run with most attachments represents the pool.
     (
         (measured(1), COUNTED, NEW),
         ["02", "03", "01"],

@@ -211,8 +211,8 @@ def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.Mon
     )
     monkeypatch.setenv(FOLDER, str(tmp_path))
     monkeypatch.setattr(torch, "inference_mode", torch.inference_mode)  # restored afterwards
-    places = dict.fromkeys(("function", "against", "reference"), "product.py:product")
-    source, operators = files_of({**places, "inputs": "product.py:make"}, SESSION)
+    functions = dict.fromkeys(("function", "against", "reference"), "product.py:product")
+    source, operators = files_of({**functions, "inputs": "product.py:make"}, SESSION)
     assert source.content == (tmp_path / "product.py").read_bytes()
     theory = case_operators.unpack(operators.content, "x").theory(make_environment())
     assert theory is not None and theory.multiply_adds == 2 * 3 * 5 * 4

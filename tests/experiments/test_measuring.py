@@ -83,8 +83,8 @@ def test_conv_profiling_measures_the_named_shapes() -> None:
         assert layer.input_shape == (batch, inputs, extent - 2, extent - 2)
         expected_macs = batch * outputs * (extent - 1 - kernel) ** 2 * inputs * kernel**2
         assert counting.multiply_adds(study, case) == expected_macs
-    shapes = [shape for shapes in SHAPES.values() for shape in shapes]
-    assert len(shapes) == len(set(shapes)), "no held-out shape was used to derive rules"
+    all_shapes = [shape for shapes in SHAPES.values() for shape in shapes]
+    assert len(all_shapes) == len(set(all_shapes)), "no held-out shape was used to derive rules"
     assert study.plan.full.processes == {"retained": 8} and study.plan.full.maximum_samples == 200
 
 
