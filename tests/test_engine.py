@@ -130,7 +130,7 @@ def test_slow_packages_are_imported_only_where_needed() -> None:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BuildPlan:
-    """Plan for a project with one record and the folders ``data`` and ``out``."""
+    """Return the plan of a project with one record and the folders ``data`` and ``out``."""
     for name in (f"data/{STUDY}/a.json", "report/engine/run.py", "out/html/a"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)

@@ -233,7 +233,7 @@ def test_rendered_figures_have_ids_and_positions_of_series() -> None:
     assert "style=" not in figure.svg.decode(), "a strict policy forbids styles in a picture"
 
 
-def test_series_differ_without_their_colours() -> None:
+def test_series_differ_also_without_colours() -> None:
     for number, property_of in enumerate((style.marker, style.hatching, style.colour)):
         assert len({property_of(series) for series in range(7)}) == 7, number
 

@@ -138,7 +138,7 @@ Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl
 """
 
 
-def test_a_change_of_the_text_is_a_sentence_without_markup_of_numbers() -> None:
+def test_changes_of_text_are_sentences_without_markup() -> None:
     for old, new, sentence, removed, added in (
         ("see [@one]", "see [@two]", "They see [@one] and @tbl-time.", "@one", "@two"),
         ("2.6", "2.7", "Calls take 2.5 [2.4, 2.6] ms each.", "2.6", "2.7"),
