@@ -258,8 +258,6 @@ def test_a_bad_record_stops_only_papers_of_its_machine(tmp_path: Path, key: str,
         choose(STUDY, data)
 
 
-# ------------------------------------------------------------------------------------------ shards
-
 SWEEP = "a" * 64
 
 

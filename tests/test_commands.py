@@ -342,8 +342,6 @@ def rows(found: list[int]) -> list[int]:
     assert {place.partition(": ")[2] for place in places[1:]} == {"found", "made", "nested"}
 
 
-# ------------------------------------------------------------------------------------------ serving
-
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
 #: File of the site → address and content type.
 SITE = {
