@@ -42,7 +42,6 @@ from report.studies.gpu_survey.subject import (
     HYBRIDS,
     NO_SWITCH,
     ONE_GROUP,
-    VIT,
     family_of,
     is_cnn,
 )
@@ -137,8 +136,7 @@ def test_a_network_counts_once_at_the_usual_image_size() -> None:
 def test_families_follow_from_names() -> None:
     for name, family in (
         ("vit_small_r26_s32_224", HYBRIDS),
-        ("vit_base_patch16", VIT),
-        ("vit_large_patch16", "Other networks"),
+        ("vit_base_patch16", "Other networks"),
         ("poolformerv2_s12", ONE_GROUP),
         ("mobilevitv2_050", ONE_GROUP),
         ("efficientformerv2_l", EFFICIENT),

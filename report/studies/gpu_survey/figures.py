@@ -1,4 +1,4 @@
-"""Drawings of the survey: predicted and measured gains, prices, and errors of predictors."""
+"""Drawings of the survey: predicted and measured gains, prices, and rates of twins."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,13 +6,14 @@ from typing import Final
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.quantity.expression import Exact
 from report.studies.gpu_survey import subject
-from report.studies.gpu_survey.results import PREDICTORS, Survey
+from report.studies.gpu_survey.results import Survey
 
 #: Families whose normalizations can be switched, by their labels.
 _SWITCHED: Final = {
     "CNN, group norm": (subject.GROUPED,),
     "CNN, layer or RMS norm": subject.BY_LAYER,
-    subject.VIT: (subject.VIT,),
+    subject.HYBRIDS: (subject.HYBRIDS,),
+    "Other transformers": (subject.OTHERS,),
 }
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
@@ -26,8 +27,8 @@ def gains(p: Survey) -> Iterator[Scaling]:
     points = []
     for series, (label, families) in enumerate(_SWITCHED.items()):
         rows = switched[switched["family"].isin(families)]
-        measured = tuple(rows["rate_after"] / rows["rate_before"])
-        points.append(Points(label, tuple(rows["single"]), measured, series=series))
+        x, y = tuple(rows["single"]), tuple(rows["gain"])
+        points.append(Points(label, x, y, series=series, many=len(x) > 99))
     half = float(switched["half"].iloc[0])
     yield Scaling(
         "Predicted gain",
@@ -71,7 +72,7 @@ def twins(p: Survey) -> Iterator[Dots]:
         rows[subject.CARDS[setting.device]] = p.twins(setting).numbers
     for setting in subject.EAGER:
         rows[f"{subject.CARDS[setting.device]}, compiled"] = p.twins(setting.compiled).numbers
-    labels = "RTX 4090, older timm", "PRO 6000 Max-Q, bfloat16"
+    labels = "RTX 4090, older timm", "PRO 6000, bfloat16 compiled"
     for label, setting in zip(labels, subject.NO_SWITCH, strict=True):
         rows[label] = p.twins(setting).numbers
     if any(numbers.empty for numbers in rows.values()):
@@ -80,16 +81,3 @@ def twins(p: Survey) -> Iterator[Dots]:
     for network in rows["RTX 5090"].index:
         series.append(DotSeries(network, tuple(numbers[network] for numbers in rows.values())))
     yield Dots(tuple(rows), tuple(series), "Rate over the twin's", reference=1, legend=False)
-
-
-def leaderboard(p: Survey) -> Iterator[Dots]:
-    """Draw median errors with a line to the 90 % quantile, the least on top."""
-    if p.pairs["first"].known.empty:
-        return
-    pairs = tuple(subject.PAIRS_OF_CARDS)
-    errors = {label: p.quantile(way, 50, pairs) for label, way in PREDICTORS.items()}
-    labels = sorted(errors, key=errors.__getitem__)
-    medians = tuple(errors[label] for label in labels)
-    highs = tuple(p.quantile(PREDICTORS[label], 90, pairs) for label in labels)
-    dots = DotSeries("", medians, low=medians, high=highs)
-    yield Dots(tuple(labels), (dots,), "Error (%)", x_top=1.05 * max(highs))

@@ -1,10 +1,9 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
 import operator
-import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping
 from functools import reduce
-from typing import Final, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -15,22 +14,6 @@ from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.runs import SAME, Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
 from report.studies.gpu_survey.theory import Networks, Precision, cards
-
-#: The step whose median gain is the constant that predicts each step.
-FITTED_ON: Final = {
-    "first": "second", "second": "first", "compiled": "first",
-    "pro_eager": "second", "pro": "compiled",
-}  # fmt: skip
-#: Predictors of a gain by their labels in figures.
-PREDICTORS: Final = {
-    "Nothing is gained": "none",
-    "Constant of another pair": "constant",
-    "Bandwidth": "bandwidth",
-    "Peak": "peak",
-    "Smaller growth": "smaller",
-    "Half and half": "half",
-    "Operators": "operators",
-}
 
 
 class Survey:
@@ -67,31 +50,29 @@ class Survey:
         as bytes at the listed bandwidth, over the elements that are normalized.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        prices: list[Leaf] = []
-        for network in subject.BACKBONES.values():
-            grouped, name = f"{network}_gn", f"price({network}, {setting.device})"
-            size = self.captured["image"].get(grouped, 0)
-            at_size = table.rows[table.rows["image"] == size]
-            rates = at_size.drop_duplicates("network").set_index("network")["rate"]
-            if card is None or not {grouped, network} <= {*rates.index}:
-                prices.append(absent(name, "B", "not published"))
-                continue
-            more = (1 / rates[grouped] - 1 / rates[network]) * card.bandwidth
-            price = rounded(float(more / self.captured.loc[grouped, "grouped"]))
-            prices.append(exact(name, "B", price, table.file, (OPERATORS, "devices.yaml")))
-        return prices
+        grouped = table.rows["network"].str.removesuffix("_gn") + "_gn"
+        rows = table.rows[table.rows["image"] == grouped.map(self.captured["image"])]
+        rows = rows.drop_duplicates("network") if card else rows[:0]
+        bandwidth = card.bandwidth if card else 0.0
+        moved = dict(zip(rows["network"], bandwidth / rows["rate"], strict=True))
+        files = table.file, OPERATORS, "devices.yaml"
+        return self._prices(f"price on {setting.device}", moved, *files)
 
     def predicted_prices(self, precision: Precision) -> list[Leaf]:
         """The same bytes as counted from the code of both variants."""
-        columns, prices = self.captured[f"{precision}_bytes"], list[Leaf]()
+        moved = dict(zip(self.captured.index, self.captured[f"{precision}_bytes"], strict=True))
+        return self._prices(f"{precision} bytes", moved, OPERATORS)
+
+    def _prices(self, name: str, moved: Mapping[str, float], *files: str) -> list[Leaf]:
+        elements = self.captured["grouped"].to_dict()
+        prices: list[Leaf] = []
         for network in subject.BACKBONES.values():
-            grouped, name = f"{network}_gn", f"{precision} bytes({network})"
-            if {grouped, network} <= {*columns.index}:
-                more = columns[grouped] - columns[network]
-                price = rounded(float(more / self.captured.loc[grouped, "grouped"]))
-                prices.append(exact(name, "B", price, OPERATORS))
+            grouped, label = f"{network}_gn", f"{name}({network})"
+            if {grouped, network} <= moved.keys() & elements.keys():
+                price = rounded((moved[grouped] - moved[network]) / elements[grouped])
+                prices.append(exact(label, "B", price, files[0], files[1:]))
             else:
-                prices.append(absent(name, "B", "not captured"))
+                prices.append(absent(label, "B", "not published or not captured"))
         return prices
 
     # ------------------------------------------------------------------ other traces of a switch
@@ -124,47 +105,21 @@ class Survey:
         second, compiled = self.pairs["second"], self.pairs["compiled"]
         rows = second.switched[second.switched["family"].isin(families)].reset_index()
         rows = rows.merge(compiled.all_sizes, on=["network", "image"], suffixes=("", "_compiled"))
-        usual = [float(p.gain_in(subject.BATCH).numbers.median()) for p in (second, compiled)]
-        eager = rows["rate_after"] / rows["rate_before"] / usual[0]
-        gain = rows["rate_after_compiled"] / rows["rate_before_compiled"] / usual[1]
-        files = compiled.files
+        gain, files = rows["gain_compiled"] / compiled.usual_gain, compiled.files
         predicted = Distribution("predicted kept gain", rows["single"] / rows["half"], files)
-        return predicted, Distribution("kept gain", eager / gain, files)
+        return predicted, Distribution("kept gain", rows["gain"] / second.usual_gain / gain, files)
 
     # ------------------------------------------------------------------- the errors of predictors
 
-    def error(self, id: str, way: str) -> Distribution:
-        """Errors of a predictor; its number, if it has one, is fitted on another pair of cards."""
-        pair = self.pairs[id]
-        if way == "constant":
-            fitted = self.pairs[FITTED_ON[id]]
-            return pair.error(float(fitted.known_gain.numbers.median()) if len(fitted.known) else 1)
-        return pair.error(way)
-
-    def mean(self, way: str, pairs: Iterable[str] = subject.PAIRS_OF_CARDS) -> Quantity:
-        """The mean of a predictor's median errors, over steps within pairs and over pairs."""
-        means = []
-        for pair in pairs:
-            medians = [self.error(id, way).median for id in subject.PAIRS_OF_CARDS[pair]]
-            means.append(_mean(medians))
-        return _mean(means)
-
-    def quantile(self, way: str, percent: int, pairs: Iterable[str]) -> float:
-        """The mean quantile (%) of a predictor's errors, over steps within pairs and over pairs."""
-        means = []
-        for pair in pairs:
-            errors = [self.error(id, way).numbers for id in subject.PAIRS_OF_CARDS[pair]]
-            means.append(statistics.mean([float(e.quantile(percent / 100)) for e in errors]))
-        return 100 * statistics.mean(means)
+    def mean_error(self, rule: str) -> Quantity:
+        """The mean of a rule's median errors over the steps."""
+        medians: list[Quantity] = [self.pairs[id].error(rule).median for id in subject.STEPS]
+        return reduce(operator.add, medians) / len(medians)
 
     def growth(self, id: str, limit: Literal["peak", "bandwidth"]) -> Quantity:
         """Return the ratio of a data-sheet value after a step to the value before it."""
-        names = subject.STEPS[id].before.device, subject.STEPS[id].after.device
+        names = [setting.device for setting in subject.COMPARISONS[id][1:3]]
         before, after = map(self.cards.get, names)
         if before is None or after is None:
             return absent(limit, "1", f"the data sheets of {' and '.join(names)} are not known")
         return after.quantity(limit) / before.quantity(limit)
-
-
-def _mean(quantities: Sequence[Quantity]) -> Quantity:
-    return reduce(operator.add, quantities) / len(quantities)

@@ -32,6 +32,14 @@ SAME: Final = ["network", "image", "batch", "parameters"]
 _ROUNDING: Final = 5_010
 #: The least share of more bytes in float32 that tells the predictions of a network apart.
 _LEAST_MOVED: Final = 0.01
+#: Rules that predict a gain from a data sheet, by their labels in tables.
+RULES: Final = {
+    "Operators": "operators",
+    "Bandwidth": "bandwidth",
+    "Half and half": "half",
+    "Nothing is gained": "none",
+    "Peak": "peak",
+}
 #: Fewest networks whose median has an interval.
 _FEWEST: Final = 10
 
@@ -77,11 +85,6 @@ class Distribution:
         return self.exactly("smallest", rounded(float(self.numbers.min())))
 
     @property
-    def unrounded_smallest(self) -> Leaf:
-        """The smallest number, for a lower bound that its printing rounds down."""
-        return self.exactly("smallest", float(self.numbers.min()))
-
-    @property
     def largest(self) -> Leaf:
         """The largest number, to three digits."""
         return self.exactly("largest", rounded(float(self.numbers.max())))
@@ -115,9 +118,8 @@ class Distribution:
 
     def named(self, pattern: str) -> "Distribution":
         """The numbers of the networks whose names match a regular expression."""
-        return replace(
-            self, name=f"{self.name}, {pattern}", numbers=self.numbers.filter(regex=pattern)
-        )
+        numbers = self.numbers.filter(regex=pattern)
+        return replace(self, name=f"{self.name}, {pattern}", numbers=numbers)
 
     def exactly(self, name: str, number: float) -> Leaf:
         """A number of the distribution, called ``name``, that has no interval."""
@@ -132,9 +134,9 @@ def rounded(number: float) -> float:
 
 
 class Pairs:
-    """The networks that both tables of a comparison hold, and the gains that data sheets predict.
+    """The networks that both tables of a comparison hold, with their gains and captured counts.
 
-    ``rows`` has one for each CNN: its rates before and after, and its captured properties.
+    ``all_sizes`` has one row per network and image size, ``networks`` one per network.
     """
 
     def __init__(
@@ -151,97 +153,63 @@ class Pairs:
         self.name, self._networks = comparison.name, networks
         same = [name for name in SAME if name != "batch" or not comparison.any_batch]
         pairs = _in_both(before.rows, after.rows, same)
+        pairs["gain"] = pairs["rate_after"] / pairs["rate_before"]
         # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
-        self.all_sizes = pairs
-        #: The pairs of all networks, one a network.
-        self.networks = _nearest_to_usual(pairs).set_index("network")
-        pairs = pairs[pairs["network"].map(subject.is_cnn).eq(True)]
         captured = networks.captured.drop(columns="norm")
-        rows = _nearest_to_usual(pairs).merge(captured, how="left", on=["network", "image"])
-        self.rows = rows.set_index("network")
+        self.all_sizes = pairs.merge(captured, how="left", on=["network", "image"])
+        self.networks = _nearest_to_usual(self.all_sizes).set_index("network")
 
-    @property
-    def gain(self) -> Distribution:
-        """Rate after over rate before."""
-        return self._gain_of(self.rows, self.name)
-
-    def gain_in(self, family: str, *, all_sizes: bool = False) -> Distribution:
-        """The gains of the networks of a family, at the usual size or at every image size."""
+    def gain_in(self, *families: str, all_sizes: bool = False) -> Distribution:
+        """The gains of the networks of some families, at the usual size or at every image size."""
         rows, size = (self.all_sizes, ", all sizes") if all_sizes else (self.networks, "")
-        return self._gain_of(rows[rows["family"] == family], f"{self.name}, {family}{size}")
-
-    def _gain_of(self, rows: pd.DataFrame, name: str) -> Distribution:
-        return Distribution(f"gain({name})", rows["rate_after"] / rows["rate_before"], self.files)
-
-    @property
-    def all_gains(self) -> Distribution:
-        """The gains of networks of all kinds."""
-        return self._gain_of(self.networks, f"{self.name}, all networks")
+        name = ", ".join(families) if len(families) < len(subject.FAMILIES) else "all networks"
+        gains = rows.loc[rows["family"].isin(families), "gain"]
+        return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
 
     @property
-    def growths(self) -> dict[str, float]:
-        """The gains that rules of two numbers predict for every network; 1 for unknown cards.
+    def usual_gain(self) -> float:
+        """The median gain of the CNNs with batch normalization; NaN without any."""
+        return float(self.gain_in(subject.BATCH).numbers.median())
 
-        ``half`` is the harmonic mean of both growths: the gain of a network that waits for memory
-        for half of its time on the older card, and otherwise computes at the peak.
-        """
-        older, newer = self._cards
-        bandwidth = newer.bandwidth / older.bandwidth if older and newer else 1.0
-        peak = newer.peak / older.peak if older and newer else 1.0
-        rules = {"none": 1.0, "bandwidth": bandwidth, "peak": peak}
-        return {**rules, "half": 2 / (1 / bandwidth + 1 / peak), "smaller": min(bandwidth, peak)}
-
-    @cached_property
-    def known(self) -> pd.DataFrame:
-        """The rows whose operators and cards are known, with the gain that rooflines predict.
-
-        A network of this name and image size may have been captured in another variant.
-        """
-        older, newer = self._cards
-        close = _same_parameters(self.rows)
-        if older is None or newer is None or not close.any():
-            return self.rows[:0].reindex(columns=[*self.rows, "operators"])
-        known = self.rows[close].astype({"place": int})
-        place, batches = known["place"], np.ones(len(self._networks.captured))
-        batches[place] = known["batch"]
-        before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
-        return known.assign(operators=before / after)
+    # ------------------------------------------------------------------ precisions of a switch
 
     @cached_property
     def switched(self) -> pd.DataFrame:
         """Networks of any kind whose normalizations can be float16 or float32, with their bytes.
 
         ``half`` and ``single`` are the gains that they predict if the newer card normalizes so and
-        the older one in float16: the median of CNNs with batch normalization, and less by the time
-        of the further bytes at the newer card's bandwidth.
+        the older one in float16: the usual gain, and less by the time of the further bytes at the
+        newer card's bandwidth.
         """
-        captured = self._networks.captured.drop(columns="norm")
-        rows = self.all_sizes.merge(captured, on=["network", "image"])
+        rows, newer, usual = self.all_sizes, self._cards[1], self.usual_gain
         moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
         rows = rows[moved & _same_parameters(rows)].set_index("network")
-        newer, usual = self._cards[1], float(self.gain_in(subject.BATCH).numbers.median())
         if newer is None or rows.empty or math.isnan(usual):
             return rows[:0].reindex(columns=[*rows, *get_args(Precision)])
         seconds, more = 1 / rows["rate_before"], rows["single_bytes"] - rows["half_bytes"]
         single = seconds / usual + more / newer.bandwidth
         return rows.assign(half=usual, single=seconds / single)
 
-    def switched_gain(self, families: Collection[str]) -> Distribution:
-        """The measured gains of the switched networks of some families."""
-        rows = self.switched[self.switched["family"].isin(families)]
-        return self._gain_of(rows, f"{self.name}, {', '.join(families)}")
+    def switched_gain(
+        self, families: Collection[str], precision: Precision | None = None
+    ) -> Distribution:
+        """The measured gains of the switched networks of some families, or the predicted ones."""
+        gains = self.switched.loc[self.switched["family"].isin(families), precision or "gain"]
+        name = f"{precision or 'measured'} gain({self.name}, {', '.join(families)})"
+        return self._of_theory(name, gains)
 
-    def predicted_gain(self, families: Collection[str], precision: Precision) -> Distribution:
-        """The gains of the same networks that the bytes of a ``precision`` predict."""
-        gain = self.switched_gain(families)
-        predicted = self.switched.loc[gain.numbers.index, precision]
-        return self._of_theory(f"{gain.name} by {precision} precision", predicted)
+    def unmoved_gain(self, family: str) -> Distribution:
+        """The gains of the captured networks of a family whose bytes the switch does not change."""
+        rows = self.all_sizes
+        unmoved = rows["single_bytes"].between(1, (1 + _LEAST_MOVED) * rows["half_bytes"])
+        rows = rows[unmoved & _same_parameters(rows) & (rows["family"] == family)]
+        return self._of_theory(f"unmoved gain({self.name}, {family})", rows["gain"])
 
     def precision_error(self, families: Collection[str], precision: Precision) -> Distribution:
         """Errors of the gains that the bytes of a ``precision`` predict, as those of ``error``."""
-        predicted = self.predicted_gain(families, precision)
+        predicted = self.switched_gain(families, precision)
         errors = (predicted.numbers / self.switched_gain(families).numbers - 1).abs()
         return self._of_theory(f"error of {predicted.name}", errors)
 
@@ -251,21 +219,32 @@ class Pairs:
         nearer = int((single.numbers < half.numbers).sum())
         return single.exactly("number of networks nearer to single precision", nearer)
 
-    @property
-    def known_gain(self) -> Distribution:
-        """The gain of the CNNs whose operators are known."""
-        return replace(self.gain, numbers=self.gain.numbers[self.known.index])
+    # ------------------------------------------------------------- predictions of the data sheet
 
-    def error(self, way: str | float) -> Distribution:
-        """Distance of a predicted gain from the measured one, as a share of the measured one.
+    @cached_property
+    def known(self) -> pd.DataFrame:
+        """The CNNs whose operators and cards are known, with a column for each predicted gain.
 
-        The prediction is one number for all networks, a rule of ``growths``, or a roofline.
+        ``half`` is the harmonic mean of both growths: the gain of a network that waits for memory
+        for half of its time on the older card, and otherwise computes at the peak.
         """
-        gain = self.known_gain.numbers
-        growth = self.growths.get(way) if isinstance(way, str) else way
-        predicted = self.known[str(way)] if growth is None else growth
-        label = way if isinstance(way, str) else f"{way:.3g}"
-        return self._of_theory(f"error of {label}({self.name})", (predicted / gain - 1).abs())
+        older, newer = self._cards
+        close = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
+        if older is None or newer is None or not close.any():
+            return self.networks[:0].reindex(columns=[*self.networks, *RULES.values()])
+        known = self.networks[close].astype({"place": int})
+        place, batches = known["place"], np.ones(len(self._networks.captured))
+        batches[place] = known["batch"]
+        before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
+        bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
+        half = 2 / (1 / bandwidth + 1 / peak)
+        known["operators"] = before / after
+        return known.assign(none=1.0, bandwidth=bandwidth, peak=peak, half=half)
+
+    def error(self, rule: str) -> Distribution:
+        """Distances of the gains of a rule from the measured ones, as shares of the latter."""
+        errors = (self.known[rule] / self.known["gain"] - 1).abs()
+        return self._of_theory(f"error of {rule}({self.name})", errors)
 
     def _of_theory(self, name: str, numbers: "pd.Series[float]") -> Distribution:
         files = (*self.files, OPERATORS, "devices.yaml") if self.files else ()

@@ -8,7 +8,8 @@ from report.paper.study import Content, Part, Study
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
-from report.studies.gpu_survey.results import PREDICTORS, Survey
+from report.studies.gpu_survey.results import Survey
+from report.studies.gpu_survey.runs import RULES, Distribution
 from report.studies.gpu_survey.subject import BATCH, BIT, BY_LAYER, GROUPED
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
@@ -19,8 +20,6 @@ MISSED: Final = 0.5
 AGREES: Final = 1 / 6
 #: Comparisons of a card's two layouts.
 _LAYOUTS: Final = "old_layout", "layout"
-#: Plain vision transformers.
-TRANSFORMERS: Final = (subject.VIT,)
 _PRECISIONS: Final[tuple[Precision, ...]] = ("half", "single")
 
 study = Study(Survey)
@@ -31,30 +30,37 @@ survey: Part[Survey] = study.part("", "others")
 # -------------------------------------------------------------------------------------- values
 
 
+def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
+    """Name the least and the largest number of some distributions."""
+    least = smallest(*[numbers.smallest for numbers in distributions])
+    most = largest(*[numbers.largest for numbers in distributions])
+    return {f"{name}_least": least, f"{name}_most": most}
+
+
 @survey.mapping()
 def counts(p: Survey) -> dict[str, Quantity]:
     second, any_batch = p.pairs["second"], p.pairs["any_batch"]
+    networks, at_any_batch = (pair.gain_in(*subject.FAMILIES) for pair in (second, any_batch))
     return {
         "tables": exact("tables", "1", len(p.tables)),
         "published": exact("published tables", "1", len(p.inputs.imported)),
-        "captured": exact(
-            "CNNs captured", "1", sum(map(bool, map(subject.is_cnn, p.captured.index)))
-        ),
-        "common_count": p.pairs["first"].known_gain.count,
-        "networks": second.all_gains.count,
-        "slower": second.all_gains.below_one,
-        "networks_any_batch": any_batch.all_gains.count,
-        "slower_any_batch": any_batch.all_gains.below_one,
-        "slower_compiled": p.pairs["compiled"].all_gains.below_one,
+        "common_count": p.pairs["first"].error("operators").count,
+        "networks": networks.count,
+        "slower": networks.below_one,
+        "networks_any_batch": at_any_batch.count,
+        "slower_any_batch": at_any_batch.below_one,
+        "slower_compiled": p.pairs["compiled"].gain_in(*subject.FAMILIES).below_one,
         "grouped": second.gain_in(GROUPED).count,
         "grouped_rows": any_batch.gain_in(GROUPED, all_sizes=True).count,
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
         "bit": second.gain_in(GROUPED).named(BIT).count,
         "hybrids": second.gain_in(subject.HYBRIDS).count,
-        "layer": second.precision_error(BY_LAYER, "single").count,
+        "layer": second.switched_gain(BY_LAYER).count,
         "layer_nearer": second.nearer_to_single(BY_LAYER),
-        "transformers": second.switched_gain(TRANSFORMERS).count,
-        "transformers_nearer": second.nearer_to_single(TRANSFORMERS),
+        "hybrids_counted": second.switched_gain([subject.HYBRIDS]).count,
+        "transformers": second.switched_gain([subject.OTHERS]).count,
+        "unmoved": second.unmoved_gain(subject.OTHERS).count,
+        "transformers_nearer": second.nearer_to_single([subject.OTHERS]),
         "twins": p.twins(subject.EAGER[0]).count,
     }
 
@@ -62,28 +68,19 @@ def counts(p: Survey) -> dict[str, Quantity]:
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
-    second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain
-    at_sizes = p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)
-    bit = second.gain_in(GROUPED).named(BIT)
-    layouts = [p.pairs[id].gain_in(GROUPED).named(BIT) for id in _LAYOUTS]
+    second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain_in(*subject.CNNS)
+    cnns, grouped = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
     return {
-        "bit_least": bit.smallest,
-        "bit_most": bit.largest,
-        "bit_layout_least": smallest(*[gain.smallest for gain in layouts]),
-        "bit_layout_most": largest(*[gain.largest for gain in layouts]),
-        "pro_gain": p.pairs["pro"].known_gain.median,
+        **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
+        **_range("bit", cnns.named(BIT)),
+        **_range("bit_layout", *[p.pairs[id].gain_in(GROUPED).named(BIT) for id in _LAYOUTS]),
         "usual_gain": second.gain_in(BATCH).median,
-        "example_gain": second.all_gains.of(subject.EXAMPLE),
-        "example_grouped": second.all_gains.of(f"{subject.EXAMPLE}_gn"),
-        "example_predicted": second.predicted_gain([GROUPED], "single").of(f"{subject.EXAMPLE}_gn"),
-        "evonorm": second.all_gains.of(subject.EVONORM),
-        "grouped_least": at_sizes.smallest,
-        "grouped_most": at_sizes.largest,
-        "usual_q5": second.gain_in(BATCH).quantile(5),
-        "usual_q95": second.gain_in(BATCH).quantile(95),
+        "example_gain": cnns.of(subject.EXAMPLE),
+        "example_grouped": cnns.of(grouped),
+        "example_predicted": second.switched_gain([GROUPED], "single").of(grouped),
+        "evonorm": cnns.of(subject.EVONORM),
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
-        "pro_peak": p.growth("pro", "peak"),
         "unchanged_gain": unchanged.median,
         "unchanged_q5": unchanged.quantile(5),
         "unchanged_q95": unchanged.quantile(95),
@@ -94,28 +91,21 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def traces(p: Survey) -> dict[str, Quantity]:
     """Further traces of the switch: rates of twins, and gains of other normalizations."""
     old, pro, _ = subject.EAGER
-    twins = {
-        "others": [p.twins(old), p.twins(pro)],
-        "compiled": [p.twins(old.compiled), p.twins(pro.compiled)],
-        "half": [p.twins(old, "half")],
-    }
-    values: dict[str, Quantity] = {}
-    for name, ratios in twins.items():
-        values[f"twins_{name}_least"] = smallest(*[ratio.smallest for ratio in ratios])
-        values[f"twins_{name}_most"] = largest(*[ratio.largest for ratio in ratios])
     second, (predicted, measured) = p.pairs["second"], p.kept_gains(BY_LAYER)
-    for name, gain in (
-        ("predicted", second.predicted_gain(TRANSFORMERS, "single")),
-        ("measured", second.switched_gain(TRANSFORMERS)),
-    ):
-        values |= {f"transformers_{name}_least": gain.smallest}
-        values |= {f"transformers_{name}_most": gain.largest}
-    grouped = second.predicted_gain([GROUPED], "single")
-    return values | {
+    grouped, transformers = second.switched_gain([GROUPED]), second.switched_gain([subject.OTHERS])
+    transformers_predicted = second.switched_gain([subject.OTHERS], "single")
+    return {
+        **_range("twins_others", p.twins(old), p.twins(pro)),
+        **_range("twins_compiled", p.twins(old.compiled), p.twins(pro.compiled)),
+        **_range("twins_half", p.twins(old, "half")),
+        "transformers_gain": transformers.middle,
+        "transformers_predicted": transformers_predicted.middle,
+        "transformers_correlation": transformers.correlation(transformers_predicted),
+        "unmoved_gain": second.unmoved_gain(subject.OTHERS).middle,
         "kept": measured.middle,
         "kept_predicted": predicted.middle,
         "kept_correlation": predicted.correlation(measured),
-        "grouped_correlation": grouped.correlation(second.switched_gain([GROUPED])),
+        "grouped_correlation": grouped.correlation(second.switched_gain([GROUPED], "single")),
     }
 
 
@@ -135,28 +125,20 @@ def prices(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def errors_of_gains(p: Survey) -> dict[str, Quantity]:
-    """Errors of gains by bytes, and those of predictors from the data sheet."""
-    second = p.pairs["second"]
-    values: dict[str, Quantity] = {}
-    for precision in _PRECISIONS:
-        values |= {
-            f"{precision}_layer": second.precision_error(BY_LAYER, precision).middle,
-            f"{precision}_transformers": second.precision_error(TRANSFORMERS, precision).middle,
-        }
-    for way in ("operators", "smaller", "constant"):
-        values[f"mean_{way}"] = p.mean(way)
-    single, pro = second.precision_error([GROUPED], "single"), p.pairs["from_pro"]
-    constant = second.switched_gain([GROUPED]).errors_of_median
-    return values | {
-        "from_pro_single": pro.precision_error([GROUPED], "single").largest,
-        "from_pro_half": pro.precision_error([GROUPED], "half").unrounded_smallest,
-        "single_layer_most": second.precision_error(BY_LAYER, "single").largest,
-        "single_mambaout": second.precision_error(BY_LAYER, "single").of("mambaout_base"),
-        "constant_grouped": constant.middle,
-        "constant_grouped_most": constant.largest,
-        "single_grouped": single.middle,
-        "single_grouped_most": single.largest,
-        "half_grouped_least": second.precision_error([GROUPED], "half").unrounded_smallest,
+    """Errors of gains by bytes."""
+    second, families = p.pairs["second"], (GROUPED, subject.HYBRIDS)
+    grouped, hybrids = (second.precision_error([family], "single") for family in families)
+    layer, constant = second.precision_error(BY_LAYER, "single"), second.switched_gain([GROUPED])
+    return {
+        "from_pro_single": p.pairs["from_pro"].precision_error([GROUPED], "single").largest,
+        "half_layer": second.precision_error(BY_LAYER, "half").middle,
+        "single_layer": layer.middle,
+        "single_layer_most": layer.largest,
+        "hybrids_most": hybrids.largest,
+        "constant_grouped": constant.errors_of_median.middle,
+        "constant_grouped_most": constant.errors_of_median.largest,
+        "single_grouped": grouped.middle,
+        "single_grouped_most": grouped.largest,
     }
 
 
@@ -175,7 +157,7 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
     """None is slower compiled, on another card of its generation, or with evonorm."""
     second = p.pairs["second"]
     yield second.gain_in(BATCH).median > 4 / 3
-    yield second.all_gains.of(subject.EVONORM) > 4 / 3
+    yield second.gain_in(*subject.FAMILIES).of(subject.EVONORM) > 4 / 3
     yield p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True).largest < 1
     for family in GROUPED, subject.HYBRIDS:
         yield second.gain_in(family).largest < 1
@@ -186,7 +168,7 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
 @survey.claim(
     "Bytes counted in float32 predict the gain of each CNN with group normalization within a "
     "tenth, from the rates of either of two other cards; float16 misses each by more than a half",
-    numbers=("single_grouped_most", "half_grouped_least"),
+    numbers=("single_grouped_most",),
 )
 def float32_predicts(p: Survey) -> Iterator[Statement]:
     for id in ("second", "from_pro"):
@@ -239,28 +221,24 @@ def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
 
 @survey.claim(
     "Bytes counted in float32 predict more than two thirds of the CNNs with layer normalization, "
-    "and of plain vision transformers, better than bytes counted in float16"
+    "and of transformers, better than bytes counted in float16"
 )
 def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
-    for families in BY_LAYER, TRANSFORMERS:
+    for families in BY_LAYER, [subject.OTHERS]:
         all_networks = p.pairs["second"].switched_gain(families).count
         yield p.pairs["second"].nearer_to_single(families) / all_networks > 2 / 3
 
 
 @survey.claim(
     "The roofline of operators errs less than every rule of the data sheet on average over three "
-    "pairs of cards, and no predictor errs least on each pair",
-    numbers=("mean_operators", "mean_smaller"),
+    "steps between cards, but over twice as much as the growth of the bandwidth in one step",
 )
 def operators_err_least(p: Survey) -> Iterator[Statement]:
-    operators = p.mean("operators")
-    for way in PREDICTORS.values():
-        if way != "operators":
-            yield operators / p.mean(way) < 1
-        if way != "half":
-            yield p.mean(way, ["4090 to 5090"]) / p.mean("half", ["4090 to 5090"]) > 1
-    for way in ("operators", "half"):
-        yield p.mean(way, ["5090 to PRO 6000"]) / p.mean("smaller", ["5090 to PRO 6000"]) > 2
+    pro = p.pairs["pro"]
+    for rule in RULES.values():
+        if rule != "operators":
+            yield p.mean_error("operators") / p.mean_error(rule) < 1
+    yield pro.error("operators").median / pro.error("bandwidth").median > 2
 
 
 # ------------------------------------------------------------------------- figures and tables
@@ -268,7 +246,6 @@ def operators_err_least(p: Survey) -> Iterator[Statement]:
 survey.figure("predicted", key=True, height=2.9)(figures.gains)
 survey.figure("price", height=2.4)(figures.prices)
 survey.figure("twins", height=2.4)(figures.twins)
-survey.figure("leaderboard", height=1.9)(figures.leaderboard)
 
 _MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
 
@@ -298,8 +275,20 @@ _RESULTS: Final = ("Group", "Compiled", "PRO", "Price", "BiT", "Twins")
 
 @survey.table()
 def causes(p: Survey) -> Iterator[Mapping[str, Content]]:
-    for cause, *results in () if p.pairs["layout"].gain.absent else CAUSES:
+    for cause, *results in () if p.pairs["layout"].all_sizes.empty else CAUSES:
         yield {"Cause": cause, **dict(zip(_RESULTS, results, strict=True))}
+
+
+#: Heads of the columns of errors, by the id of a step.
+_STEP_HEADS: Final = {"first": "To 4090 (%)", "compiled": "To 5090 (%)", "pro": "To PRO (%)"}
+
+
+@survey.table(digits=dict.fromkeys(("Mean (%)", *_STEP_HEADS.values()), 2))
+def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Median errors of the rules that predict the gain of a CNN, by step and on average."""
+    for label, rule in () if p.pairs["first"].known.empty else RULES.items():
+        cells = {head: p.pairs[id].error(rule).median for id, head in _STEP_HEADS.items()}
+        yield {"Rule": label, **cells, "Mean (%)": p.mean_error(rule)}
 
 
 @survey.table("cards")
@@ -319,7 +308,7 @@ _GAINS: Final = ("Least", "Median", "Compiled", "PRO")
 def families(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Gains by family of networks."""
     pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
-    for family in () if pairs[0].gain.absent else subject.FAMILIES:
+    for family in () if pairs[0].all_sizes.empty else subject.FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
         cells = eager.smallest, eager.middle, compiled.middle, workstation.middle
         yield {

@@ -41,25 +41,18 @@ NO_SWITCH: Final = (_MID_24, _PRO_29.compiled._replace(precision="bf16"))
 #: of their names in which they differ.
 PRE_NORMALIZED: Final = "_clip_"
 
-#: Steps from one card to another, by the id in the names of their values.  The PRO 6000 has the
-#: 5090's generation and bandwidth, and twice its peak.
+#: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
+#: Those with an RTX 5090 are compiled, as its eager rates contain the price of float32.
 STEPS: Final = {
     "first": SettingChange("3090 to 4090, eager", _OLD_24, _MID_24),
-    "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
-    "pro_eager": SettingChange("5090 to PRO 6000 Max-Q, eager", _NEW_29, _PRO_29, any_batch=True),
     "pro": SettingChange(
         "5090 to PRO 6000 Max-Q, compiled", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
     ),
 }
-#: Steps by the pair of cards that they compare.
-PAIRS_OF_CARDS: Final = {
-    "3090 to 4090": ("first",),
-    "4090 to 5090": ("second", "compiled"),
-    "5090 to PRO 6000": ("pro_eager", "pro"),
-}
 COMPARISONS: Final = {
     **STEPS,
+    "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
     # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
@@ -122,15 +115,14 @@ _CNNS_BY_NORM: Final = {
 HYBRIDS: Final = "ViT on ResNet"
 ONE_GROUP: Final = "PoolFormer, MobileViTv2"
 EFFICIENT: Final = "EfficientFormerV2"
-VIT: Final = "ViT-S, ViT-B, DeiT"
 OTHERS: Final = "Other networks"
 _BY_NAME: Final = {
     HYBRIDS: re.compile(r"^vit_\w+_r\d*_s\d+"),
     ONE_GROUP: re.compile(r"^(poolformer|mobilevitv2)"),
     EFFICIENT: re.compile(r"^efficientformerv2"),
-    VIT: re.compile(r"^deit|^vit_(small|base)_patch"),
 }
-FAMILIES: Final = (*_CNNS_BY_NORM.values(), *_BY_NAME, OTHERS)
+CNNS: Final = tuple(_CNNS_BY_NORM.values())
+FAMILIES: Final = (*CNNS, *_BY_NAME, OTHERS)
 
 
 def family_of(network: str, norm: str | None) -> str:

@@ -27,7 +27,6 @@ NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 
-
 #: What an element of a feature map moves (B) between two convolutions under autocast to float16, in
 #: reads and writes of 2 or 4 bytes: with batch normalization, and with group normalization in
 #: float16 and in float32.
