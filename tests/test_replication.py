@@ -353,8 +353,12 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert set(letters) <= {"", "A", "P", "C", "U", "N", "D"} and {"", "A"} <= set(letters)
     line = r"\w+ on \d+ further machines\. \d+ of \d+ claims .*\. \d+ further records"
     assert re.match(line, atlas["line"])
-    undecided = compute_usable("training_roofline", ROOT / "data")
-    line = atlas_of("training_roofline", ROOT / "data", *undecided)["line"]
+    chosen, findings = compute_usable("training_roofline", ROOT / "data")
+    # Without its last role, that record is of a machine that the paper does not describe.
+    *roles, (_, undecided) = chosen.inputs.roles.items()
+    assert undecided.endswith("893e6327.json")
+    chosen = replace(chosen, inputs=replace(chosen.inputs, roles=dict(roles)))
+    line = atlas_of("training_roofline", ROOT / "data", chosen, findings)["line"]
     assert line.startswith("Measured on 1 further machine. Decided there: none of 2 claims")
 
 
