@@ -96,8 +96,8 @@ class Survey:
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
         return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
 
-    def kept_gains(self, families: Collection[str]) -> tuple[Distribution, Distribution]:
-        """Predicted and measured shares of the gain that networks keep in eager PyTorch.
+    def eager_shares(self, families: Collection[str]) -> tuple[Distribution, Distribution]:
+        """Predicted and measured shares that eager PyTorch has of the gain of networks.
 
         Predicted is the gain by float32 over that by float16.  Measured is the eager gain over the
         compiled one, relative to the same ratio of the CNNs with batch normalization.
@@ -105,9 +105,9 @@ class Survey:
         second, compiled = self.pairs["second"], self.pairs["compiled"]
         rows = second.switched[second.switched["family"].isin(families)].reset_index()
         rows = rows.merge(compiled.all_sizes, on=["network", "image"], suffixes=("", "_compiled"))
-        gain, files = rows["gain_compiled"] / compiled.usual_gain, compiled.files
-        predicted = Distribution("predicted kept gain", rows["single"] / rows["half"], files)
-        return predicted, Distribution("kept gain", rows["gain"] / second.usual_gain / gain, files)
+        eager, usual = rows["gain"] / second.usual_gain, rows["gain_compiled"] / compiled.usual_gain
+        predicted = Distribution("predicted share", rows["single"] / rows["half"], compiled.files)
+        return predicted, Distribution("eager share", eager / usual, compiled.files)
 
     # ------------------------------------------------------------------- the errors of predictors
 

@@ -91,7 +91,7 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def traces(p: Survey) -> dict[str, Quantity]:
     """Further traces of the switch: rates of twins, and gains of other normalizations."""
     old, pro, _ = subject.EAGER
-    second, (predicted, measured) = p.pairs["second"], p.kept_gains(BY_LAYER)
+    second, (predicted, measured) = p.pairs["second"], p.eager_shares(BY_LAYER)
     grouped, transformers = second.switched_gain([GROUPED]), second.switched_gain([subject.OTHERS])
     transformers_predicted = second.switched_gain([subject.OTHERS], "single")
     return {
@@ -102,9 +102,9 @@ def traces(p: Survey) -> dict[str, Quantity]:
         "transformers_predicted": transformers_predicted.middle,
         "transformers_correlation": transformers.correlation(transformers_predicted),
         "unmoved_gain": second.unmoved_gain(subject.OTHERS).middle,
-        "kept": measured.middle,
-        "kept_predicted": predicted.middle,
-        "kept_correlation": predicted.correlation(measured),
+        "eager_share": measured.middle,
+        "eager_share_predicted": predicted.middle,
+        "eager_share_correlation": predicted.correlation(measured),
         "grouped_correlation": grouped.correlation(second.switched_gain([GROUPED], "single")),
     }
 
