@@ -19,9 +19,10 @@ _LEGEND_LINE: Final = 0.13
 
 def draw(panel: Scaling, axes: Axes) -> Drawn:
     """Draw bands, curves and points."""
+    regions = {name for name, *_ in panel.regions}
     for band in panel.bands:
         colour = style.colour(band.series)
-        label = style.legend_label("" if panel.direct else band.label)
+        label = style.legend_label("" if panel.direct or band.label in regions else band.label)
         axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=label)
         axes.axhline(band.middle, color=colour, linewidth=0.7)
     curves: Drawn = []

@@ -6,6 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 import msgspec
+import pytest
 
 from report.core.missing import Missing
 from report.core.records.record import Case
@@ -85,7 +86,7 @@ def tables(ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu: Any) -> 
         AVX2.limits: (*limits, LimitOfNetwork("high", "training", 1_000, 10, 1)),
         REPEATED_TABLE: (limits[0], msgspec.structs.replace(limits[0], ran=5)),
         GPU.limits: [
-            LimitOfNetwork(net, "inference", 1_000, 100, batch, "", 8 * batch, 9 * batch, 999)
+            LimitOfNetwork(net, "inference", 1_000, 100, batch, "", 8 * batch, 9 * batch)
             for net, batch in on_gpu
         ],
         AVX2.baselines: baselines,
@@ -127,13 +128,14 @@ RULE_NUMBERS: Mapping[str, float] = {
     "rule_doubled_over": 35, "rule_doubled_most": 20 / 9, "rule_sum_most": 3 / 9,
     "rule_estimator_over": 38, "rule_tensors_right": 0, "rule_tensors_over": 83,
     "rule_tensors_most": 12 / 9, "rule_fits": 83, "rule_fits_right": 73, "rule_undecided": 0,
-    "rule_all_fit": 8, "rule_bisected_right": 83, "rule_runs_least": 7, "rule_runs_most": 7,
+    "rule_all_fit": 8, "rule_runs_bisection_least": 7, "rule_runs_bisection_most": 7,
+    "rule_runs_line_least": 6, "rule_runs_line_most": 7,
     "wide_limits": 40, "wide_networks": 2, "wide_count_right": 30, "wide_count_over": 10,
     "wide_avx2_right": 30, "wide_least_over": 10, "rule_surveyed": 0,
     "inference_limits": 85, "repeated_same": 1, "training_limits": 1, "training_count_most": 10,
-    "gpu_limits": 71, "gpu_networks": 32, "gpu_inference_least": 0.8, "gpu_search_median": 8,
-    "gpu_runs_median": 13, "gpu_estimator_median": 0.25, "wide_search_median": 1,
-    "wide_search_most": 5, "wide_runs_median": 7,
+    "gpu_limits": 71, "gpu_networks": 32, "gpu_inference_least": 0.8, "gpu_runs_count_median": 8,
+    "gpu_runs_bisection_median": 13, "gpu_estimator_median": 0.25, "wide_runs_count_median": 2,
+    "wide_runs_count_most": 5, "wide_runs_count_mean": 2.75, "wide_runs_bisection_median": 7,
     "gpu_inference_median": 0.8, "gpu_inference_beyond": 0.097, "gpu_inference_free": 0.28,
 }  # fmt: skip
 
@@ -144,11 +146,10 @@ def test_rules_are_compared_as_by_hand() -> None:
     table = {row["Rule"]: [*row.values()][1:] for row in rows(paper, "tbl-rules")}
     assert table["Line, 2 and 4 images"] == [2, 40, 35, 0, 5]
     assert table["Tensors and workspaces"] == [0, 73, 10, 0, 30]
-    assert table["Double, then bisect"] == [7, 83, 0, 0, 40]
-    assert table["Smaller of both counts"][-1] == 30
     bounds = {row["Limits on"]: [*row.values()][1:] for row in rows(paper, "tbl-bounds")}
-    assert bounds["CPU, AVX2, training"] == [1, 0, 10, 4, 4, 1]
-    assert bounds["GPU"] == [71, 0, 1.25, 8, 8, 13]
+    assert bounds["AVX-512"] == [40, 30, 10 / 9, 2, 7, 7]
+    for kind, cells in {"AVX2, training": [1, 0, 10, 4, 2], "GPU": [71, 0, 1.25, 8, 13]}.items():
+        assert [cell for cell in bounds[kind] if not isinstance(cell, Missing)] == cells
 
 
 def test_tried_batches_follow_doubling_and_bisection() -> None:
@@ -156,19 +157,32 @@ def test_tried_batches_follow_doubling_and_bisection() -> None:
         smaller, larger, runs = 1, 2, 1
         while larger <= largest:
             smaller, larger, runs = larger, 2 * larger, runs + 1
-        assert theory.runs_needed("doubled", largest) == runs
+        assert theory.runs_before("doubled", largest) == runs
         while larger - smaller > 1:
             middle, runs = (smaller + larger) // 2, runs + 1
             smaller, larger = (middle, larger) if middle <= largest else (smaller, middle)
-        assert theory.runs_needed("bisected", largest) == runs
-    assert theory.runs_needed("count", 100) == 0
+        assert theory.runs_of_searches(largest, largest, 0)["bisection"] == runs
+    assert theory.runs_before("count", 100) == 0
 
 
-def test_a_search_from_the_count_tries_it_first() -> None:
-    """From 8 and 5 that run: 8 fails, 4 runs, 6 fails, 5 runs."""
-    tried = {(8, 8): 1, (8, 5): 4, (8, 1): 4, (1, 0): 1, (10, 9): 5}
-    for (count, largest), runs in tried.items():
-        assert theory.runs_from_count(count, largest) == runs
+@pytest.mark.parametrize(
+    ("largest", "count", "line", "runs"),
+    [
+        # 8 fails, 4 runs, 6 fails, 5 runs; 2, 4 run, 8 fails, 5 runs, 6 fails; 2, 4, 8, 6, 5.
+        (5, 8, 5, (4, 5, 5)),
+        # The line promises too much: 2, 4, 8, 7, 5, 6; then a batch that ran: 2, 4, 8, 5.
+        (5, 5, 7, (2, 6, 5)),
+        (4, 4, 4, (2, 4, 5)),
+        # The line promises a batch that failed: 2, 1.
+        (1, 8, 9, (4, 2, 2)),
+        (0, 1, 0, (1, 2, 2)),
+        (9, 10, 30, (5, 7, 7)),
+    ],
+)
+def test_searches_end_when_a_batch_ran_and_the_next_failed(
+    largest: int, count: int, line: int, runs: tuple[int, ...]
+) -> None:
+    assert tuple(theory.runs_of_searches(largest, count, line).values()) == runs
 
 
 def test_sums_of_operators_predict_the_batch_of_the_network() -> None:

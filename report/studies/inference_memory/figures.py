@@ -37,6 +37,7 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
         regions=(
             (f"{row.ran:,}", row.ran + 0.02 * end_of_line, 0.86 * limit),
             (f"{promised:,}", promised - 0.02 * end_of_line, 1.1 * limit),
+            ("limit", 0.45 * end_of_line, 1.1 * limit),
         ),
     )  # fmt: skip
 

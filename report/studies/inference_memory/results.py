@@ -1,9 +1,9 @@
 """Results of inference_memory: rules compared under limits, and peaks compared by setting."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from statistics import correlation, median
+from statistics import mean, median
 from typing import Final, NamedTuple, TypeAlias
 
 from report.paper.findings import Inputs
@@ -18,7 +18,7 @@ from report.studies.inference_memory.subject import (
     OperatorLine,
     whole_call,
 )
-from report.studies.inference_memory.theory import RULES, BatchRule
+from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 from report.theory.reconciliation import Reconciliation
 
 #: A prediction under a limit of tensors.
@@ -26,8 +26,6 @@ Answer: TypeAlias = tuple[LimitOfNetwork, int]
 
 #: Effects below this share are no finding.
 MARGIN: Final = 0.1
-#: Rules that hold for limits on a CPU with any vectors.
-_ON_CPU: Final = tuple(rule for rule in RULES if rule not in ("avx2", "least"))
 
 
 class Kind(NamedTuple):
@@ -40,8 +38,8 @@ class Kind(NamedTuple):
 
 #: Prefix of numbers → kind of limits.
 KINDS: Final = {
-    "rule": Kind(subject.AVX2, _ON_CPU),
-    "wide": Kind(subject.AVX512, tuple(RULES)),
+    "rule": Kind(subject.AVX2, tuple(RULES)),
+    "wide": Kind(subject.AVX512, (*RULES, "avx2", "least")),
     "training": Kind(subject.AVX2, ("count",), "training"),
     "gpu": Kind(subject.GPU, ("count", "estimator")),
     "gpu_training": Kind(subject.GPU, ("count",), "training"),
@@ -84,12 +82,11 @@ class RuleComparison:
         self.baselines = {row.network: row for row in baselines}
         self.lines = _lines_by_network(inputs, tables.operators)
         lines_avx2 = _lines_by_network(inputs, subject.AVX2.operators)
-        self.answers: dict[BatchRule, list[Answer]] = {rule: [] for rule in RULES}
+        self.answers: dict[BatchRule, list[Answer]] = defaultdict(list)
         for row in inputs.table(tables.limits, LimitOfNetwork):
             name, baseline = row.network, self.baselines.get(row.network)
             if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
-                # Bisection is right by construction.
-                batches: dict[BatchRule, int] = {"count": row.predicted, "bisected": row.ran}
+                batches: dict[BatchRule, int] = {"count": row.predicted}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), row.limit)
                 lines = lines_avx2.get(name, ())
                 batches |= theory.counts_of_avx2(lines, row.limit, row.predicted)
@@ -101,20 +98,15 @@ class RuleComparison:
         """Sort the batches that a rule predicts over those that ran."""
         return sorted(batch / row.ran for row, batch in self.answers[rule])
 
-    def runs_needed(self, rule: BatchRule) -> list[int]:
-        """Count the runs of a network that a rule needs under each limit."""
-        return [theory.runs_needed(rule, row.ran) for row in self.limits]
-
-    def runs_from_count(self) -> list[int]:
-        """Count the runs of a search from the count downwards under each limit."""
-        return [theory.runs_from_count(row.predicted, row.ran) for row in self.limits]
-
-    def simulation_correlation(self) -> float:
-        """Correlate simulated bytes over the limit with the counted batch over that which ran."""
-        bytes_over_limit = [row.reserved / row.limit for row in self.limits]
-        batch_over_run = [row.predicted / row.ran for row in self.limits]
-        varies = len(set(bytes_over_limit)) > 1 and len(set(batch_over_run)) > 1
-        return correlation(bytes_over_limit, batch_over_run) if varies else 0.0
+    def runs(self) -> dict[Search, list[int]]:
+        """Count the runs of every search under each limit; a line not measured is right."""
+        promised = dict(self.answers["doubled"])
+        runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
+        for row in self.limits:
+            line = promised.get(row, row.ran)
+            for search, number in theory.runs_of_searches(row.ran, row.predicted, line).items():
+                runs[search].append(number)
+        return runs
 
     def _explained(self) -> Counter[tuple[bool, bool]]:
         """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.
@@ -131,7 +123,7 @@ class RuleComparison:
         return counts
 
     def counts(self) -> Iterator[tuple[str, float]]:
-        """Count limits, networks, runs of two searches, and right and too high answers."""
+        """Count limits, networks, right and too high answers, and runs of searches."""
         yield "limits", len(self.limits)
         yield "networks", len({row.network for row in self.limits})
         for rule in self._kind.rules:
@@ -139,8 +131,9 @@ class RuleComparison:
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             yield from _summary(rule, ratios)
-        yield from _summary("runs", self.runs_needed("bisected") or [0])
-        yield from _summary("search", self.runs_from_count() or [0])
+        for search, runs in self.runs().items():
+            yield from _summary(f"runs_{search}", runs or [0])
+            yield f"runs_{search}_mean", mean(runs or [0])
         if "line" in self._kind.rules:
             yield from self._counts_of_line()
 

@@ -172,8 +172,8 @@ REPEATED_TABLE: Final = "limits-avx2.csv"
 class LimitOfNetwork(msgspec.Struct, frozen=True):
     """A limit (B), the batch that the count predicts, and the largest that ran.
 
-    ``least`` are the predicted and ``peak`` the measured bytes of the batch that ran, ``reserved``
-    the bytes that a replayed allocator reserves for the predicted batch; -1 if not recorded.
+    ``least`` are the predicted and ``peak`` the measured bytes of the batch that ran, in whole
+    blocks of the allocator; -1 if not recorded.
     """
 
     network: str
@@ -184,7 +184,6 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     verdict: str = ""
     least: int = -1
     peak: int = -1
-    reserved: int = -1
 
 
 class Baseline(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer
@@ -13,45 +13,61 @@ from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.peaks import peak_bytes
 
 BatchRule: TypeAlias = Literal[
-    "count", "bisected", "doubled", "later", "line", "tensors", "estimator", "sum", "avx2", "least"
+    "count", "doubled", "later", "line", "tensors", "estimator", "sum", "avx2", "least"
 ]
+#: Search that ends when a batch ran and the next one did not; all bisect where a guess fails.
+Search: TypeAlias = Literal["count", "line", "bisection"]
+SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
 
-#: Rule → its name in figures and tables.
+#: Rule → its name in figures and tables; the table of rules leaves out the other two.
 RULES: Final[dict[BatchRule, str]] = {
-    "bisected": "Double, then bisect",
     "count": "Tensors and workspaces",
-    "doubled": "Line, last doubling",
+    "doubled": "Line near the limit",
     "later": "Line, 8 and 16 images",
     "line": "Line, 2 and 4 images",
     "tensors": "Tensors alone",
     "estimator": "torch-kitsune",
     "sum": "torchinfo",
-    "avx2": "Count, AVX2's rules",
-    "least": "Smaller of both counts",
 }
 
 
-def runs_needed(rule: BatchRule, largest: int) -> int:
-    """Return how often a network must run before a rule has its answer.
+def runs_before(rule: BatchRule, largest: int) -> int:
+    """Return how often a network runs before a rule predicts; ``largest`` is the largest batch."""
+    return {"doubled": _doublings(largest), "later": 2, "line": 2, "sum": 1}.get(rule, 0)
 
-    ``largest`` is the largest batch that runs.  Doubling begins with two images and ends with the
-    first batch that fails; bisection then halves what lies between the last two.
+
+def _doublings(largest: int) -> int:
+    """Count the runs of doubling from two images to the first batch that fails."""
+    return max(1, largest.bit_length())
+
+
+def _runs_within(largest: int, guess: int, fits: int, fails: int) -> int:
+    """Count the runs of a search between two batches until ``largest`` ran and the next one failed.
+
+    The search tries the guess, then one image more if the guess ran; otherwise it bisects.
     """
-    doublings = largest.bit_length()
-    runs = {"bisected": 2 * doublings - 1, "doubled": doublings, "later": 2, "line": 2, "sum": 1}
-    return runs.get(rule, 0)
-
-
-def runs_from_count(count: int, largest: int) -> int:
-    """Return how often a network must run if the count is tried first, then batches below it.
-
-    Bisection halves the gap between no image and the count, which the ``largest`` never exceeds.
-    """
-    runs, fits, fails = 1, 0, count
-    while largest < count and fails - fits > 1:
-        runs, middle = runs + 1, (fits + fails) // 2
-        fits, fails = (middle, fails) if middle <= largest else (fits, middle)
+    runs = 0
+    while fails - fits > 1:
+        guesses = (batch for batch in (guess, guess + 1) if fits < batch < fails)
+        batch = next(guesses, (fits + fails) // 2)
+        fits, fails = (batch, fails) if batch <= largest else (fits, batch)
+        runs += 1
     return runs
+
+
+def runs_of_searches(largest: int, count: int, line: int) -> dict[Search, int]:
+    """Count the runs of every search for the largest batch.
+
+    The first search begins with the count, an upper bound.  The others double first; then one
+    tries the batch that the ``line`` through the last two batches that ran promises.
+    """
+    doublings = _doublings(largest)
+    fits, fails = 2**doublings // 2 if doublings > 1 else 0, 2**doublings
+    return {
+        "count": _runs_within(largest, count, 0, count + 2),
+        "line": doublings + _runs_within(largest, line, fits, fails),
+        "bisection": doublings + _runs_within(largest, fails, fits, fails),
+    }
 
 
 def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
