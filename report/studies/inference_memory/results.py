@@ -29,20 +29,21 @@ MARGIN: Final = 0.1
 
 
 class Kind(NamedTuple):
-    """Kind of limits: their tables, the rules that apply, and the mode of calls."""
+    """Kind of limits: name, tables, the rules that apply, and the mode of calls."""
 
+    name: str
     tables: subject.LimitTables
     rules: Sequence[BatchRule]
     mode: subject.CallMode = "inference"
 
 
-#: Prefix of numbers → kind of limits.
+#: Kinds of limits by the prefix of their numbers.
 KINDS: Final = {
-    "rule": Kind(subject.AVX2, tuple(RULES)),
-    "wide": Kind(subject.AVX512, (*RULES, "avx2", "least")),
-    "training": Kind(subject.AVX2, ("count",), "training"),
-    "gpu": Kind(subject.GPU, ("count", "estimator")),
-    "gpu_training": Kind(subject.GPU, ("count",), "training"),
+    "rule": Kind("AVX2", subject.AVX2, tuple(RULES)),
+    "wide": Kind("AVX-512", subject.AVX512, (*RULES, "avx2", "least")),
+    "training": Kind("AVX2, training", subject.AVX2, ("count",), "training"),
+    "gpu": Kind("GPU", subject.GPU, ("count", "estimator")),
+    "gpu_training": Kind("GPU, training", subject.GPU, ("count",), "training"),
 }
 
 
@@ -167,18 +168,14 @@ class RuleComparison:
         return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
 
     def shares(self) -> dict[str, Quantity]:
-        """Return shares of the counted batch that ran, and shares of the limits."""
-        rows, numbers = self.limits, {}
-        ran = [row.ran / row.predicted for row in rows] or [0]
-        for name, share in (
-            ("least", min(ran)),
-            ("median", median(ran)),
-            ("beyond", max(((row.peak - row.least) / row.limit for row in rows), default=0)),
-            ("free", median([1 - row.peak / row.limit for row in rows] or [0])),
-        ):
-            number = _number(f"{name} share", share, bool(rows), self._kind.tables.limits)
-            numbers[f"gpu_inference_{name}"] = number
-        return numbers
+        """Return the most memory beyond counted blocks, and free memory, as shares of limits."""
+        beyond = max(((row.peak - row.least) / row.limit for row in self.limits), default=0)
+        free = median([1 - row.peak / row.limit for row in self.limits] or [0])
+        known, table = bool(self.limits), self._kind.tables.limits
+        return {
+            "gpu_inference_beyond": _number("share beyond", beyond, known, table),
+            "gpu_inference_free": _number("free share", free, known, table),
+        }
 
 
 def limits_on_cpu(inputs: Inputs) -> dict[str, Quantity]:
@@ -223,7 +220,7 @@ def limits_counted(run: Run, met: bool = False) -> Quantity:
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
-    """An image more may run where it exceeds the limit by less than the slack; none less may."""
+    """Test that no batch is too low, and that one more image exceeds a limit within the slack."""
     for limit, fits in run.limits:
         yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
         if limit.ran > fits.largest and limit.ran in fits.sizes:

@@ -187,7 +187,7 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Measured peaks of a network by batch (B), and fixed and growing bytes of two estimates."""
+    """Measured peaks of a network by batch (B), and two estimates; 0 without the second one."""
 
     network: str
     peak_of_2: int
@@ -200,8 +200,8 @@ class Baseline(msgspec.Struct, frozen=True):
     peak_of_256: int
     summed_fixed: int
     summed_per_image: int
-    estimated_fixed: int | None = None
-    estimated_per_image: int | None = None
+    estimated_fixed: int = 0
+    estimated_per_image: int = 0
 
     @property
     def peaks(self) -> dict[int, int]:

@@ -98,38 +98,27 @@ def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
     return line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
 
 
-def tensors_alone(lines: Sequence[OperatorLine], limit: int) -> int | None:
-    """Return the largest batch whose tensors fit under a limit (B) at every operator."""
-    growing = [line for line in lines if line.tensors_per_image]
-    batches = ((limit - line.tensors_fixed) // line.tensors_per_image for line in growing)
-    return min(batches, default=None)
-
-
 def counts_of_avx2(lines: Sequence[OperatorLine], limit: int, count: int) -> dict[BatchRule, int]:
     """Count by operators with AVX2, and take the smaller of this and another ``count``."""
     batch = min(((limit - line.fixed) // line.per_image for line in lines), default=count)
     return {"avx2": batch, "least": min(batch, count)}
 
 
-def estimated(baseline: Baseline | None, limit: int) -> int | None:
-    """Return the batch that torch-kitsune promises under a limit (B), if it has an estimate."""
-    if not baseline or baseline.estimated_fixed is None or not baseline.estimated_per_image:
-        return None
-    return (limit - baseline.estimated_fixed) // baseline.estimated_per_image
-
-
 def batches_by_rule(
     baseline: Baseline, lines: Sequence[OperatorLine], limit: int
 ) -> dict[BatchRule, int]:
     """Predict the largest batch under a limit (B) by every rule that has an answer."""
+    growing = [row for row in lines if row.tensors_per_image]
+    tensors = ((limit - row.tensors_fixed) // row.tensors_per_image for row in growing)
     predicted: dict[BatchRule, int | None] = {
         "doubled": doubled(baseline.peaks, limit),
         "later": line(baseline.peaks, 8, 16, limit),
         "line": line(baseline.peaks, 2, 4, limit),
-        "tensors": tensors_alone(lines, limit),
-        "estimator": estimated(baseline, limit),
+        "tensors": min(tensors, default=None),
         "sum": (limit - baseline.summed_fixed) // baseline.summed_per_image,
     }
+    if baseline.estimated_per_image:
+        predicted["estimator"] = (limit - baseline.estimated_fixed) // baseline.estimated_per_image
     return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
