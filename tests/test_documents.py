@@ -114,9 +114,9 @@ def test_links_between_documents_work() -> None:
 
 #: Study → condition for the numbers that the paper's program prints.
 PROGRAMS: dict[str, Callable[[Any], bool]] = {
-    # The rated clocks contain parity on average and on ResNet-50, and not on ResNet-18.
+    # The rated clocks contain parity on average and on ResNet-50 without the collapsed run only.
     "training_roofline": lambda a: (
-        a[0, 0] < 1 < a[0, 2] and a[1].min() > 1.25 and a[2, 0] < 1 < a[2, 2]
+        list(a[:5].min(axis=1) > 1) == [True, False, True, True, False] and a.max(axis=1).min() > 1
     ),
     # The same work in fewer calls takes less time, until computing dominates.
     "backend_speedup": lambda a: (
