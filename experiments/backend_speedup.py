@@ -81,8 +81,6 @@ CALLS_IMAGES: Final = (1, 1_000, 60_000)
 _PAIRS: Final = 101
 #: Largest product of neurons and images; with more work an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
-#: Number of calls per sample of ``call_time``.
-_CALLS_PER_SAMPLE: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -185,10 +183,9 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time the first iteration repeatedly, and a library call on one element.
+    """Time the first iteration repeatedly.
 
-    The first call of a process, which loads kernels and starts threads, is in a separate series.  A
-    sample of ``call_time`` is a mean over many calls, since a single call is too short to time.
+    The first call of a process, which loads kernels and starts threads, is in a separate series.
     """
     workload = Workload(partial(training.iterate, training.parameters))
     first = cpu_clock(workload)
@@ -196,17 +193,7 @@ def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
         cpu_clock(workload)
     with collector_off():
         samples = repeat_calls(workload, protocol, cpu_clock)
-    one = training.parameters.w1[:1, :1]
-
-    def calls() -> None:
-        for _ in range(_CALLS_PER_SAMPLE):
-            training.library.wait(training.ops.add_bias(one, one))
-
-    return {
-        "first_call_time": (first.wall,),
-        **samples,
-        "call_time": tuple(wall / _CALLS_PER_SAMPLE for wall in _sample(calls, protocol)),
-    }
+    return {"first_call_time": (first.wall,), **samples}
 
 
 def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:

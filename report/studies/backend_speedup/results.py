@@ -9,7 +9,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.quantity.operations import largest
 from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.runs import PRODUCTS, Run, ranged
+from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_case, ranged
 from report.studies.backend_speedup.subject import NAMES, NONE, ON_GPU, PARTS, SMALL, SOURCE, Size
 
 #: Largest relative error of a confirmed prediction of added time.
@@ -24,7 +24,8 @@ def gain(run: Run, library: str, size: Size = SOURCE, quantity: str = "time") ->
 
 def gain_over(baseline: Run, gpu: Run, change: str = NONE) -> Quantity:
     """CuPy's speed-up at the source's size over NumPy on one core of another machine."""
-    times = baseline.changed_times(change), gpu.medians("time", SOURCE, "cupy")
+    slow = baseline.process_medians("time", changed_case(SOURCE, change))
+    times = slow, gpu.medians("time", SOURCE, "cupy")
     return ranged((gpu, baseline), f"speed-up of CuPy({SOURCE}) over {change}", truediv, *times)
 
 
@@ -51,9 +52,9 @@ def between_libraries(run: Run) -> Quantity:
     return ranged((run,), "CuPy's time over PyTorch's", truediv, *times)
 
 
-def growth(run: Run, quantity: str, library: str, least: Size = SMALL) -> Quantity:
-    """Added time (s) from ``least`` to the source's size."""
-    return run.measured(quantity, SOURCE, library) - run.measured(quantity, least, library)
+def growth(run: Run, quantity: str, library: str) -> Quantity:
+    """Added time (s) from the least work to the source's size."""
+    return run.measured(quantity, SOURCE, library) - run.measured(quantity, SMALL, library)
 
 
 def other_parts(run: Run, size: Size, library: str) -> Quantity:
@@ -79,13 +80,13 @@ def largest_growth(run: Run, library: str) -> Quantity:
     return largest(*(growth_to(run, size, library) for size in sizes)) - 1
 
 
-def idle(run: Run, library: str) -> Quantity:
-    """Least share of the smallest iteration in which the GPU has nothing to do.
+def idle(run: Run, library: str, short: Size = SMALL) -> Quantity:
+    """Least share of a ``short`` iteration in which the GPU has nothing to do.
 
     At the source's size the GPU computes longer, at least by the growth of the products.  The part
-    of this growth that does not lengthen the iteration fits into gaps of the smallest iteration.
+    of this growth that does not lengthen the iteration fits into gaps of the short iteration.
     """
-    cases = product((PRODUCTS, "time"), (SOURCE, SMALL))
+    cases = product((PRODUCTS, "time"), (SOURCE, short))
     times = [run.medians(*case, library) for case in cases]
     return ranged((run,), f"least idle share({library})", _idle, *times)
 
@@ -98,6 +99,12 @@ def time_of_faults(runs: tuple[Run, Run]) -> Quantity:
     """Time (s) of one run's page faults in NumPy's iteration, at the price of the other's CPU."""
     run, priced = runs
     return run.measured("page_faults", SOURCE, "numpy") * theory.page_price(priced)
+
+
+def slowdown(runs: tuple[Run, Run], quantity: str) -> Quantity:
+    """Time (s) that NumPy's iteration or a part takes longer in the second session."""
+    now, then = (run.measured(quantity, SOURCE, "numpy") for run in runs)
+    return then - now
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
@@ -126,14 +133,12 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
 
 def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
     """Divide PyTorch's time with another number of calls by the unchanged iteration's."""
-    case = size, calls, "torch"
-    return run.with_calls("time", *case) / run.with_calls("baseline_time", *case)
+    return run.with_calls("time", size, calls) / run.with_calls("baseline_time", size, calls)
 
 
-def added_by_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:
-    """Return the time (s) that another number of calls adds to a library's iteration."""
-    case = size, calls, library
-    return run.with_calls("time", *case) - run.with_calls("baseline_time", *case)
+def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
+    """Return the time (s) that another number of calls adds to PyTorch's iteration."""
+    return run.with_calls("time", size, calls) - run.with_calls("baseline_time", size, calls)
 
 
 def as_predicted(run: Run, size: Size, change: str) -> Statement:

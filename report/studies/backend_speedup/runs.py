@@ -22,10 +22,9 @@ from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.quantity.evaluation import to_digits
 from report.quantity.expression import Inferred, Quantity, absent
 from report.quantity.units import unit
-from report.studies.backend_speedup.subject import DOUBLE, FLAT, NAMES, NONE, SOURCE, Size
+from report.studies.backend_speedup.subject import DOUBLE, FLAT, NAMES, NONE, Size
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
@@ -75,27 +74,27 @@ class Run(any_study.Run):
         return self.measured("time", size, library)
 
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
-        """The median of each process; empty if none measured the quantity."""
-        return self._medians(quantity, self.factors(size, library))
-
-    def page_faults(self, size: Size) -> Quantity:
-        """The page faults of NumPy in an iteration, to two digits."""
-        return to_digits(self.measured("page_faults", size, "numpy"), 2)
+        """The medians of the processes that timed a library at a size."""
+        return self.process_medians(quantity, self.factors(size, library))
 
     def changed(self, quantity: str, size: Size, change: str = NONE) -> Quantity:
         """A quantity of NumPy's iteration with a single change on a CPU."""
-        return self.series(quantity, _changed(size, change))
+        return self.series(quantity, changed_case(size, change))
 
-    def changed_times(self, change: str) -> list[float]:
-        """NumPy's time (s) at the source's size with a single change, by process."""
-        return self._medians("time", _changed(SOURCE, change))
+    def of_numpy(self, size: Size, change: str = NONE) -> CaseFactors:
+        """Return the factors of NumPy's iteration in single or ``DOUBLE`` precision."""
+        if self.conditions:
+            return changed_case(size, change)
+        dtype = "float64" if change == DOUBLE else "float32"
+        return {**self.factors(size, "numpy"), "dtype": dtype}
 
-    def with_calls(self, quantity: str, size: Size, calls: int, library: str) -> Quantity:
-        """The ``time`` (s) with ``calls`` library calls, or the unchanged ``baseline_time``."""
-        factors = _varied(size, backend=library, subject="calls", dtype="float32", calls=calls)
+    def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
+        """PyTorch's ``time`` (s) with ``calls`` library calls, or unchanged ``baseline_time``."""
+        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
-    def _medians(self, quantity: str, factors: CaseFactors) -> list[float]:
+    def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
+        """The median of each process; empty if none measured the quantity."""
         processes = self.by_process(quantity, factors)
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
@@ -128,7 +127,8 @@ def ranged(
     return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)
 
 
-def _changed(size: Size, change: str) -> CaseFactors:
+def changed_case(size: Size, change: str) -> CaseFactors:
+    """Return the factors of NumPy's iteration with a single change on a CPU."""
     dtype = "float64" if change == DOUBLE else "float32"
     return _varied(size, backend="numpy", subject="change", dtype=dtype, change=change)
 

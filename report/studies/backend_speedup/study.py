@@ -9,12 +9,13 @@ from typing import Final
 
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
+from report.evidence.runs import CaseFactors
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
@@ -43,13 +44,12 @@ class Paper:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.source = Source(inputs)
-        by_role = inputs.runs(Run)
+        self.by_role = inputs.runs(Run)
         self.cpu, self.earlier, self.calls, self.gpu = (
-            by_role.get(role) for role in ("cpu", "second", "third", "gpu")
+            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu")
         )
         gpu = self.gpu
         self.beside_source = (gpu, self.source) if gpu else None
-        self.cpu_beside_source = (self.cpu, self.source) if self.cpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.earlier_on_cpu = (self.earlier, self.cpu) if self.earlier and self.cpu else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
@@ -142,7 +142,6 @@ def _printed(source: Source) -> dict[str, Quantity]:
         "source_gpu": source.number("3", "time", "gpu"),
         "flat_work": to_digits(theory.work(FLAT), 2),
         "flat_growth": to_digits(theory.work(FLAT) / theory.work(SOURCE), 2),
-        "equal_calls": exact("share of the calls", "1", MERGED_CALLS / subject.ALL_CALLS),
     }
 
 
@@ -160,6 +159,7 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
         "percent",
         **{
             f"idle{_name}": partial(results.idle, library=_library),
+            f"idle_shared{_name}": partial(results.idle, library=_library, short=subject.SHARED),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
             f"other_growth{_name}": partial(results.growth_of_other_parts, library=_library),
         },
@@ -178,40 +178,29 @@ gpu.values(
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
 )
 earlier.values(there_torch=partial(results.gain, library="torch_cuda"))
-_first = partial(results.growth, library="cupy", least=subject.SHARED)
-earlier.values(
-    "measured",
-    earlier_faults=partial(Run.page_faults, size=SOURCE),
-    earlier_growth=partial(_first, quantity="time"),
-    earlier_products_growth=partial(_first, quantity=PRODUCTS),
-)
+_faults = partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy")
+earlier.values("measured", earlier_faults=_faults)
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _merged = partial(results.effect_of_calls, size=_size, calls=MERGED_CALLS)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
-    calls.values(
-        "measured",
-        **{
-            f"merged_{_name}": _merged,
-            f"added_{_name}": _added,
-            f"numpy_added_{_name}": partial(_added, library="numpy"),
-        },
-    )
+    calls.values("measured", **{f"merged_{_name}": _merged, f"added_{_name}": _added})
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
 cpu.values(double_product_narrow=partial(_double, size=SOURCE))
 cpu.values(double_product_wide=partial(_double, size=WIDE))
 earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults)
+for _name, _quantity in ("iteration", "time"), ("products", PRODUCTS):
+    _slowdown = partial(results.slowdown, quantity=_quantity)
+    beside_earlier.values("measured", **{f"{_name}_slowdown": _slowdown})
 
 
-def _over_ours(pair: tuple[Run, Source], side: str, library: str = "") -> Quantity:
-    """Divide the source's time by ours: of a library, or of NumPy on one thread."""
+def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
+    """Divide the source's time by a library's in the main session."""
     run, source = pair
-    ours = run.time(SOURCE, library) if library else run.changed("time", SOURCE)
-    return source.number("3", "time", side) / ours
+    return source.number("3", "time", side) / run.time(SOURCE, library)
 
 
 for _side, _library in ("gpu", "cupy"), ("cpu", "numpy"):
     beside_source.values(**{f"{_side}_factor": partial(_over_ours, side=_side, library=_library)})
-study.part("cpu_beside_source", "cpu").values(thread_factor=partial(_over_ours, side="cpu"))
 
 
 @beside_cpu.value("measured")
@@ -223,10 +212,9 @@ def one_thread(pair: tuple[Run, Run]) -> Quantity:
 # -------------------------------------------------------------------------------------- claims
 
 
-@gpu.claim("With the fewest images the GPU idles for over a third of an iteration")
-def host_sets_pace(run: Run) -> Iterator[Statement]:
-    for library in ON_GPU:
-        yield results.idle(run, library) > 1 / 3
+@gpu.claim("With the fewest images the GPU idles for over a third of CuPy's iteration")
+def host_sets_pace(run: Run) -> Statement:
+    return results.idle(run, "cupy") > 1 / 3
 
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
@@ -242,8 +230,9 @@ def floor(run: Run) -> Iterator[Statement]:
 )
 def baseline_decides(pair: tuple[Run, Run]) -> Statement:
     gpu, cpu = pair
-    times = cpu.changed_times(subject.NONE), gpu.medians("time", SOURCE, "numpy")
-    return runs.ranged((gpu, cpu), "one thread over the host", truediv, *times) > 4
+    one = cpu.process_medians("time", runs.changed_case(SOURCE, subject.NONE))
+    host = gpu.medians("time", SOURCE, "numpy")
+    return runs.ranged((gpu, cpu), "one thread over the host", truediv, one, host) > 4
 
 
 @gpu.claim(
@@ -273,19 +262,16 @@ def same_speedup(pair: tuple[Run, Source]) -> Statement:
     return results.gain(run, "cupy").near(printed, within=MARGIN * printed)
 
 
-def _ratio_of_sizes(run: Run, over: subject.Size, under: subject.Size) -> Quantity:
-    """Divide CuPy's speed-up at size ``over`` by that at size ``under``."""
-    return results.ratio_of_gains((run, "time", over), (run, "time", under), "cupy")
-
-
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the images")
 def gap_grows_images(run: Run) -> Statement:
-    return _ratio_of_sizes(run, SOURCE, SMALL) > 1 + MARGIN
+    over, under = (run, "time", SOURCE), (run, "time", SMALL)
+    return results.ratio_of_gains(over, under, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the neurons")
 def gap_grows_neurons(run: Run) -> Statement:
-    return _ratio_of_sizes(run, LARGE, SOURCE) > 1 + MARGIN
+    over, under = (run, "time", LARGE), (run, "time", SOURCE)
+    return results.ratio_of_gains(over, under, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("At the source's size CuPy speeds up products more than each other operation")
@@ -335,27 +321,49 @@ def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate both times and their ratio at the source's size, for each baseline and library."""
     if not p.gpu:
         return
-    rows: list[tuple[str, str, Quantity, Quantity, Quantity]] = []
     for name, run in ("host", p.gpu), ("host, earlier", p.earlier):
         for library, label in ON_GPU.items():
             if run:
                 times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
-                rows.append((name, label, *times, results.gain(run, library)))
+                yield _session(name, label, results.gain(run, library), *times)
     for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
         if p.cpu:
             name = "other CPU" if change == subject.NONE else f"– {change}"
             times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
-            rows.append((name, "CuPy", *times, results.gain_over(p.cpu, p.gpu, change)))
+            yield _session(name, "CuPy", results.gain_over(p.cpu, p.gpu, change), *times)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
-    rows.append(("the source's", "CuPy", *times, p.source.value("total_speedup")))
-    for name, label, slow, fast, ratio in rows:
-        yield {
-            "NumPy on": name,
-            "GPU with": label,
-            "Speed-up": ratio,
-            "NumPy (ms)": to_digits(slow, 2),
-            "GPU (ms)": to_digits(fast, 2),
-        }
+    yield _session("the source's", "CuPy", p.source.value("total_speedup"), *times)
+
+
+def _session(
+    baseline: str, library: str, ratio: Quantity, slow: Quantity, fast: Quantity
+) -> dict[str, Content]:
+    names = {"NumPy on": baseline, "GPU with": library, "Speed-up": ratio}
+    return {**names, "NumPy (ms)": to_digits(slow, 2), "GPU (ms)": to_digits(fast, 2)}
+
+
+@study.table()
+def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Tabulate NumPy's times of all runs on one thread, and of the host's sessions."""
+    for run in p.by_role.values():
+        record = run.stored.record
+        cases = run.of_numpy(SOURCE), run.of_numpy(WIDEST), run.of_numpy(SOURCE, subject.DOUBLE)
+        processes = [len(run.process_medians("time", case)) for case in cases]
+        if any(processes):
+            source, largest, double = (_if_timed(run, case) for case in cases)
+            yield {
+                "NumPy on": "host" if run.on_gpu else record.environment.label.partition(",")[0],
+                "November": record.started[8:16].replace("T", ", "),
+                "Processes": processes[0] or processes[1],
+                "Source's (ms)": to_digits(source, 3),
+                "Largest (ms)": to_digits(largest, 2),
+                "Double": to_digits(double / source, 3),
+            }
+
+
+def _if_timed(run: Run, case: CaseFactors) -> Quantity:
+    time = run.series("time", case)
+    return absent("time", "s", "not timed") if time.missing else time
 
 
 @gpu.table(wide=True, digits=dict.fromkeys(("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)"), 2))
@@ -368,7 +376,7 @@ def sizes(run: Run) -> Iterator[Mapping[str, Content]]:
             "NumPy (ms)": to_digits(run.time(size, "numpy"), 2),
             "CuPy (ms)": to_digits(run.time(size, "cupy"), 2),
             "PyTorch (ms)": to_digits(run.time(size, "torch_cuda"), 2),
-            "Page faults": run.page_faults(size),
+            "Page faults": to_digits(run.measured("page_faults", size, "numpy"), 2),
         }
 
 
