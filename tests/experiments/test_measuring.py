@@ -236,7 +236,7 @@ def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
     accuracies = training.samples("test_accuracy")
     assert len(accuracies) == 501 and accuracies[-1] > 0.9
     (timed,) = backend_run.case(subject="scaling").rounds
-    assert {"time", "call_time"} <= set(timed.series)
+    assert {"time", "first_call_time"} <= set(timed.series)
     assert set(backend_run.files) == {"images.json", "backend.numpy.json"}
 
 
