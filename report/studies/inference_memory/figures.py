@@ -59,6 +59,6 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
     if lines:
         yield Scaling(
             "Limits, sorted by each rule (%)", "Predicted ÷ run batch",
-            tuple(lines), x_scale="linear", direct=True, y_bottom=0.4, y_top=10.0,
+            tuple(lines), x_scale="linear", direct=True, y_bottom=0.5, y_top=8.0,
             regions=(("does not fit", 2.0, 1.25),),
         )  # fmt: skip

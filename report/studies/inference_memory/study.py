@@ -34,11 +34,11 @@ class Paper:
         gpu = runs.get("gpu")
         self.gpu = gpu if gpu and gpu.on_gpu else None
         #: CPU whose record combines layouts and precisions, and has tiles.
-        self.varied = self.second or self.cpu
+        self.settings_run = self.second or self.cpu
         #: First run that compares the largest batches with and without nested stages.
-        self.changed = next((run for run in self.runs if run.frontier_ratios("nested")), None)
+        self.limits_run = next((run for run in self.runs if run.frontier_ratios("nested")), None)
         self.comparisons = {key: RuleComparison(inputs, kind) for key, kind in KINDS.items()}
-        self.rules, self.wide = self.comparisons["rule"], self.comparisons["wide"]
+        self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
         self.gpu_limits = self.comparisons["gpu"]
         others = [run for role, run in runs.items() if run.on_gpu and role != "gpu"]
         self.allocated = Allocated([self.gpu, *others] if self.gpu else others)
@@ -52,12 +52,12 @@ class Paper:
 
 study = Study(Paper, subject.check_subject, reconciliations=Paper.reconciliations)
 findings = study.findings
-printed: Part[Paper] = study.part("", "source")
+paper: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
-varied: Part[Run] = study.part("varied", "cpu")
-changed: Part[Run] = study.part("changed", "cpu")
-compared: Part[RuleComparison] = study.part("rules", "tables")
-wide: Part[RuleComparison] = study.part("wide", "tables")
+settings_run: Part[Run] = study.part("settings_run", "cpu")
+limits_run: Part[Run] = study.part("limits_run", "cpu")
+avx2: Part[RuleComparison] = study.part("avx2", "tables")
+avx512: Part[RuleComparison] = study.part("avx512", "tables")
 bounds: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
 tables: Part[Inputs] = study.part("inputs", "tables")
 gpu_limits: Part[RuleComparison] = study.part("gpu_limits", "tables")
@@ -73,7 +73,7 @@ for _size in (*subject.ROOM_FOR_TENSORS, *subject.ROOM_ON_GPU):
     study.constants("measured", **{f"room_{_size // 10**6}": exact("room", "B", _size)})
 
 
-@printed.text()
+@paper.text()
 def source_setup(p: Paper) -> str:
     return f"{markdown(p.inputs.reported.device)} and {markdown(p.inputs.reported.software)}"
 
@@ -85,7 +85,7 @@ def device(run: Run) -> str:
 
 cpu.texts(cpu=device)
 second.texts(second=device)
-changed.texts(changed=device)
+limits_run.texts(changed=device)
 gpu.texts(gpu=device)
 
 # -------------------------------------------------------------- rules under limits of tensors
@@ -102,7 +102,7 @@ def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     return numbers
 
 
-@compared.claim(
+@avx2.claim(
     "Under limits of other networks on a CPU the counted batch runs, or one image less does",
     numbers=("rule_count_right",),
 )
@@ -114,7 +114,7 @@ def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
         yield exact("share right", "1", off.count(0) / len(off)) > 5 / 6
 
 
-@compared.claim(
+@avx2.claim(
     "A line through the peaks of 2 and 4 images predicts up to seven times the batch",
     numbers=("rule_line_most", "rule_line_right", "rule_limits"),
 )
@@ -123,7 +123,7 @@ def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
         yield exact("predicted over run", "1", ratios[-1]).near(7, 1 / 14)
 
 
-@wide.claim(
+@avx512.claim(
     "With AVX-512 the count is never too low, but a line near the limit is right more often",
     numbers=("wide_count_right", "wide_doubled_right", "wide_limits"),
 )
@@ -183,24 +183,26 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
 def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
     missing = Missing("no limits with these vectors in the data directory")
     for rule, name in RULES.items():
-        if ratios := p.rules.ratios(rule):
+        if ratios := p.avx2.ratios(rule):
             yield {
                 "Rule": name,
-                "Runs": median(theory.runs_before(rule, row.ran) for row in p.rules.limits),
+                "Runs": median(theory.runs_before(rule, row.ran) for row in p.avx2.limits),
                 "Right": ratios.count(1),
                 "Too high": sum(ratio > 1 for ratio in ratios),
                 "Too low": sum(ratio < 1 for ratio in ratios),
-                "Right, AVX-512": p.wide.ratios(rule).count(1) if p.wide.limits else missing,
+                "Right, AVX-512": p.avx512.ratios(rule).count(1) if p.avx512.limits else missing,
             }
 
 
-compared.figure(key=True, height=2.4)(figures.crossing)
-compared.figure(height=2.4)(figures.rules)
+avx2.figure(key=True, height=2.4)(figures.crossing)
+avx2.figure(height=2.4)(figures.rules)
 
 # --------------------------------------------------------- predicted peaks and limits on a CPU
 
 cpu.values(held_exact=results.held_out_counted, alexnet_line=results.alexnet_by_line)
-changed.values(limits=results.limits_counted, limits_met=partial(results.limits_counted, met=True))
+limits_run.values(
+    limits=results.limits_counted, limits_met=partial(results.limits_counted, met=True)
+)
 
 
 @cpu.claim("Peaks on a CPU of networks that gave no rule are the predicted ones to the byte")
@@ -210,10 +212,12 @@ def peaks_exact(run: Run) -> Iterator[Statement]:
             yield exact(f"residual({peak.subject})", "B", peak.residual, run.file).exactly(0)
 
 
-changed.claim("Limits of address space meet the prediction within the slack")(results.limits_within)
+limits_run.claim("Limits of address space meet the prediction within the slack")(
+    results.limits_within
+)
 
 
-@changed.claim("ReLU in place raises the largest batch of AlexNet in channels last alone")
+@limits_run.claim("ReLU in place raises the largest batch of AlexNet in channels last alone")
 def in_place(run: Run) -> Iterator[Statement]:
     """Test that in all other settings the largest batch changes by at most one image."""
     for limit, ratio in run.frontier_ratios("in_place").items():
@@ -223,14 +227,14 @@ def in_place(run: Run) -> Iterator[Statement]:
             yield (ratio * limit.ran - limit.ran).near(0, 1)
 
 
-@changed.claim("Nested stages cost a residual network a sixth to a quarter of its largest batch")
+@limits_run.claim("Nested stages cost a residual network a sixth to a quarter of its largest batch")
 def nested_costs(run: Run) -> Iterator[Statement]:
     for ratio in run.frontier_ratios("nested").values():
         yield 1 - ratio > 1 / 6
         yield 1 - ratio < 1 / 4
 
 
-@changed.table("changes", wide=True)
+@limits_run.table("changes", wide=True)
 def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
     """Show the settings in which a change of the network changes the predicted batch."""
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
@@ -262,12 +266,14 @@ def saved(
     return 1 - results.over_plain(run.peak, call)
 
 
-@varied.value("percent")
+@settings_run.value("percent")
 def saved_by_both(run: Run) -> Quantity:
     return saved(run, SHOWN, REDUCED, COALESCED)
 
 
-@varied.claim("Layout and precision together save over a tenth more than either, of every network")
+@settings_run.claim(
+    "Layout and precision together save over a tenth more than either, of every network"
+)
 def both_save(run: Run) -> Iterator[Statement]:
     for network in subject.RESNETS:
         both = saved(run, network, REDUCED, COALESCED)
@@ -275,7 +281,7 @@ def both_save(run: Run) -> Iterator[Statement]:
         yield both / saved(run, network, REDUCED) > 1 + results.MARGIN
 
 
-@varied.claim("In all forms of tiling a larger tile is faster")
+@settings_run.claim("In all forms of tiling a larger tile is faster")
 def larger_tiles(run: Run) -> Iterator[Statement]:
     for form in subject.TILED:
         calls = [call for call in run.calls if call.execution == form]
@@ -284,7 +290,7 @@ def larger_tiles(run: Run) -> Iterator[Statement]:
             yield from trend(times, rising=False)
 
 
-@varied.claim(
+@settings_run.claim(
     "Tiles through a stage save over a third of the peak, smaller ones more, and cost time"
 )
 def tiles_save(run: Run) -> Iterator[Statement]:
