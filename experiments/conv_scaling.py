@@ -269,8 +269,7 @@ def set_memory(factors: Factors) -> None:
         library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING)
         library.mallopt(_M_TRIM_THRESHOLD, heap.trimming_threshold(factors))
     if "freed" in factors:
-        tensor = torch.empty(int(factors["freed"]))
-        del tensor
+        torch.empty(int(factors["freed"]))  # freed at once
     if "small_blocks" in factors:
         of_each_size = int(factors["small_blocks"]) // len(_SMALL_SIZES)
         library.malloc.restype, library.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)

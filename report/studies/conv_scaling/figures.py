@@ -13,7 +13,9 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.studies.conv_scaling import subject, theory
 from report.studies.conv_scaling.runs import Calls, Run
+from report.studies.conv_scaling.subject import IMAGE
 from report.theory import heap
+from report.theory.work import input_bytes, output_bytes
 
 #: Name and number of the colour of a line → a quantity by batch size.
 Lines: TypeAlias = Mapping[tuple[str, int], Mapping[int, Quantity]]
@@ -50,8 +52,15 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
         yield replace(drawn, title=run.short, points=(*drawn.points, *rings))
 
 
-def heap_states(run: Run) -> Iterator[Bars]:
-    """Draw the heap after the steps of a traced call, from its lowest address to its top (MB)."""
+def _bars(rows: Mapping[str, tuple[float, ...]], series: Mapping[str, int], label: str) -> Bars:
+    """Stack the lengths of each row; ``series`` are names with the numbers of their colours."""
+    columns = zip(series.items(), zip(*rows.values(), strict=True), strict=True)
+    stacked = tuple(BarSeries(name, column, colour) for (name, colour), column in columns)
+    return Bars(tuple(rows), stacked, label)
+
+
+def heap_and_rule(run: Run) -> Iterator[Bars]:
+    """Draw the heap after the steps of a traced call, and tops around predicted start and end."""
     blocks = run.under("traced").processes("block_bytes", run.factors(subject.SHOWN_BATCH))
     if not blocks or len(blocks[0].samples) != _EVENTS:
         return
@@ -68,9 +77,20 @@ def heap_states(run: Run) -> Iterator[Bars]:
         f"{heap.RESERVE >> 10} KiB kept": (0.0, 0.0, reserve),
     }
     names = {"Free below": 2, "In use": 0, "Free at the top": 1}
-    columns = zip(names.items(), zip(*steps.values(), strict=True), strict=True)
-    series = tuple(BarSeries(name, column, colour) for (name, colour), column in columns)
-    yield Bars(tuple(steps), series, "Address above the start of the heap (MB)")
+    yield _bars(steps, names, "Address above the start of the heap (MB)")
+    threshold = subject.LEAST_THRESHOLD
+    start, end = theory.mapping_start("layer", threshold), theory.mapping_end("layer", threshold)
+    outputs, copy = (size / 1e6 for size in (2 * output_bytes(IMAGE), input_bytes(IMAGE)))
+    # Call → bytes of the top; a copy of the input that lies lower extends to the left of zero.
+    tops = {
+        f"{start - 1} images": ((start - 1) * outputs, (start - 1) * copy, reserve),
+        f"{start} images: start": (start * outputs, start * copy, reserve),
+        f"{end - 1}, copy lower": ((end - 1) * outputs, (1 - end) * copy, reserve),
+        f"{end} images: end": (end * outputs, -end * copy, reserve),
+    }
+    names = {"Two outputs": 3, "Copy of the input": 4, "Reserve": 5}
+    rule = _bars(tops, names, "Address above the start of the top (MB)")
+    yield replace(rule, reference=threshold / 1e6)
 
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
@@ -84,18 +104,18 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
             line = ("Tensor freed", 0) if case.freed else ("No tensor freed", 1)
             lines.setdefault(line, {}).setdefault(case.batch, case.series("time") / case.batch)
-    marks = list[Points]()
+    marks, early = list[Points](), list[tuple[str, float, float]]()
     for series, (name, first) in enumerate(sorted(starts.items())):
-        x, y = map(float, first), map(float, first.values())
-        marks.append(
-            Points(name.replace("x", " × "), tuple(x), tuple(y), series=series, hollow=True)
-        )
+        x, y = tuple(map(float, first)), tuple(map(float, first.values()))
+        marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
+        early += [(f"{b} for {a}", a / 1.45, b / 4.6) for a, b in first.items() if b < a]
     if marks:
         predicted = sorted(start for line in marks for start in line.x)
         ends = (predicted[0], predicted[-1])
         diagonal = Curve("Measured as predicted", ends, ends)
         axes = ("Predicted start (images)", "First batch with pages")
-        yield Scaling(*axes, tuple(marks), (diagonal,), x_ticks=(4.0, 16.0, 64.0, 256.0))
+        ticks = (4.0, 16.0, 64.0, 256.0)
+        yield Scaling(*axes, tuple(marks), (diagonal,), x_ticks=ticks, regions=tuple(early))
     if lines:
         drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
         top = max((y for line in drawn.points for y in line.y), default=0.0)
@@ -116,7 +136,7 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
         # Place of the input's copy → shares of the threshold at the top, and values of an image.
         marks: dict[str, tuple[list[float], list[float]]] = {}
         for case in calls:
-            with_copy = heap.freed_blocks(subject.IMAGE) * case.batch
+            with_copy = heap.freed_blocks(IMAGE) * case.batch
             for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
                 place = "at the top" if top > with_copy else "lower"
                 x, y = marks.setdefault(f"Input's copy {place}", ([], []))

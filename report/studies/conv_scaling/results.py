@@ -32,9 +32,8 @@ def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]
 
 def least_missing(calls: Sequence[Calls]) -> Quantity:
     """Return the fewest bytes that the image before a predicted start lacks to the threshold."""
-    return count(
-        "missing bytes", min(case.missing_bytes(case.start - 1) for case in calls), calls, "B"
-    )
+    missing = min(case.missing_bytes(case.start - 1) for case in calls)
+    return count("missing bytes", missing, calls, "B")
 
 
 def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:

@@ -117,18 +117,6 @@ class Run(any_study.Run):
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
         return named("trimming threshold", 2 * mapped)
 
-    def maps_pages(self, factors: CaseFactors) -> list[bool]:
-        """Tell for each process if its calls map pages by default; empty if not counted."""
-        processes = self.under("default").processes("page_faults", factors)
-        return [process.median > subject.FEW_PAGES for process in processes]
-
-    def mapping_share(self, factors: CaseFactors) -> Quantity:
-        """The share of the processes whose calls map pages by default."""
-        name = f"processes that map pages at {factors['batch']} images"
-        if not (maps := self.maps_pages(factors)):
-            return absent(name, "1", "pages were not counted")
-        return exact(name, "1", sum(maps) / len(maps), self.file)
-
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
         """The first batch size that, with the reserve, reaches the threshold of the first call."""
         images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
@@ -201,13 +189,16 @@ class Calls:
 
     @property
     def maps_pages(self) -> list[bool]:
-        """Tell for each process if its calls map pages; empty if not counted."""
-        return self.run.maps_pages(self.factors)
+        """Tell for each process if its calls map pages by default; empty if not counted."""
+        return [pages > subject.FEW_PAGES for pages in self.medians("page_faults")]
 
     @property
     def share(self) -> Quantity:
-        """The share of the processes that map pages."""
-        return self.run.mapping_share(self.factors)
+        """The share of the processes whose calls map pages by default."""
+        name = f"processes that map pages at {self.batch} images"
+        if not (maps := self.maps_pages):
+            return absent(name, "1", "pages were not counted")
+        return exact(name, "1", sum(maps) / len(maps), self.run.file)
 
     def missing_bytes(self, batch: int) -> int:
         """Bytes that the blocks of ``batch`` images and the reserve lack to reach the threshold."""

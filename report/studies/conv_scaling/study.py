@@ -106,7 +106,6 @@ def source_software(p: Paper) -> str:
 
 # ------------------------------------------------------------------------------ theory, source
 
-_START: Final = theory.START_AFTER_FREED
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 study.constants(
     in_channels=theory.C_IN,
@@ -122,18 +121,12 @@ study.constants(
     freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
     kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
-    raised_pages=exact("raised threshold", "B", subject.TRIMMING) / theory.PAGE,
-    image_pages=theory.freed_bytes(1) / theory.PAGE,
-    start_outputs=2 * theory.output_bytes(_START) / theory.PAGE,
-    start_copy=(theory.freed_bytes(_START) - 2 * theory.output_bytes(_START)) / theory.PAGE,
-    start_top=(theory.freed_bytes(_START) + theory.RESERVE) / theory.PAGE,
-    start_mapped=theory.pages(_START),
 )
 _NUMBERS: Final[Mapping[str, int]] = {
-    "least_set": 2,
+    "least_set": subject.LEAST_THRESHOLD >> 20,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
-    "last_without_pages": _START - 1,
-    "start_freed": _START,
+    "last_without_pages": theory.START_AFTER_FREED - 1,
+    "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
     "reserve": heap.RESERVE >> 10,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
@@ -194,11 +187,6 @@ def process_calls(processes: list[Calls]) -> Quantity:
     return count("calls", sum(len(case.excess_pages()) for case in processes), processes)
 
 
-@processes.value()
-def process_settings(processes: list[Calls]) -> Quantity:
-    return count("settings", len(processes), processes)
-
-
 # -------------------------------------------------------------------------------------- claims
 
 
@@ -211,7 +199,7 @@ def cliff_predicted(run: Run) -> Iterator[Statement]:
         yield run.start() > 0
         return
     for batch in run.timed:
-        share = run.mapping_share(run.factors(batch))
+        share = Calls(run, run.factors(batch)).share
         if batch < low:
             yield share.exactly(0)
         if batch >= high:
@@ -228,7 +216,7 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 @starts.claim(
     "Some processes of three convolutions map pages from the predicted start on, none where the "
     "blocks lack a page or more to the threshold, and all from the predicted end on",
-    numbers=("start_most", "start_least"),
+    numbers=("start_most", "start_least", "start_freed"),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     for calls in starts:
@@ -237,7 +225,7 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
 
 @processes.claim(
     "In each process a call maps the pages that the free top of its heap announces",
-    numbers=("process_calls", "process_settings"),
+    numbers=("process_calls",),
 )
 def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
     for case in processes:
@@ -267,7 +255,9 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
                 yield calls.gain() > 1 + MARGIN
 
 
-@sweep.claim("After a freed tensor ResNet-18 maps pages from the predicted batch on")
+@sweep.claim(
+    "After a freed tensor ResNet-18 maps pages from the predicted batch on", numbers=("network_to",)
+)
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
         if calls.name == subject.LARGE_NETWORK and calls.freed:
@@ -383,9 +373,9 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 
 timed.figure("cliff", height=1.8, wide=True)(figures.throughput)
 settings.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
-cpu.figure("heap", height=1.85)(figures.heap_states)
+cpu.figure("rule", height=3.0, rows=2)(figures.heap_and_rule)
 starts.table("starts")(results.start_rows)
-processes.figure("processes", height=3.0, rows=2)(figures.top_and_time)
+processes.figure("processes", height=2.8, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)

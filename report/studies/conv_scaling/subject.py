@@ -36,9 +36,10 @@ LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
 WEIGHT_PAGES: Final = 18
 #: A call that maps no more pages returns no memory: a forked child copies some.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
-#: Elements of the freed tensor, and the trimming threshold (B) after it was freed.
+#: Elements of the freed tensor; trimming thresholds (B): after it was freed, and the least set.
 FREED: Final = 8_000_000
 TRIMMING: Final = heap.raised_trimming(FREED)
+LEAST_THRESHOLD: Final = 2 << 20
 #: The networks, and the policies that practitioners use to keep memory.
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
