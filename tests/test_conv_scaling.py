@@ -169,16 +169,14 @@ def second(slower: float = 1.25) -> Record:
     return msgspec.structs.replace(run, started="2026-01-01T10:00:00Z")
 
 
-DOUBLED = [16, 64, 256, 512]
-
-
 @cache
 def full() -> Findings:
     return findings_of(STUDY, record(), second(), gpu())
 
 
 def gain(policy: Policy = "default", slower: float = 1) -> float:
-    ratios = [time_of(b, policy) / time_of(b, "retained") / slower for b in DOUBLED]
+    powers = (16, 64, 256, 512)
+    ratios = [time_of(b, policy) / time_of(b, "retained") / slower for b in powers]
     return math.prod(ratios) ** (1 / len(ratios))
 
 
