@@ -81,8 +81,3 @@ def mapping_end(image: Layer, trimming: int) -> float:
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
-
-
-def keeps_freed(peak: int, trimming: int) -> bool:
-    """Return whether glibc keeps all memory that a call with this ``peak`` (B) frees."""
-    return peak < trimming - RESERVE

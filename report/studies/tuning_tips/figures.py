@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import inf
 from typing import Final
 
 from figures.panels import Curve, Dots, Points, Scaling
 from report.paper.plots import dot_series
+from report.quantity.expression import absent
 from report.studies.tuning_tips import results
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
 
 #: Places of the memory policies within a row.
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
+#: Ratio of the place of a name to that of its point, and of a name to the name below.
+_BESIDE, _BELOW = 1.12, 1.11
 _TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
@@ -31,24 +35,34 @@ def times(run: Run) -> Iterator[Dots]:
 
 
 def speedups(run: Run) -> Iterator[Dots]:
-    """Draw a panel for each network, with a row for each tip; changed gains have thick lines."""
+    """Draw a panel for each network, with a row for each tip; changed gains are filled."""
     measured = {t.tip for t in run.trials if t.batch == BATCH and not run.speedup(t).missing}
     tips, changed = [tip for tip in TIPS if tip in measured], results.changed_gains(run)
+    not_drawn = absent("speed-up", "1", "drawn in another series")
     for network in NETWORKS:
         series = []
-        for place, (memory, shift) in enumerate(_SHIFTS.items()):
-            drawn, thick = [], []
-            for trial in (Trial(tip, network, memory=memory) for tip in tips):
-                drawn.append(run.speedup(trial))
-                ratio = run.verdict(trial).ratio
-                is_changed = trial._replace(memory="kept") in changed
-                thick.append((ratio.low, ratio.high) if ratio and is_changed else None)
-            label, look = f"memory {memory}", {"shift": shift, "inner": tuple(thick)}
+        for (place, memory), hollow in product(enumerate(_SHIFTS), (True, False)):
+            drawn = []
+            for tip in tips:
+                is_hollow = Trial(tip, network, memory="kept") not in changed
+                speedup = run.speedup(Trial(tip, network, memory=memory))
+                drawn.append(speedup if is_hollow == hollow else not_drawn)
+            label, look = f"memory {memory}", {"hollow": hollow, "shift": _SHIFTS[memory]}
             series.append(dot_series(label, drawn, "1", series=place, **look))
         yield Dots(
             tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", 1.0, network, log=True,
             named=network == NETWORKS[0], x_ticks=_TICKS, legend=False,
         )  # fmt: skip
+
+
+def _names(run: Run) -> Iterator[tuple[str, float, float]]:
+    """Place names of changed gains right of their points and below, without overlap."""
+    gains, lowest = results.predicted_gains(run), inf
+    changed = gains.keys() & results.changed_gains(run)
+    for trial in sorted(changed, key=lambda trial: -gains[trial][2]):
+        predicted, _, measured, _ = gains[trial]
+        lowest = min(measured / _BESIDE, lowest / _BELOW)
+        yield TIPS[trial.tip], _BESIDE * predicted, lowest
 
 
 def predictions(run: Run) -> Iterator[Scaling]:
@@ -58,7 +72,7 @@ def predictions(run: Run) -> Iterator[Scaling]:
     for title, predict in rules.items():
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
         points = []
-        for (series, network), hollow in product(enumerate(NETWORKS), (True, False)):
+        for (series, network), hollow in product(enumerate(NETWORKS, len(_SHIFTS)), (True, False)):
             trials = [trial for trial in gains if trial.network == network]
             drawn = [gains[trial] for trial in trials if (trial in changed) != hollow]
             if drawn:
@@ -68,4 +82,5 @@ def predictions(run: Run) -> Iterator[Scaling]:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
                 x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=ends[1],
+                regions=tuple(_names(run)) if predict is Run.predicted else (),
             )  # fmt: skip

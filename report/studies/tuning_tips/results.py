@@ -12,7 +12,7 @@ from report.paper.plots import interval_ends
 from report.paper.tables import Content
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
-from report.studies.tuning_tips.runs import Run, known_medians
+from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS, Trial
 
 #: Verdicts of an effect, of none, and of all right results.
@@ -134,25 +134,34 @@ def tip_gain(run: Run, network: str, tip: str, memory: str) -> Quantity:
 def total_gain(run: Run, network: str, tip: str) -> Quantity:
     """Return the speed-up by a tip and kept memory together, as a ratio of median times."""
     trials = Trial("control", network), Trial(tip, network, memory="kept")
-    medians = known_medians(run.series_of("time", trial) for trial in trials)
-    if len(medians) < len(trials):
-        return absent("total speed-up", "1", f"not measured on {run.label}")
-    return exact("total speed-up", "1", medians[0] / medians[1], run.file)
+    before, after = (run.median(run.series_of("time", trial)) for trial in trials)
+    return before / after
 
 
 def extreme_gain(
-    run: Run, gain: Callable[[Run, str], Quantity], choose: Callable[[list[float]], float]
+    run: Run, gain: Callable[[Run, str], Quantity], choose: Callable[..., Quantity]
 ) -> Quantity:
     """Return the smallest or largest median gain of all networks."""
-    if medians := known_medians(gain(run, network) for network in NETWORKS):
-        return exact("median speed-up", "1", choose(medians), run.file)
-    return absent("speed-up", "1", f"not measured on {run.label}")
+    return choose(*(run.median(gain(run, network)) for network in NETWORKS))
 
 
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
     """Return the time of a call of a network in a setting, under a policy for freed memory."""
     tip, quantity = SETTINGS[setting]
     return run.series_of(quantity, Trial(tip, network, memory=memory))
+
+
+def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Yield what kept memory gains on each network, and what its saved pages predict."""
+    for network in NETWORKS:
+        trial = Trial("allocator", network)
+        yield {
+            "Network": network,
+            "Saved pages": run.median(run.saved_pages(trial)),
+            "Predicted": run.predicted(trial),
+            "Measured": run.speedup(trial),
+            "Implied price (µs)": run.median(run.implied_price(trial)),
+        }
 
 
 def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:

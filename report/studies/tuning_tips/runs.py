@@ -1,6 +1,5 @@
 """One record of the study, and its comparisons by tip, network, batch and memory policy."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,15 +10,9 @@ from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.instruments.comparison import ComparisonVerdict, decide
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.studies.tuning_tips import theory
 from report.studies.tuning_tips.subject import Trial
-
-
-def known_medians(quantities: Iterable[Quantity]) -> list[float]:
-    """Return the medians of quantities that are not missing."""
-    medians = map(point, quantities)
-    return [median for median in medians if not isinstance(median, Missing)]
 
 
 @dataclass(frozen=True)
@@ -57,46 +50,48 @@ class Run(any_study.Run):
         return decide(self.stored.record, self.trials[trial], margin=0.0)
 
     def predicted(self, trial: Trial) -> Quantity:
-        """Predict the speed-up from theory, the machine's ceilings and the time without the tip."""
+        """Predict the speed-up from saved pages or bytes, and the time without the tip."""
         if trial.memory == "kept":
             return self.predicted_where_kept(trial)
-        if trial.tip == "bfloat16":
-            return self._predicted_in_bfloat16(trial)
-        if trial.tip not in theory.SAVED:
-            return exact("theory", "1", 1, self.file)
+        if trial.tip == "allocator":
+            saved = self.saved_pages(trial) * self.page_price()
+        elif trial.tip in theory.SAVED_BYTES:
+            saved_bytes = theory.SAVED_BYTES[trial.tip](self.trials[trial].layers)
+            saved = exact("saved bytes", "B", saved_bytes, self.file) / self.peak_rate("copy")
+        else:
+            return exact("theory", "1", 2 if trial.tip == "bfloat16" else 1, self.file)
         base = self.series_of("baseline_time", trial)
-        unit, ceiling, amount = theory.SAVED[trial.tip]
-        amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
-        saved = amount_saved / self.peak_rate(ceiling)
         part = point(saved / base)
         if not isinstance(part, Missing) and part >= 1:
-            return absent("prediction", "1", "theory saves more than the call takes")
+            return absent("prediction", "1", "more is saved than the call takes")
         return base / (base - saved)
 
-    def _predicted_in_bfloat16(self, trial: Trial) -> Quantity:
-        """Divide the time of both rooflines, which have peaks of their own."""
-        roofs = (("matrix_product", "float32"), ("matrix_product", "bfloat16"), ("copy", "float32"))
-        rates = known_medians(self.peak_rate(*roof) for roof in roofs)
-        if len(rates) < len(roofs):
-            return absent("prediction", "1", f"no ceilings in bfloat16 on {self.label}")
-        gain = theory.bfloat16_gain(self.trials[trial].layers, *rates)
-        return exact("theory", "1", gain, self.file)
-
     def page_price(self) -> Quantity:
-        """Return the time of mapping one page, measured without a network (s)."""
-        return named("price of a page", 1 / self.peak_rate("page_mapping"))
+        """Return the median time of mapping one page, measured without a network (s)."""
+        return named("price of a page", self.median(1 / self.peak_rate("page_mapping")))
 
-    def predicted_where_kept(self, trial: Trial, price: float | None = None) -> Quantity:
+    def median(self, quantity: Quantity) -> Quantity:
+        """Return the median as a plain number, with which pairs can be computed one by one."""
+        return recorded("median", str(quantity.unit), point(quantity), self.file)
+
+    def saved_pages(self, trial: Trial) -> Quantity:
+        """Subtract the page faults with a tip from those without it."""
+        faults = self.series_of("page_faults", trial)
+        return self.series_of("baseline_page_faults", trial) - faults
+
+    def implied_price(self, trial: Trial) -> Quantity:
+        """Divide the time that a tip saves by the pages that it saves (s)."""
+        saved = self.series_of("baseline_time", trial) - self.series_of("time", trial)
+        return saved / self.saved_pages(trial)
+
+    def predicted_where_kept(self, trial: Trial, price: Quantity | None = None) -> Quantity:
         """Predict a speed-up where memory is kept: both times less those of their page faults.
 
         Times and faults are those where freed memory is returned; ``price`` is the time of a page
-        (s), by default as measured, a plain number, so that the prediction is made pair by pair.
+        (s), by default the measured median.
         """
         returned = trial._replace(memory="returned")
-        seconds = point(self.page_price()) if price is None else price
-        if isinstance(seconds, Missing):
-            return absent("prediction", "1", f"no price of a page on {self.label}")
-        page_time = exact("price", "s", seconds, self.file)
+        page_time = price or self.page_price()
         without, tip = (
             self.series_of(f"{side}time", returned)
             - self.series_of(f"{side}page_faults", returned) * page_time
