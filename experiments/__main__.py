@@ -41,6 +41,8 @@ from report.core.records.store import read_record
 from report.core.system.commandline import Parser
 from report.core.system.streams import check_output, open_streams
 
+#: The tables of options are in the form that ``report.core.system.commandline`` describes: names
+#: («!»: required), value («–»: none), [default], help.
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
 _STUDY: Final = f"study  STUDY  {_ONE_OF}"
 _PUBLISHED: Final = "files  FILE+  published files\n"
@@ -53,8 +55,8 @@ _RESUMED: Final = """\
 _MACHINE: Final = """\
 the machine
 --threads  N  default: one for each core
---label  NAME  what you call this machine, such as «classroom laptop 3»; papers call it so too
---wait-quiet  MIN  wait so long at most until other processes leave the processors alone
+--label  NAME  a name for this machine, such as «classroom laptop 3», which papers print
+--wait-quiet  MIN  wait until other processes leave the processors alone, at most so long
 """
 _MEASURED: Final = f"""\
 {_RECORDS}\
@@ -62,17 +64,17 @@ what is measured
 --device  cpu|cuda [cpu]  cuda: a GPU, see docs/measuring.md
 --quick  –  fewer cases and samples
 --set  FACTOR=LEVEL,...  measure these levels of a factor only; may be repeated
---counters  none|auto|all  count executed work: all cases, or those that take minutes only;
-  default: auto, with --quick none
---data  DIR  a folder with a data set of your own, for the studies that read images
+--counters  none|auto|all  count executed work in no case, in cases that take a few minutes, or in
+  all cases; default: auto, with --quick none
+--data  DIR  a folder with your own data set, for studies that read images
 {_MACHINE}\
 """
 _SEVERAL: Final = """\
 parts of a run, and several runs
---pairs  N  pairs of processes of what claims compare; default: as their margin needs
---shard  I/N  only the I-th of N parts, which papers merge
---if-missing  –  skip a measured shard, go on with one begun
---all  –  with --device cuda: all that papers need of a GPU
+--pairs  N  pairs of processes for each comparison of a claim; default: as many as its margin needs
+--shard  I/N  measure only the I-th of N parts; papers merge all parts
+--if-missing  –  skip a shard that is measured, and continue one that was begun
+--all  –  with --device cuda: measure all that papers need of a GPU
 --minutes  MIN [14]  time for --all
 """
 _JOBS: Final = """\
@@ -80,23 +82,23 @@ jobs
 --cluster  slurm|local [slurm]  local: on this machine
 --nodes  COUNT [1]  jobs at once
 --shards  COUNT  default: as many as nodes
---time  COUNT [60]  limit of a job in minutes
---export-sbatch  FILE  write a script instead
+--time  COUNT [60]  time limit of a job in minutes
+--export-sbatch  FILE  write a script that submits the jobs, and submit nothing
 """ + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in SBATCH_OPTIONS)
 _IMPORT: Final = """\
---study!  STUDY  the study whose data they become
+--study!  STUDY  the study that uses the data
 --origin!  TEXT  who measured
---licence!  ID  a licence of SPDX, as Apache-2.0 is
+--licence!  ID  identifier in the SPDX list, such as Apache-2.0
 --address  URL  where the file is published
---commit  HASH  the revision of it there
+--commit  HASH  the revision of the file at this address
 --device  TEXT  full name of the device, as vendors write it
---set  NAME=VALUE...  a condition that the file does not tell, as precision=amp; may be repeated
+--set  NAME=VALUE...  a condition that the file lacks, such as precision=amp; may be repeated
 """
 _MARKDOWN: Final = """\
---markdown  –  print for a comment on a pull request: machine, plan, median of each case
+--markdown  –  print a comment for a pull request: machine, plan, median of each case
 """
 _COLLECT: Final = """\
-folders  FILE+  folders with the files that were handed in, or single files
+folders  FILE+  folders of handed-in files, or single files
 --into!  DIR  copy the usable records to the folders of their studies in this directory
 --notes  DIR  write a text file for each student, with all checks
 """
@@ -127,7 +129,9 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _share(text: str) -> float:
-    number = _parser_of(Annotated[float, Meta(ge=0, lt=1)], "a number from 0 to 1, as 0.02 or 2%")
+    number = _parser_of(
+        Annotated[float, Meta(ge=0, lt=1)], "a number from 0 to 1, such as 0.02 or 2%"
+    )
     return float(number(text.replace("%", "e-2")))
 
 
@@ -201,7 +205,7 @@ def _close(options: Namespace) -> int:
 #: Command → its description, function and options.
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "list": (
-        "the studies; of a named one, its factors and plans",
+        "list the studies, or the factors and plans of a study",
         registry.list_studies,
         f"study  STUDY*  {_ONE_OF}",
     ),
@@ -211,18 +215,26 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
         f"study  STUDY?  {_ONE_OF}{_MEASURED}{_RESUMED}{_SEVERAL}",
     ),
     "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
-    "theory": ("work, bytes and memory of any network, from its code", theory, THEORY),
+    "theory": ("compute work, bytes and memory of any network from its code", theory, THEORY),
     "audit": ("recompute the numbers of a published table", audit, AUDIT),
     "compare": (
-        "which of several functions is faster",
+        "measure which of several functions is faster",
         compare,
         COMPARE + _RESUMED + _RECORDS + _MACHINE,
     ),
-    "import": ("records of what others published", import_files, _PUBLISHED + _RECORDS + _IMPORT),
-    "check": ("whether records are good to hand in", check_records, _FILES + _MARKDOWN),
-    "collect": ("check what a class handed in, and copy it into one folder", collect, _COLLECT),
-    "doctor": ("what this machine can measure, and what disturbs it", doctor, _RECORDS),
-    "status": ("which shards of a study are measured or missing", status, _STUDY + _RECORDS),
+    "import": (
+        "convert published measurements to records",
+        import_files,
+        _PUBLISHED + _RECORDS + _IMPORT,
+    ),
+    "check": ("check whether records are good to hand in", check_records, _FILES + _MARKDOWN),
+    "collect": (
+        "check the records of a class, and copy the usable ones into one folder",
+        collect,
+        _COLLECT,
+    ),
+    "doctor": ("say what this machine can measure, and what disturbs it", doctor, _RECORDS),
+    "status": ("list measured and missing shards of a study", status, _STUDY + _RECORDS),
     "close": ("make records of unfinished runs whose machines are gone", _close, _STUDY + _RECORDS),
 }
 

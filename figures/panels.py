@@ -46,7 +46,7 @@ class Drawing:
     """A figure of a paper: panels in ``rows``, and the ``height`` in inches.
 
     ``wide``: spans both columns of a page.  ``same_axes``: the panels of a row have a common range.
-    ``place``: the function that describes the figure, for readers of the figure's page.
+    ``place``: name of the function that describes the figure, for readers of the figure's page.
     """
 
     panels: tuple[Panel, ...]
@@ -253,9 +253,10 @@ class DotSeries:
 class Dots(Panel):
     """Named rows from top to bottom, with points.
 
-    ``log``: a ratio and its inverse have equal distances from 1.  ``named``: false if the left
-    neighbour has the same rows.  ``x_top``: end of a linear scale from zero.  ``bands``: ranges of
-    the axis for comparison with all rows.  ``legend``: false if the caption names the series.
+    ``log``: a ratio and its inverse have equal distances from 1.  ``named``: false prints no names,
+    if the left neighbour has the same rows.  ``x_top``: end of a linear scale from zero.
+    ``bands``: ranges of the axis for comparison with all rows.  ``legend``: false if the caption
+    names the series.
     """
 
     names: tuple[str, ...]

@@ -170,13 +170,13 @@ def unmeasured(case: Case, **outcome: Any) -> Case:
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
     """Multiply half of the durations of a series by 10 to 100,000, and divide the others.
 
-    Both factors are drawn per series.  With equal factors, half of all ratios of two series would
-    not change, and a true claim could still be supported.
+    Both factors are drawn per series.  If all series had the same factors, these would cancel in
+    half of all ratios, and a true claim could still be supported.
     """
     random = Random(seed)
 
     def noisy(samples: tuple[float, ...]) -> tuple[float, ...]:
-        # Unequal halves, so that medians scatter as much as samples.
+        # With equal halves the median would lie between a short and a long sample.
         short = (len(samples) + random.choice((-1, 1))) // 2
         shorter, longer = 10 ** random.uniform(-5, -1), 10 ** random.uniform(1, 5)
         factors = [shorter] * short + [longer] * (len(samples) - short)

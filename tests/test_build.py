@@ -158,14 +158,14 @@ _PROGRAM = """
 from pathlib import Path
 from report.core.system.programs import run
 from report.core.system.programs import leave_on_signals
-with leave_on_signals(list):
+with leave_on_signals(list):  # no files to remove
     run(["sh", "-c", "(sleep 600 &); sleep 600"], Path("/"), 600)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> None:
-    """Programs started by programs end, too, such as pdflatex by latexmk, and orphans."""
+    """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has ended."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)

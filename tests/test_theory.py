@@ -225,17 +225,17 @@ def test_multiply_adds_of_operators(
 
 
 def test_a_residual_network_by_hand() -> None:
-    """The peak is the sum in the first block: two operands and the result."""
+    """The peak is at the addition in the first block: two operands and the result are alive."""
     resnet = captured("ResNet-20", 32, Variant("channels_last"), like=layers_of("ResNet-20", 32, 8))
     assert isinstance(resnet, CapturedNetwork)
     peak = peaks.peak(resnet, 64, Conditions())
-    tensor, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
+    tensor_bytes, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
     # Mean and variance per channel (7 × 16, 6 × 32 and 6 × 64 channels), and 19 counters.
     statistics = 2 * 4 * 688 + 8 * 19
     names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
     assert [peak.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
     assert peak.before == sum(map(peak.amount, names))
-    assert (peak.total - peak.before - peak.workspace, peak.complete) == (3 * tensor, True)
+    assert (peak.total - peak.before - peak.workspace, peak.complete) == (3 * tensor_bytes, True)
 
 
 def test_networks_that_were_not_captured_have_no_prediction() -> None:

@@ -157,7 +157,7 @@ class CopyDetector:
             if record.environment.key == other.environment.key:
                 same &= {"samples"}
             if "samples" not in same and _proportional(times, other_times):
-                same |= {"times but for one factor"}
+                same |= {"times up to a factor"}
             if same:
                 return f"has the same {' and '.join(sorted(same))} as {earlier}"
         self._seen.append((name, record, marks, times))

@@ -241,7 +241,7 @@ def highest_bytes(content: bytes, place: str) -> dict[str, int]:
 def _impossible_sizes(moment: int, live: Sequence[int]) -> Iterator[str]:
     for name, size in zip(CATEGORIES, live, strict=True):
         if not 0 <= size <= LARGEST:
-            yield f"the moment {moment}: found {size} B of {name}, which cannot be"
+            yield f"the moment {moment}: found {size} B of {name}, which is impossible"
 
 
 def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """Check the prose of a paper: no result is typed by hand, and no text distorts a printed number.
 
-While a template is rendered, a private character, the mark, stands for each text of the study.  All
-digits that pandoc then reads were typed.  Typed digits are allowed in code, citations, addresses
-and names that the front matter declares; in formulas also the digits 0, 1 and 2, exponents, indices
-and coefficients (2n³ is a law and not a result).  Text beside a number of the study must not change
-how the number reads.
+While a template is rendered, each text that the study prints is replaced by a mark, a private
+character.  So all digits that pandoc then reads were typed.  Typed digits are allowed in code,
+citations, addresses and names that the front matter declares.  Formulas may contain the digits 0, 1
+and 2, exponents, indices and coefficients: 2n³ is a law, not a result.  Text beside a number of the
+study must not change how the number reads.
 """
 
 import json
@@ -27,16 +27,16 @@ FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 MARK: Final = re.compile(f"[{MARKS}]")
 _NO_MATCH: Final = re.compile("(?!)")
-#: Placeholders of code, formulas and pictures: without, and with a number.
+#: Characters in place of code, a formula or a picture: without a number in it, and with a number.
 _PLACEHOLDER, _PLACEHOLDER_NUMBER = "\ufffc", "\ufffd"
-#: Kind of text outside paragraphs → name in messages, and characters that are unsafe in such text.
+#: Kind of text outside paragraphs → its name in messages, and characters that break such text.
 _ELSEWHERE: Final = {
     "code": ("code", re.compile(r"\A\[|`|~~~")),
     "link": ("a link", re.compile(r"[\[\]()`]")),
     "math": ("a formula", re.compile(r"[`$\\{}\[]")),
     "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
 }
-#: Characters around a mark or number that are searched for text that changes how it reads.
+#: Number of characters before and after a number in which text may change how the number reads.
 _AROUND: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
@@ -47,21 +47,27 @@ _NAME: Final = re.compile(
     r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
     r"|[A-Z][\w/+-]*(?: [A-Z][\w/+-]*){0,3} \d{1,4}[A-Z]{0,2}"
 )
-#: No unit may follow a name with a number, since both would read as a result.
+#: A name with a number must not be followed by a unit: "ResNet-20 times" would read as a result.
 _UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
+#: Words that multiply the number before them.
 _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
+#: Text that may stand directly before a number: a space, a bracket, a sign of comparison, …
 _FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
+#: Text that, with a space, changes the number after it: a sign, "minus", another number.
 _SPOILED_BEFORE: Final = re.compile(
     rf"(?:[-−‐‑‒+±∓{_PLACEHOLDER_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
 )
+#: Text that may stand directly after a number: a space, a bracket, the end of a sentence, …
 _FREE_AFTER: Final = re.compile(
     rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_PLACEHOLDER}{_PLACEHOLDER_NUMBER}])|’s\b"
     rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
 )
+#: A percent sign or word after a number, which would divide the number by a hundred.
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
+#: Text that changes the number before it: "million", "k", another number.
 _SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_PLACEHOLDER_NUMBER})")
 
-#: Words that call the next number an upper or a lower bound.
+#: Words that make the next number an upper or a lower bound.
 _BOUND: Final = re.compile(
     r"\b((?P<upper>up\s+to|at\s+most|no\s+more\s+than|as\s+(?:much|many)\s+as)"
     r"|at\s+least|no\s+less\s+than|as\s+(?:little|few)\s+as)\s+(?:about\s+)?\Z",
@@ -70,14 +76,18 @@ _BOUND: Final = re.compile(
 
 #: Parts of a formula that print nothing or space; a space behind a comma separates numbers.
 _UNPRINTED: Final = re.compile(r"\\(?:[,;:!> ]|q?quad(?![A-Za-z]))|~|\{\}|(?<!,)\s+")
+#: Parts of laws whose digits may be typed: the 2 of 2n, and exponents and indices.
 _COEFFICIENT: Final = re.compile(r"(?<![\w.,])\d{1,2}(?=(?:\\cdot)?(?:[A-Za-z](?![A-Za-z])|\())")
 _INDEX: Final = re.compile(r"(?<=[\w)\]}|'])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
 _WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*"
+#: Digits that are no part of a law, and so must not be typed in a formula.
 _IN_LAW: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
+#: A formula that consists of one number.
 _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text allowed directly before and after a study's number in a formula; commands end in an added !.
+#: Text allowed directly before and after a study's number in a formula.  ``_spoils`` appends "!" to
+#: each command, so that its last letter is not taken for a variable.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _LAW_AFTER: Final = re.compile(
@@ -87,7 +97,7 @@ _LAW_AFTER: Final = re.compile(
 
 
 class Mark(NamedTuple):
-    """A text of the study for which one character is rendered, with its line in the template.
+    """A text of the study that one private character replaces, and its line in the template.
 
     ``value`` is the id of a printed number, empty for other texts.  ``rounding`` is the direction
     in which the number was rounded: exact, nearest, up or down.
@@ -105,12 +115,12 @@ class Mark(NamedTuple):
 
     @property
     def ends_in_digit(self) -> bool:
-        """True for a number of the study, and for other text with a digit at its end."""
+        """True for a number of the study, and for any text whose last character is a digit."""
         return bool(self.value) or _ascii_digits(self.text[-1:]).isdigit()
 
 
 class Fault(NamedTuple):
-    """Reason to refuse a template, with a line, or a typed number and the words around it."""
+    """Reason to refuse a template; its line, or else a typed number and the words around it."""
 
     why: str
     around: str = ""
@@ -232,7 +242,10 @@ def _clashes(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) 
 
 
 def _wrong_bound(before: str, mark: Mark) -> str:
-    """Return a message if the words before a number call it a bound that its rounding denies."""
+    """Return a message if the words before a number make it a bound against its rounding.
+
+    "At most" needs a number that was rounded up, "at least" a number that was rounded down.
+    """
     words = _BOUND.search(before)
     if not words or mark.rounding in ("exact", "up" if words["upper"] else "down"):
         return ""
@@ -252,7 +265,7 @@ def _spoils(kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark
             return True
     if not mark.ends_in_digit:
         return False
-    # Only numbers need this: another text may be a share that lacks its percent sign.
+    # Numbers print their own percent sign.  Other texts may leave it to the template.
     share = mark.value and _SHARE_AFTER.match(after)
     return bool(share or _SPOILED_AFTER.match(after) or not _FREE_AFTER.match(after))
 

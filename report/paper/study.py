@@ -168,7 +168,7 @@ class Part(Generic[Subject]):
     def _decorator(
         self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
     ) -> Callable[[Function], Function]:
-        """Return a decorator that declares a function in a section, under the id ``id_of`` it."""
+        """Return a decorator that declares a function in ``section``; ``id_of`` returns its id."""
 
         def declared(function: Function) -> Function:
             self._add(section, id_of(function), function, **fields)

@@ -83,7 +83,7 @@ def geometric_mean(*ratios: Quantity) -> Derived:
 def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
     """Compute geometric means of several runs over the terms that all runs have.
 
-    Other quantities, and means without a common term, are returned unchanged.
+    If one of ``means`` is another quantity, or no term is common, all are returned unchanged.
     """
     if not means:
         return []
@@ -117,7 +117,8 @@ def range_of_terms(quantity: Quantity) -> str:
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
     """Return the terms of a geometric mean by their numeric levels; empty for other quantities.
 
-    Other levels are left out, since formulas contain a subject only if a run has several subjects.
+    Levels without a digit, such as a subject's name, are left out: only formulas of runs with
+    several subjects contain them.
     """
     terms: dict[tuple[str, ...], Quantity] = {}
     if isinstance(quantity, Derived) and quantity.operation.name == _MEAN:

@@ -19,7 +19,7 @@ _TIME_LIMIT_S: Final = 60.0
 
 
 def docx_format() -> OutputFormat:
-    """Return the format in which pandoc writes a paper for Word: JSON for ``render_docx``."""
+    """Return the format of the text that ``render_docx`` reads: pandoc's JSON, made for Word."""
     return OutputFormat("docx")
 
 

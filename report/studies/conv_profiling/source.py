@@ -20,9 +20,11 @@ from report.evidence.audit import (
 KIB: Final = 1024
 MB: Final = 10**6
 
+#: Rows of the source's profile; cuDNN's workspace is allocated by ``aten::empty``.
 WORKSPACE: Final = "aten::empty"
 CONVOLUTION: Final = "aten::cudnn_convolution"
 
+#: MiB of the layers' outputs and their gradients; {} is the bytes of one hidden feature.
 _OUTPUTS: Final = (
     "8 * first_channels * first_extent * first_extent / 1048576 "
     "+ 8 * output_channels * output_extent * output_extent / 1048576 "

@@ -1,8 +1,8 @@
 """Gains of networks between two published tables, beside those that bytes and rooflines predict.
 
-A table has a thousand networks with one sample each, so that quantities begin where its rows become
-a distribution.  One number has no interval.  The interval of a median is about networks of the
-same kinds: it treats them as drawn independently, which variants of one design are not.
+A table has one sample for each of a thousand networks, so that only medians over networks have
+intervals.  These intervals treat the networks as drawn independently from networks of the same
+kinds, although variants of one design are not independent.
 """
 
 import math
@@ -30,7 +30,7 @@ _USUAL_SIZE: Final = 224
 SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDING: Final = 5_010
-#: The least share of more bytes in float32 that tells the predictions of a network apart.
+#: Networks to which float32 adds a smaller share of bytes have predictions too alike to compare.
 _LEAST_MOVED: Final = 0.01
 #: Rules that predict a gain from a data sheet, by their labels in tables.
 RULES: Final = {
