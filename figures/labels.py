@@ -17,7 +17,7 @@ Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
 #: Distances (pt): between two names, and from the axes to a name.
 _NAME_SPACING, _NAME_OFFSET = 1.25 * style.SMALL, 4.0
-#: Height of the axes as a share of the figure's height, before the layout.
+#: Height of the axes as a share of the height of a row of panels, before the layout.
 _AXES_SHARE: Final = 0.72
 
 #: Longest logarithmic axis (decades) with ticks at 1, 2 and 5.
@@ -75,7 +75,9 @@ def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
-    height = figure.get_figheight() * 72 * _AXES_SHARE
+    grid = axes.get_subplotspec()
+    rows = grid.get_gridspec().nrows if grid else 1
+    height = figure.get_figheight() / rows * 72 * _AXES_SHARE
     to_axes = axes.transData + axes.transAxes.inverted()
     x = axes.get_xlim()[1]
     shares = [float(to_axes.transform((x, y))[1]) for _, y, _ in ends]

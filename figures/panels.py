@@ -100,12 +100,17 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A computed line of theory; dotted if the line shows a ``part`` of the predictions."""
+    """A computed line of theory; dotted if the line shows a ``part`` of the predictions.
+
+    ``series``: the points that the line predicts.  The line has the colour of these points, and a
+    panel with ``direct`` writes the name of these points at the end of the line.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     part: bool = False
+    series: int | None = None
 
 
 @dataclass(frozen=True)

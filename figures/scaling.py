@@ -13,6 +13,9 @@ from figures.points import draw_points
 _MOST_TICKS: Final = 24
 #: Columns of a legend that fits the panel.
 _COLUMNS: Final = 2
+#: Length of dashes and gaps in lines with the colour of points; dashes of two such lines in one
+#: place alternate.
+_DASH: Final = 3
 #: Height of a line of the legend, as a share of the axis.
 _LEGEND_LINE: Final = 0.13
 
@@ -29,6 +32,9 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
     for curve in panel.curves:
         label, dashes = style.legend_label(curve.label), (1.5, 1.5) if curve.part else (4, 2)
         line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
+        if curve.series is not None:
+            alternating = curve.series * _DASH, (_DASH, _DASH)
+            line_style = {"color": style.colour(curve.series), "ls": alternating, "zorder": 1.5}
         curves.append((curve, axes.plot(curve.x, curve.y, label=label, **line_style)))
     points: Drawn = []
     for series in panel.points:
@@ -64,7 +70,8 @@ def finish(panel: Scaling, axes: Axes) -> None:
     _name_series(panel, axes)
     if panel.direct:
         named = [line for line in panel.points if line.label and (line.joined or not line.hollow)]
-        ends = [(line.label, line.y[-1], line.series) for line in named]
+        heights = {curve.series: curve.y[-1] for curve in panel.curves}
+        ends = [(line.label, heights.get(line.series, line.y[-1]), line.series) for line in named]
         regions = {name for name, *_ in panel.regions}
         bands = [band for band in panel.bands if band.label not in regions]
         ends += [(band.label, band.middle, band.series) for band in bands]

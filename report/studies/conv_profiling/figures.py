@@ -45,9 +45,8 @@ def diagonal(p: Paper) -> Iterator[Panel]:
                     predicted.append(work.end / work.start.amount)
                     counted.append(work.measured.amount / work.start.amount)
             if counted:
-                hollow = label == "derived"
                 shares = tuple(predicted), tuple(counted)
-                drawn.append(Points(label, *shares, series=series, hollow=hollow))
+                drawn.append(Points(label, *shares, series=series, hollow=label == "derived"))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield _LINEAR(*axes, tuple(drawn), curves, title=device, y_bottom=_LEAST, y_top=_MOST)
@@ -81,12 +80,11 @@ def _panel(title: str, block: int, multiples: Mapping[Dimensions, Quantity]) -> 
         label = f"{inputs} inputs"
         shapes = {n: small(inputs, n) for n in subject.OUTPUTS}
         drawn = {n: multiples[shape] for n, shape in shapes.items() if shape in multiples}
-        shift = _SHIFT * (series - 1)
-        points += [
-            replace(item, shift=shift) for item in points_of(label, drawn, "1", series=series)
-        ]
+        marks = points_of(label, drawn, "1", series=series)
+        points += [replace(item, shift=_SHIFT * (series - 1)) for item in marks]
         steps = [in_blocks(small(inputs, n), block).multiply_adds(1) / least for n in outputs]
-        curves.append(Curve(f"{label} in blocks", ends, tuple(s for s in steps for _ in (0, 1))))
+        heights = tuple(step for step in steps for _ in (0, 1))
+        curves.append(Curve(f"{label} in blocks", ends, heights, series=series))
     formula = tuple(small(9, n).multiply_adds(1) / least for n in outputs)
     curves.append(Curve("formula, 9 inputs", tuple(map(float, outputs)), formula, part=True))
     return _LINEAR(
@@ -98,6 +96,6 @@ def _panel(title: str, block: int, multiples: Mapping[Dimensions, Quantity]) -> 
         x_ticks=tuple(map(float, subject.OUTPUTS)),
         y_bottom=0.0,
         y_top=4.3,
-        direct=title == "Count",
+        direct=True,
         legend=False,
     )

@@ -41,12 +41,10 @@ class Paper:
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
         self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
         self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
-        self.counts, second_counts = (
-            executed(run) if run else {} for run in (self.cpu, self.second)
-        )
+        self.counts = executed(self.cpu) if self.cpu else {}
         #: The run that counted shapes with changed channels.
         self.changed_run = self.second or self.cpu
-        self.second_counts = second_counts if self.second else self.counts
+        self.second_counts = executed(self.second) if self.second else self.counts
         self.changed = calls_of("changed", self.second_counts)
         self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
         #: Calls in shapes that were chosen after the rule of tiles had been written.
