@@ -1,6 +1,6 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
@@ -65,13 +65,19 @@ def even_clock(s: Source, *networks: str) -> Quantity:
 
 
 def share_of_roofs(
-    s: Source, device: str, network: str, *, by_rate: bool = False, slow: bool = False, **model: Any
+    s: Source,
+    device: str,
+    network: str,
+    *,
+    by_rate: bool = False,
+    slow: bool = False,
+    once: bool = False,
 ) -> Quantity:
     """Divide a GPU's speed by its speed at the nearer roof of each layer, over the laptop's clocks.
 
     The speed is the printed throughput, or with ``by_rate`` the one that the printed efficiency
     implies.  The T4 is at its highest clock; with ``slow`` also at the least clock that it needs.
-    ``model`` are options of ``theory.layer_loads``.
+    ``once`` is explained at ``theory.layer_loads``.
     """
     case, highest = s.largest_steady_case(device, network), s.peak(device)
     peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
@@ -79,7 +85,7 @@ def share_of_roofs(
         peaks.append(highest * needed_clock(s, by_rate))
     shares = []
     for peak in peaks:
-        seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), **model)
+        seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), once=once)
         shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
 
@@ -109,6 +115,16 @@ def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """
     half, whole = (case.batch / case.images for case in s.cases_of(device, HEAVY)[:2])
     return 2 * half - whole, 2 - whole / half, SOURCE_BATCH / (3 * whole - 2 * half)
+
+
+def predicted_step(run: Run, batch: int) -> Quantity:
+    """Predict the time (s) of ResNet-50's step by a line through those at the two smaller batches.
+
+    At a batch of 0 this is the part that does not grow.
+    """
+    half, whole = (run.step(HEAVY, size) for size in (SOURCE_BATCH // 4, SOURCE_BATCH // 2))
+    growths = 4 * batch // SOURCE_BATCH - 2
+    return (1 + growths) * whole - growths * half
 
 
 def lanes_ratio(runs: Vectors, network: str) -> Quantity:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from report.core.missing import Missing
-from report.core.records.layers import BatchNorm, Convolution, Layer, at_batch
+from report.core.records.layers import BatchNorm, Layer, at_batch
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest
@@ -14,9 +14,6 @@ from report.theory import work as theory
 from report.theory.networks import layers_of
 from report.theory.roofline import Load, load, total, update_load
 
-#: Multiplications of a direct 3 × 3 convolution over those of Winograd's smallest tile: a tile of
-#: 2 × 2 outputs takes 4 · 9 and 16 (Lavin and Gray 2016).
-WINOGRAD: Final = 36 / 16
 #: Peak of one core with vectors of 512 bits over that with 256, as the number of lanes suggests.
 #: Zen 4 computes 512 bits in two halves, so by this peak 256 bits seem so much more efficient.
 LANES_RATIO: Final = 2.0
@@ -28,36 +25,23 @@ def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
     return at_batch(layers_of(network, IMAGE), batch)
 
 
-def by_winograd(layer: Layer) -> bool:
-    """Tell if Winograd's algorithm computes a layer: dense, 3 × 3, with a stride of one."""
-    if not isinstance(layer, Convolution):
-        return False
-    return (layer.groups, layer.kernel, layer.stride) == (1, (3, 3), (1, 1))
-
-
-def layer_loads(
-    layers: Sequence[Layer], *, once: bool = False, winograd: tuple[theory.LayerPass, ...] = ()
-) -> Iterator[Load]:
+def layer_loads(layers: Sequence[Layer], *, once: bool = False) -> Iterator[Load]:
     """Yield work and traffic of each layer in a training step, without products with padded zeros.
 
     With ``once``, the backward pass of batch norm reads its tensors once for both gradients, not
-    for each.  In the passes ``winograd``, layers that this algorithm can compute multiply less
-    often; it does not leave out zeros.
+    for each.
     """
     for layer, passes in zip(layers, theory.training_passes(layers), strict=True):
         joint = once and isinstance(layer, BatchNorm)
         moved = load(layer, (passes[0], *passes[2:]) if joint else passes).bytes
-        direct, fewer = theory.valid_tap_macs(layer), theory.macs(layer) / WINOGRAD
-        saving = winograd if by_winograd(layer) else ()
-        products = sum(fewer if pass_ in saving else direct for pass_ in passes)
-        yield Load(round(2 * products), moved)
+        yield Load(round(2 * theory.valid_tap_macs(layer) * len(passes)), moved)
 
 
 @cache
-def loads(network: str, batch: int, **model: Any) -> tuple[Load, ...]:
+def loads(network: str, batch: int, *, once: bool = False) -> tuple[Load, ...]:
     """Compute the loads of a network's layers, and last of the update of its parameters."""
     layers = shapes(network, batch)
-    return (*layer_loads(layers, **model), update_load(layers))
+    return (*layer_loads(layers, once=once), update_load(layers))
 
 
 @cache
@@ -80,15 +64,15 @@ def value_of(quantity: Quantity) -> float:
 
 
 def least_time(
-    network: str, batch: int, peak: Quantity, bandwidth: Quantity, **model: Any
+    network: str, batch: int, peak: Quantity, bandwidth: Quantity, *, once: bool = False
 ) -> tuple[Quantity, float]:
     """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
 
     Also return the share of that time in which memory is the nearer roof.  The update of the
-    parameters moves bytes alone.  ``model`` are options of ``layer_loads``.
+    parameters moves bytes alone.  ``once`` is explained at ``layer_loads``.
     """
     rates, seconds, memory = (value_of(peak), value_of(bandwidth)), 0.0, 0.0
-    for cost in loads(network, batch, **model):
+    for cost in loads(network, batch, once=once):
         arithmetic, moving = cost.flops / rates[0], cost.bytes / rates[1]
         seconds += max(arithmetic, moving)
         memory += moving if moving > arithmetic else 0
