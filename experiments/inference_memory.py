@@ -140,9 +140,8 @@ def _limit(levels: Levels, gpu: bool, changed: bool = False) -> Iterator[Factors
         if network in levels["network"] and not gpu:
             changes = catalogue.CHANGES[network] if changed else ("",)
             for limit, layout, change in product(limits, LAYOUTS, changes):
-                case: Factors = {"subject": "limit", "network": network}
-                case |= {"image": catalogue.INPUT_SHAPES[network][1], "layout": layout}
-                case |= {"memory_limit": limit}
+                case: Factors = {"subject": "limit", "network": network, "layout": layout}
+                case |= {"image": catalogue.INPUT_SHAPES[network][1], "memory_limit": limit}
                 yield {**case, "change": change} if changed else case
 
 

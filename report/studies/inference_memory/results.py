@@ -10,7 +10,7 @@ from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
-from report.studies.inference_memory.runs import NO_BYTES, Run
+from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import (
     Baseline,
     Call,
@@ -89,8 +89,7 @@ class RuleComparison:
             if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
                 batches: dict[BatchRule, int] = {"count": row.predicted}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), row.limit)
-                lines = lines_avx2.get(name, ())
-                batches |= theory.counts_of_avx2(lines, row.limit, row.predicted)
+                batches |= theory.counts_of_avx2(lines_avx2.get(name, ()), row.limit, row.predicted)
                 for rule in batches.keys() & kind.rules:
                     self.answers[rule].append((row, batches[rule]))
         self.limits = [row for row, _ in self.answers["count"]]
@@ -125,8 +124,12 @@ class RuleComparison:
 
     def counts(self) -> Iterator[tuple[str, float]]:
         """Count limits, networks, right and too high answers, and runs of searches."""
-        yield "limits", len(self.limits)
-        yield "networks", len({row.network for row in self.limits})
+        limits = Counter(row.network for row in self.limits)
+        right = Counter(row.network for row in self.limits if row.ran == row.predicted)
+        yield "limits", limits.total()
+        yield "networks", len(limits)
+        yield "networks_right", sum(right[name] == number for name, number in limits.items())
+        yield "networks_wrong", sum(not right[name] for name in limits)
         for rule in self._kind.rules:
             ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
@@ -139,15 +142,15 @@ class RuleComparison:
             yield from self._counts_of_line()
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
-        """Count limits by what explains a wrong line, by verdict, and by survey."""
+        """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
         yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
         yield "explained", explained.total()
         for name, is_over in (("over", True), ("right", False)):
             yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
             yield f"changed_{name}", explained[is_over, True]
-        surveyed = [r for r in self.limits if r.network.removeprefix("timm:") in subject.SURVEYED]
-        parts = {"surveyed": surveyed}
+        seen = {f"timm:{name}" for name in subject.SURVEYED}
+        parts = {"unseen": [row for row in self.limits if row.network not in seen]}
         for verdict in ("fits", "undecided"):
             parts[verdict] = [row for row in self.limits if row.verdict == verdict]
         for name, rows in parts.items():
@@ -250,7 +253,7 @@ class Allocated:
 
     def peak(self, call: Call) -> Quantity:
         """Return the peak of a call (B) in the first run that measured it."""
-        return self.peaks.get(call, [NO_BYTES])[0]
+        return self.peaks.get(call, [absent("bytes", "B", "no such call was measured")])[0]
 
     def ratio(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""

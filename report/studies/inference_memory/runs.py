@@ -7,7 +7,7 @@ from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, exact
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
@@ -22,8 +22,6 @@ from report.theory.conditions import conditions_of
 from report.theory.network import Border
 from report.theory.reconciliation import Reconciliation, Term
 
-NO_BYTES = absent("bytes", "B", "no such call was measured")
-
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
@@ -32,10 +30,7 @@ class Run(any_study.Run):
     @cached_property
     def calls(self) -> dict[Call, tuple[Layer, ...]]:
         """The layers of every call with any outcome, by network, then by batch."""
-        calls = {}
-        for case in self.stored.record.cases:
-            if call := call_of(case):
-                calls[call] = case.layers
+        calls = {call: case.layers for case in self.stored.record.cases if (call := call_of(case))}
         order = NETWORKS.index
         return dict(sorted(calls.items(), key=lambda item: (order(item[0].network), item[0].batch)))
 
