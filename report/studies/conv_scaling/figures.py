@@ -108,7 +108,7 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     for series, (name, first) in enumerate(sorted(starts.items())):
         x, y = tuple(map(float, first)), tuple(map(float, first.values()))
         marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
-        early += [(f"{b} for {a}", a / 1.45, b / 4.6) for a, b in first.items() if b < a]
+        early += [(f"{b} for {a} →", a / 5.7, b * 0.85) for a, b in first.items() if b < a]
     if marks:
         predicted = sorted(start for line in marks for start in line.x)
         ends = (predicted[0], predicted[-1])

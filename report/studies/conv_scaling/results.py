@@ -1,6 +1,6 @@
 """Results of conv_scaling: counts of processes and pages beside predictions."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -23,11 +23,6 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
     """A number about calls, from the record that holds them."""
     return exact(name, unit, number, calls[0].run.file)
-
-
-def extreme_start(calls: Sequence[Calls], choose: Callable[[Iterable[int]], int]) -> Quantity:
-    """Return the smallest or largest predicted start."""
-    return count("predicted start", choose([case.start for case in calls]), calls)
 
 
 def least_missing(calls: Sequence[Calls]) -> Quantity:

@@ -130,6 +130,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "end_freed": theory.END_AFTER_FREED,
     "reserve": heap.RESERVE >> 10,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
+    "network_start": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING),
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
     "last_by_default": subject.LAST_BY_DEFAULT,
@@ -165,8 +166,6 @@ second.values(
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
 starts.values(
-    start_least=partial(results.extreme_start, choose=min),
-    start_most=partial(results.extreme_start, choose=max),
     least_missing=results.least_missing,
 )
 processes.values(mixed_least=results.least_slowdown)
@@ -216,7 +215,7 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 @starts.claim(
     "Some processes of three convolutions map pages from the predicted start on, none where the "
     "blocks lack a page or more to the threshold, and all from the predicted end on",
-    numbers=("start_most", "start_least", "start_freed"),
+    numbers=("start_freed",),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     for calls in starts:
@@ -256,7 +255,8 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 
 
 @sweep.claim(
-    "After a freed tensor ResNet-18 maps pages from the predicted batch on", numbers=("network_to",)
+    "After a freed tensor ResNet-18 maps pages from the predicted batch on",
+    numbers=("network_to", "network_start"),
 )
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
