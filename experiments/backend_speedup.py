@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -62,7 +62,7 @@ from experiments.harness.study import (
 from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
 from report.core.records.layers import DType, Layer
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Factors, Protocol, Sample, SeriesByQuantity
+from report.core.records.record import Factors, Protocol, SeriesByQuantity
 
 if TYPE_CHECKING:
     from experiments.datasets import Images
@@ -72,8 +72,7 @@ HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Training images: four fifths of the digits; 59,000 of MNIST, as in the source.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Neurons and images of the cases with a change: one image, the source's size, and a similar
-#: amount of work with more neurons.
+#: Neurons and images of the cases with a change: one image, the source's size, a wide network.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
 #: Numbers of images for cases with another number of calls, on the source's network.
 CALLS_IMAGES: Final = (1, 1_000, 60_000)
@@ -81,6 +80,8 @@ CALLS_IMAGES: Final = (1, 1_000, 60_000)
 _PAIRS: Final = 101
 #: Largest product of neurons and images; with more work an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
+#: Calls in a sample of ``call_time``, which is their mean.
+_TINY_CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -197,13 +198,11 @@ def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
 
 
 def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time each pass of an iteration, and each kind of operation, summed over an iteration.
-
-    Every pass and operation finishes before the next begins.
-    """
+    """Time passes, operations by kind, and a call on one element, each to its end."""
     series = defaultdict[str, list[float]](list)
     sums = defaultdict[str, float](float)
     ops, wait, now = training.ops, training.library.wait, time.perf_counter
+    one = training.parameters.w1[:1, :1]
 
     def passes() -> None:
         start = now()
@@ -227,8 +226,16 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
         for quantity, duration in sums.items():
             series[quantity].append(duration)
 
-    _sample(passes, protocol)
-    _sample(operations, protocol)
+    def tiny_calls() -> None:
+        start = now()
+        for _ in range(_TINY_CALLS):
+            wait(ops.add_bias(one, one))
+        series["call_time"].append((now() - start) / _TINY_CALLS)
+
+    for timed_once in passes, operations, tiny_calls:
+        timed_once()
+        with collector_off():
+            repeat_calls(Workload(timed_once), protocol, cpu_clock)
     # In the order of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
@@ -266,13 +273,6 @@ def paired_times(training: Training, calls: int, protocol: Protocol) -> SeriesBy
     with collector_off():
         repeat_calls(Workload(pair), pairs, cpu_clock)
     return {name: tuple(samples[name]) for name in workloads}
-
-
-def _sample(call: Callable[[], object], protocol: Protocol) -> tuple[Sample, ...]:
-    """Call once to warm up, then return the times of calls within the case's budget (s)."""
-    call()
-    with collector_off():
-        return repeat_calls(Workload(call), protocol, cpu_clock)["time"]
 
 
 #: Settings of both protocols.

@@ -8,22 +8,26 @@ from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.quantity.operations import largest
-from report.studies.backend_speedup import theory
+from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_case, ranged
-from report.studies.backend_speedup.subject import NAMES, NONE, ON_GPU, PARTS, SMALL, SOURCE, Size
+from report.studies.backend_speedup.subject import NAMES, NONE, PARTS, SMALL, SOURCE, Size
 
 #: Largest relative error of a confirmed prediction of added time.
 TOLERANCE = 0.2
 
 
-def gain(run: Run, library: str, size: Size = SOURCE, quantity: str = "time") -> Quantity:
-    """A library's speed-up over NumPy in one session, of whole iterations or of their parts."""
-    times = (run.medians(quantity, size, name) for name in ("numpy", library))
-    return ranged((run,), f"speed-up of {NAMES[library]}({size})", truediv, *times)
+def gain(
+    run: Run, library: str, size: Size = SOURCE, quantity: str = "time", over: str = "numpy"
+) -> Quantity:
+    """A library's speed-up over another in one session, of whole iterations or of their parts."""
+    times = (run.medians(quantity, size, name) for name in (over, library))
+    name = f"speed-up of {NAMES[library]}({size}) over {NAMES[over]}"
+    return ranged((run,), name, truediv, *times)
 
 
-def gain_over(baseline: Run, gpu: Run, change: str = NONE) -> Quantity:
+def gain_over(runs: tuple[Run, Run], change: str = NONE) -> Quantity:
     """CuPy's speed-up at the source's size over NumPy on one core of another machine."""
+    gpu, baseline = runs
     slow = baseline.process_medians("time", changed_case(SOURCE, change))
     times = slow, gpu.medians("time", SOURCE, "cupy")
     return ranged((gpu, baseline), f"speed-up of CuPy({SOURCE}) over {change}", truediv, *times)
@@ -44,12 +48,6 @@ def ratio_of_gains(
 
 def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: float) -> float:
     return slow / fast / (base_slow / base_fast)
-
-
-def between_libraries(run: Run) -> Quantity:
-    """Divide CuPy's time at the source's size by PyTorch's, in this session."""
-    times = (run.medians("time", SOURCE, name) for name in ON_GPU)
-    return ranged((run,), "CuPy's time over PyTorch's", truediv, *times)
 
 
 def growth(run: Run, quantity: str, library: str) -> Quantity:
@@ -95,10 +93,17 @@ def _idle(products: float, least_products: float, time: float, least_time: float
     return (products - least_products - time + least_time) / least_time
 
 
-def time_of_faults(runs: tuple[Run, Run]) -> Quantity:
-    """Time (s) of one run's page faults in NumPy's iteration, at the price of the other's CPU."""
+def time_of_faults(runs: tuple[Run, Run], returned: bool = False) -> Quantity:
+    """Time (s) of one run's page faults in NumPy's iteration, at the price of the other's CPU.
+
+    The price is that of mapping a page, or what ``returned`` memory adds for each page fault.
+    """
     run, priced = runs
-    return run.measured("page_faults", SOURCE, "numpy") * theory.page_price(priced)
+    price = theory.page_price(priced)
+    if returned:
+        added = priced.changed("time", SOURCE, subject.RETURNED) - priced.changed("time", SOURCE)
+        price = added / priced.changed("page_faults", SOURCE, subject.RETURNED)
+    return run.measured("page_faults", SOURCE, "numpy") * price
 
 
 def slowdown(runs: tuple[Run, Run], quantity: str) -> Quantity:

@@ -38,8 +38,7 @@ class Run(any_study.Run):
     def sizes(self) -> tuple[Size, ...]:
         """Sizes that were timed, in the order of their work."""
         sizes = set()
-        for case in self.stored.record.cases:
-            factors = case.factors
+        for factors in (case.factors for case in self.stored.record.cases):
             if _is_case_of(factors, "scaling"):
                 sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))

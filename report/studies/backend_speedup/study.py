@@ -164,10 +164,11 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
             f"other_growth{_name}": partial(results.growth_of_other_parts, library=_library),
         },
     )
+_between_libraries = partial(results.gain, library="torch_cuda", over="cupy")
 gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
-    between_libraries=results.between_libraries,
+    between_libraries=_between_libraries,
     large_growth=partial(results.growth_to, size=LARGE),
     widest_growth=partial(results.growth_to, size=WIDEST),
 )
@@ -187,7 +188,11 @@ for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE)
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
 cpu.values(double_product_narrow=partial(_double, size=SOURCE))
 cpu.values(double_product_wide=partial(_double, size=WIDE))
-earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults)
+_returned = partial(results.time_of_faults, returned=True)
+earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults, time_of_returned=_returned)
+_relu = partial(Run.measured, quantity="relu_time", size=subject.SHARED, library="cupy")
+earlier.values("measured", older_relu=_relu)
+gpu.values("measured", relu=_relu)
 for _name, _quantity in ("iteration", "time"), ("products", PRODUCTS):
     _slowdown = partial(results.slowdown, quantity=_quantity)
     beside_earlier.values("measured", **{f"{_name}_slowdown": _slowdown})
@@ -202,11 +207,7 @@ for _side, _library in ("gpu", "cupy"), ("cpu", "numpy"):
     beside_source.values(**{f"{_side}_factor": partial(_over_ours, side=_side, library=_library)})
 
 
-@beside_cpu.value("measured")
-def one_thread(pair: tuple[Run, Run]) -> Quantity:
-    gpu, cpu = pair
-    return results.gain_over(cpu, gpu)
-
+beside_cpu.values("measured", one_thread=results.gain_over)
 
 # -------------------------------------------------------------------------------------- claims
 
@@ -219,9 +220,8 @@ def host_sets_pace(run: Run) -> Iterator[Statement]:
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
 def floor(run: Run) -> Iterator[Statement]:
-    for size in run.small_sizes:
-        if size != SMALL:
-            yield results.growth_to(run, size) < NEARLY_CONSTANT
+    for size in run.small_sizes[1:]:
+        yield results.growth_to(run, size) < NEARLY_CONSTANT
 
 
 @beside_cpu.claim(
@@ -240,7 +240,7 @@ def baseline_decides(pair: tuple[Run, Run]) -> Statement:
     numbers=("here_torch", "here"),
 )
 def library_matters(run: Run) -> Statement:
-    return results.between_libraries(run) > 1 + MARGIN
+    return _between_libraries(run) > 1 + MARGIN
 
 
 @beside_earlier.claim(
@@ -330,7 +330,7 @@ def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
         if p.cpu:
             name = "other CPU" if change == subject.NONE else f"– {change}"
             times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
-            yield _session(name, "CuPy", results.gain_over(p.cpu, p.gpu, change), *times)
+            yield _session(name, "CuPy", results.gain_over((p.gpu, p.cpu), change), *times)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
     yield _session("the source's", "CuPy", p.source.value("total_speedup"), *times)
 
@@ -385,6 +385,7 @@ def operations(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate each kind of operation at the least work and at the source's size."""
     others = subject.ALL_CALLS - subject.PARTS[PRODUCTS][1]
     totals = {"": ("All but products", others), "time": ("Iteration", subject.ALL_CALLS)}
+    totals["call_time"] = "Tiny addition", 1
     for quantity, (name, number) in (*subject.PARTS.items(), *totals.items()):
         row: dict[str, Content] = {"Operations": name, "Calls": number}
         for (library, label), size in product(ON_GPU.items(), (SMALL, SOURCE)):

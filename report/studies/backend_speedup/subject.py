@@ -39,12 +39,7 @@ FUSED: Final = "fused ReLU"
 CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
 
 #: Names of the libraries in print.
-NAMES: Final = {
-    "numpy": "NumPy",
-    "torch": "PyTorch",
-    "torch_cuda": "PyTorch CUDA",
-    "cupy": "CuPy",
-}
+NAMES: Final = {"numpy": "NumPy", "torch": "PyTorch", "torch_cuda": "PyTorch CUDA", "cupy": "CuPy"}
 #: Libraries that compute on a GPU.
 ON_GPU: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
 
